@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# CUDA is optional and is enabled only by the first module that has CUDA sources.
+include(CheckLanguage)
+set_property(GLOBAL PROPERTY SL_CUDA_LEFT_OUT "")
+
+# Sets SL_HAVE_CUDA in the caller's scope; enables the language once when nvcc is there.
+macro(sl_need_cuda who)
+  get_property(sl_cuda_state GLOBAL PROPERTY SL_CUDA_STATE)
+  if(NOT sl_cuda_state)
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+      set_property(GLOBAL PROPERTY SL_CUDA_STATE yes)
+    else()
+      set_property(GLOBAL PROPERTY SL_CUDA_STATE no)
+    endif()
+    get_property(sl_cuda_state GLOBAL PROPERTY SL_CUDA_STATE)
+  endif()
+  if(sl_cuda_state STREQUAL "yes")
+    enable_language(CUDA)
+    set(SL_HAVE_CUDA TRUE)
+  else()
+    set(SL_HAVE_CUDA FALSE)
+    set_property(GLOBAL APPEND PROPERTY SL_CUDA_LEFT_OUT "${who}")
+  endif()
+endmacro()
+
+function(sl_report_cuda)
+  get_property(left_out GLOBAL PROPERTY SL_CUDA_LEFT_OUT)
+  if(left_out)
+    list(JOIN left_out ", " left_out)
+    message(STATUS "starling: no CUDA compiler (nvcc) found: GPU parts left out: ${left_out}")
+  endif()
+endfunction()

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# sl_test(<name> SOURCES … [LIBS …] [LABELS …] [TIMEOUT <seconds>] [ENV NAME=VALUE …] [ARGS …] [DEPENDS <target>…])
+#
+# One GoogleTest program, one ctest entry, always bounded in time (60 s unless told). Tests get the environment
+# SL_TEST_BUILD_DIR, SL_TEST_SOURCE_DIR and STARLING_MODULE_PATH. Labels with a meaning: `tsan` runs under
+# ThreadSanitizer, `no-tsan` and `no-asan` keep a test out of a sanitizer run, `serial` runs alone.
+enable_testing()
+
+function(sl_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENV;ARGS;DEPENDS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "sl_test(${name}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  if(NOT SL_BUILD_TESTS)
+    return()
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  if(SL_SANITIZE)
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE starling_options starling_abi starling_sdk ${arg_LIBS} GTest::gtest
+    GTest::gtest_main Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(arg_DEPENDS)
+    add_dependencies(${name} ${arg_DEPENDS})
+  endif()
+  add_test(NAME ${name} COMMAND ${name} ${arg_ARGS})
+  sl_test_properties(${name} "${arg_TIMEOUT}" "${arg_LABELS}" "${arg_ENV}")
+  if("tsan" IN_LIST arg_LABELS AND NOT "no-tsan" IN_LIST arg_LABELS)
+    set_property(GLOBAL APPEND PROPERTY SL_TSAN_TARGETS ${name})
+  endif()
+endfunction()
+
+function(sl_test_properties name timeout labels env)
+  set_tests_properties(${name} PROPERTIES TIMEOUT "${timeout}" LABELS "${labels}" ENVIRONMENT
+    "SL_TEST_BUILD_DIR=${CMAKE_BINARY_DIR};SL_TEST_SOURCE_DIR=${CMAKE_SOURCE_DIR};STARLING_MODULE_PATH=${CMAKE_BINARY_DIR}/lib/starling;${env}")
+  if("serial" IN_LIST labels)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  endif()
+endfunction()

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+# Adds every <folder>/*/CMakeLists.txt, so that a folder is added or deleted without editing a list.
+function(sl_add_folders folder)
+  file(GLOB lists CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*/CMakeLists.txt")
+  foreach(list IN LISTS lists)
+    cmake_path(GET list PARENT_PATH dir)
+    cmake_path(GET dir FILENAME name)
+    add_subdirectory("${dir}" "${CMAKE_BINARY_DIR}/obj/${folder}/${name}")
+  endforeach()
+endfunction()
