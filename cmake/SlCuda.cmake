@@ -1,29 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-# CUDA is optional and is enabled only by the first module that has CUDA sources.
-include(CheckLanguage)
-set_property(GLOBAL PROPERTY SL_CUDA_LEFT_OUT "")
+# GPU kernels are images: nvcc turns a module's .cu file into a fatbin, which is embedded as plain data, so that no
+# module links the CUDA runtime. Without nvcc they are left out. nvcc is looked for only when a module asks.
 
-# Sets SL_HAVE_CUDA in the caller's scope; enables the language once when nvcc is there.
-macro(sl_need_cuda who)
-  get_property(sl_cuda_state GLOBAL PROPERTY SL_CUDA_STATE)
-  if(NOT sl_cuda_state)
-    check_language(CUDA)
-    if(CMAKE_CUDA_COMPILER)
-      set_property(GLOBAL PROPERTY SL_CUDA_STATE yes)
-    else()
-      set_property(GLOBAL PROPERTY SL_CUDA_STATE no)
-    endif()
-    get_property(sl_cuda_state GLOBAL PROPERTY SL_CUDA_STATE)
+# Appends to <out_sources> one C file per CUDA source; k.cu becomes sl_image_k[] of sl_image_k_size bytes.
+function(sl_cuda_images module out_sources)
+  find_program(SL_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  mark_as_advanced(SL_NVCC)
+  if(NOT SL_NVCC)
+    set_property(GLOBAL APPEND PROPERTY SL_CUDA_LEFT_OUT "${module}")
+    return()
   endif()
-  if(sl_cuda_state STREQUAL "yes")
-    enable_language(CUDA)
-    set(SL_HAVE_CUDA TRUE)
-  else()
-    set(SL_HAVE_CUDA FALSE)
-    set_property(GLOBAL APPEND PROPERTY SL_CUDA_LEFT_OUT "${who}")
-  endif()
-endmacro()
+  set(gencode "")
+  foreach(arch IN LISTS SL_CUDA_ARCHS)
+    list(APPEND gencode -gencode "arch=compute_${arch},code=[sm_${arch},compute_${arch}]")
+  endforeach()
+  set(sources ${${out_sources}})
+  foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    cmake_path(GET source STEM stem)
+    set(image "${CMAKE_CURRENT_BINARY_DIR}/${stem}.fatbin")
+    add_custom_command(OUTPUT "${image}" DEPENDS "${source}" DEPFILE "${image}.d" VERBATIM
+      COMMENT "Compiling GPU image ${module}/${stem}"
+      COMMAND "${SL_NVCC}" -fatbin -std=c++20 -O3 -lineinfo ${gencode} -I "${CMAKE_SOURCE_DIR}"
+        -I "${CMAKE_SOURCE_DIR}/abi" -I "${CMAKE_SOURCE_DIR}/abi/draft" -MD -MF "${image}.d" -o "${image}" "${source}")
+    set(holder "${CMAKE_CURRENT_BINARY_DIR}/${stem}_image.c")
+    configure_file("${CMAKE_SOURCE_DIR}/cmake/image.c.in" "${holder}" @ONLY)
+    set_source_files_properties("${holder}" PROPERTIES OBJECT_DEPENDS "${image}")
+    list(APPEND sources "${holder}")
+  endforeach()
+  set(${out_sources} "${sources}" PARENT_SCOPE)
+endfunction()
 
+# Says once, in one line, what was left out.
 function(sl_report_cuda)
   get_property(left_out GLOBAL PROPERTY SL_CUDA_LEFT_OUT)
   if(left_out)

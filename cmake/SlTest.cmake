@@ -2,8 +2,9 @@
 # sl_test(<name> SOURCES … [LIBS …] [LABELS …] [TIMEOUT <seconds>] [ENV NAME=VALUE …] [ARGS …] [DEPENDS <target>…])
 #
 # One GoogleTest program, one ctest entry, always bounded in time (60 s unless told). Tests get the environment
-# SL_TEST_BUILD_DIR, SL_TEST_SOURCE_DIR and STARLING_MODULE_PATH. Labels with a meaning: `tsan` runs under
-# ThreadSanitizer, `no-tsan` and `no-asan` keep a test out of a sanitizer run, `serial` runs alone.
+# SL_TEST_BUILD_DIR, SL_TEST_SOURCE_DIR and STARLING_MODULE_PATH. The first folder (kernel, modules, …) becomes a label.
+# Labels with a meaning: `tsan` runs under ThreadSanitizer (unit tests of kernel, sdk and modules do anyway), `no-tsan`
+# and `no-asan` keep a test out of a sanitizer run, `serial` runs alone.
 enable_testing()
 
 function(sl_test name)
@@ -19,6 +20,14 @@ function(sl_test name)
   endif()
   if(SL_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
+  endif()
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${CMAKE_SOURCE_DIR}" OUTPUT_VARIABLE folder)
+  string(REGEX REPLACE "/.*" "" folder "${folder}")
+  if(NOT folder STREQUAL ".")
+    list(APPEND arg_LABELS ${folder})
+  endif()
+  if(folder STREQUAL "modules")
+    list(APPEND arg_LABELS tsan)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE starling_options starling_abi starling_sdk ${arg_LIBS} GTest::gtest

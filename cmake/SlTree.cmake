@@ -8,3 +8,13 @@ function(sl_add_folders folder)
     add_subdirectory("${dir}" "${CMAKE_BINARY_DIR}/obj/${folder}/${name}")
   endforeach()
 endfunction()
+
+# Everything a ThreadSanitizer run needs: the modules and the tests labelled `tsan`.
+function(sl_add_tsan_target)
+  get_property(modules GLOBAL PROPERTY SL_MODULES)
+  get_property(tests GLOBAL PROPERTY SL_TSAN_TARGETS)
+  add_custom_target(sl_tsan)
+  foreach(target IN ITEMS ${modules} ${tests})
+    add_dependencies(sl_tsan ${target})
+  endforeach()
+endfunction()
