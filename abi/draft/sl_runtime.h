@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sl.runtime/1 (draft): communicators, operations, memory, for front ends and programs. libstarling.so exports one
+ * function, sl_runtime_query. Nothing happens in a process before the first call that needs it: the profile is read and
+ * modules are loaded then, once.
+ *
+ * After fork() every call in the child returns SL_ERR_STATE. Texts are fetched with the two-call idiom: at most
+ * `capacity` bytes are written, NUL included, and *out_needed is always the full size. */
+#ifndef SL_RUNTIME_H
+#define SL_RUNTIME_H
+
+#include "sl_algorithm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SL_RUNTIME_ID "sl.runtime/1"
+#define SL_RUNTIME_REVISION 1u
+
+typedef struct sl_comm_t sl_comm_t;                 /* one rank of a communicator */
+typedef struct sl_registration_t sl_registration_t; /* a user buffer made known */
+typedef struct sl_comm_window_t sl_comm_window_t;   /* a user buffer every rank registered */
+
+/* Names a communicator to be: addresses of its rendezvous and a random secret. Pass it to the ranks over a channel
+ * strangers cannot read. */
+#define SL_UNIQUE_ID_BYTES 128
+typedef struct sl_unique_id_t {
+  uint8_t bytes[SL_UNIQUE_ID_BYTES];
+} sl_unique_id_t;
+
+typedef struct sl_comm_config_t {
+  uint32_t struct_size;
+  uint32_t nonblocking; /* 1: calls that would wait return SL_IN_PROGRESS; watch comm_state */
+  const sl_unique_id_t* ids; /* borrowed during comm_create */
+  uint32_t id_count;         /* at least 1; more spread the rendezvous */
+  uint32_t rank;
+  uint32_t size;
+  int32_t device_kind;    /* SL_DEVICE_…; -1: what the profile prefers and the machine has */
+  int32_t device_ordinal; /* -1: the caller's current one */
+  uint32_t reserved;
+  uint64_t timeout_ns; /* for every rank to arrive; 0: the profile's */
+  const char* name;    /* for messages; NULL: none; copied */
+} sl_comm_config_t;
+
+typedef struct sl_comm_info_t {
+  uint32_t struct_size;
+  uint32_t rank;
+  uint32_t size;
+  uint32_t local_rank;
+  uint32_t local_size;
+  uint32_t device_kind;
+  int32_t device_ordinal;
+  uint32_t reserved;
+  uint64_t comm_id;       /* equal on all ranks */
+  uint64_t host_bytes;    /* memory this rank holds for the communicator: private */
+  uint64_t shared_bytes;  /* symmetric heap and links, pages in use */
+  uint64_t device_bytes;
+  uint64_t operations;    /* issued so far */
+} sl_comm_info_t;
+
+/* One entry of a group; entries of one communicator keep their order. */
+typedef struct sl_group_entry_t {
+  sl_comm_t* comm;
+  const sl_op_t* op; /* borrowed during the call */
+  sl_stream_t* stream;
+} sl_group_entry_t;
+
+#define SL_WINDOW_SYMMETRIC 1u
+
+typedef struct sl_runtime_ops_t {
+  uint32_t struct_size;
+  uint32_t revision;
+
+  /* The calling thread's last error text, "" when none; valid until the thread's next call.   thread: [any]   since: 1 */
+  const char* (*last_error)(void);
+
+  /* Makes an id; a thread of this process serves its rendezvous until all ranks have met or its time is over.
+   * thread: [any]   returns: SL_OK | SL_ERR_CONFIG no usable interface | SL_ERR_SYSTEM   since: 1 */
+  sl_status_t (*unique_id)(sl_unique_id_t* out_id);
+
+  /* Joins a communicator.   thread: [any]   blocking: until all ranks have come, or `nonblocking`
+   * returns: SL_OK | SL_IN_PROGRESS | SL_ERR_INVALID | SL_ERR_TIMEOUT with the absent ranks named | SL_ERR_MISMATCH
+   * since: 1 */
+  sl_status_t (*comm_create)(const sl_comm_config_t* config, sl_comm_t** out_comm);
+  /* Splits `parent`: ranks of equal color form a communicator, ordered by key, then rank; color -1 gives NULL. All
+   * ranks of the parent call it. `config` may be NULL; its ids, rank and size are not looked at.   since: 1 */
+  sl_status_t (*comm_split)(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config,
+                            sl_comm_t** out_comm);
+  /* What the last non-blocking call has come to, or what went wrong since.   thread: [any]
+   * returns: SL_OK ready | SL_IN_PROGRESS | the communicator's error, whose text is copied to `text`   since: 1 */
+  sl_status_t (*comm_state)(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed);
+  /* Waits while the state is SL_IN_PROGRESS.   returns: as comm_state | SL_ERR_TIMEOUT at the deadline   since: 1 */
+  sl_status_t (*comm_wait)(sl_comm_t* comm, uint64_t deadline_ns);
+  /* Completes outstanding work, then meets the other ranks; no operation may follow.   returns: SL_OK | SL_IN_PROGRESS
+   * since: 1 */
+  sl_status_t (*comm_finalize)(sl_comm_t* comm);
+  /* Frees it; finalizes first when that has not been done. Never hangs on a broken communicator.   since: 1 */
+  sl_status_t (*comm_destroy)(sl_comm_t* comm);
+  /* Ends everything at once, whatever the peers do, and frees it. Bounded: 1 s.   thread: [any]   since: 1 */
+  sl_status_t (*comm_abort)(sl_comm_t* comm);
+  sl_status_t (*comm_info)(sl_comm_t* comm, sl_comm_info_t* out_info);
+
+  /* Issues an operation on `stream`; on the host's NULL stream it is complete on return.
+   * thread: [data]; the first call of a kind may allocate
+   * returns: SL_OK | usage errors, nothing issued | the communicator's error   since: 1 */
+  sl_status_t (*enqueue)(sl_comm_t* comm, const sl_op_t* op, sl_stream_t* stream);
+  /* Issues several operations as one schedule: sends and receives of all peers progress together, and so do several
+   * ranks of one thread.   returns: as enqueue; after a usage error nothing was issued   since: 1 */
+  sl_status_t (*enqueue_group)(const sl_group_entry_t* entries, uint32_t count);
+
+  /* Memory that peers can map, of the given kind of device (-1: preferred).   since: 1 */
+  sl_status_t (*memory_allocate)(int32_t device_kind, uint64_t bytes, void** out_memory);
+  sl_status_t (*memory_release)(void* memory);
+  /* Makes a buffer known before its first use; purely an optimisation.   since: 1 */
+  sl_status_t (*register_memory)(sl_comm_t* comm, void* memory, uint64_t bytes, sl_registration_t** out_registration);
+  sl_status_t (*deregister_memory)(sl_comm_t* comm, sl_registration_t* registration);
+  /* Registers a buffer on all ranks; collective.   returns: SL_OK | SL_ERR_UNSUPPORTED not exportable   since: 1 */
+  sl_status_t (*window_register)(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t flags,
+                                 sl_comm_window_t** out_window);
+  sl_status_t (*window_deregister)(sl_comm_t* comm, sl_comm_window_t* window);
+  sl_status_t (*window_memory)(sl_comm_t* comm, sl_comm_window_t* window, void** out_memory);
+
+  /* Host streams, for programs without a GPU.   since: 1 */
+  sl_status_t (*stream_create)(sl_stream_t** out_stream);
+  sl_status_t (*stream_destroy)(sl_stream_t* stream);
+  sl_status_t (*stream_wait_idle)(sl_stream_t* stream, uint64_t deadline_ns);
+
+  /* How an operation would be served: candidates, costs, the choice and why; text, one candidate a line.   since: 1 */
+  sl_status_t (*explain)(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t capacity, uint64_t* out_needed);
+  /* A profile by name or path (NULL: the effective one), checked: SL_OK with the effective set as TOML, or
+   * SL_ERR_CONFIG with file:line:column messages. Loads the modules' tables, opens none.   since: 1 */
+  sl_status_t (*profile_text)(const char* profile, char* text, uint64_t capacity, uint64_t* out_needed);
+  /* All modules found on the search path, as JSON: name, version, path, hash, interfaces, options, or why refused.
+   * since: 1 */
+  sl_status_t (*modules_text)(const char* profile, char* text, uint64_t capacity, uint64_t* out_needed);
+  /* Log lines of front ends, through the kernel's sink.   thread: [any]   since: 1 */
+  void (*log)(sl_log_level_t level, const char* text);
+} sl_runtime_ops_t;
+
+/* The table of `revision`, constant for the life of the process.   thread: [any]   blocking: never
+ * returns: SL_OK | SL_ERR_UNSUPPORTED   since: 1 */
+SL_EXPORT sl_status_t sl_runtime_query(uint32_t revision, const sl_runtime_ops_t** out_ops);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

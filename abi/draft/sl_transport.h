@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sl.transport/1 (draft): ports, connections, one-sided put with a signal. A connection is one stream or queue pair;
+ * ordering over several, credits and retransmission belong to the kernel's links.
+ *
+ * Model. Each end of a connection owns a window: bytes that the other end may write, and signal words that follow
+ * them. put() writes into the peer's window; the signal named by the call is stored after the bytes are visible.
+ * Signals of one connection appear in the order of their calls. Nothing a transport does blocks. */
+#ifndef SL_TRANSPORT_H
+#define SL_TRANSPORT_H
+
+#include "sl_device.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SL_TRANSPORT_ID "sl.transport/1"
+#define SL_TRANSPORT_REVISION 1u
+
+typedef struct sl_transport_t sl_transport_t;   /* one rank's use of the module */
+typedef struct sl_connection_t sl_connection_t;
+typedef struct sl_region_t sl_region_t;         /* registered local memory */
+typedef struct sl_remote_region_t sl_remote_region_t; /* a peer's registered memory */
+
+typedef struct sl_transport_env_t {
+  uint32_t struct_size;
+  uint32_t rank; /* of the communicator; names this end in messages */
+  uint32_t size;
+  uint32_t reserved;
+  uint8_t job_secret[32]; /* both ends prove they know it before a connection is up */
+  uint8_t host_id[16];    /* equal on ranks that share memory */
+} sl_transport_env_t;
+
+#define SL_PORT_UP 1u
+typedef struct sl_port_t {
+  uint32_t struct_size;
+  uint32_t state; /* SL_PORT_… bits */
+  char name[64];
+  uint64_t bytes_per_second;
+  uint64_t latency_ns; /* one way, typical */
+  int32_t numa_node;
+  uint32_t rail;
+  char pci_path[64];
+  uint8_t fabric[16]; /* ports of different fabrics never reach each other; shm: the host id */
+  uint32_t max_key_bytes;
+  uint32_t max_inline_bytes; /* a put up to this size needs no registration and completes at once */
+} sl_port_t;
+
+/* Where to connect; made by listen, opaque, sent to peers by the kernel. */
+typedef struct sl_address_t {
+  uint32_t bytes; /* used */
+  uint8_t data[252];
+} sl_address_t;
+
+/* What the connecting end says; the accepting end receives it. */
+typedef struct sl_connect_args_t {
+  uint32_t struct_size;
+  uint32_t port;         /* local port index */
+  uint32_t peer;         /* rank */
+  uint32_t lane;
+  uint64_t tag;          /* the kernel's: which link, which epoch */
+  uint64_t window_bytes; /* each end's window; the transport allocates it, zeroed */
+  uint32_t signal_count; /* each end's signal words, at most 64 */
+  uint32_t reserved;
+} sl_connect_args_t;
+
+/* A connection seen from one end. Pointers live until retire(). */
+typedef struct sl_window_t {
+  uint32_t struct_size;
+  uint32_t signal_count;
+  void* local;              /* my window: the peer writes, I read */
+  uint64_t* local_signals;  /* one cache line apart: word i is local_signals[i * 8] */
+  void* peer;               /* the peer's window, when CPU stores reach it; else NULL and only put() writes it */
+  uint64_t bytes;
+} sl_window_t;
+
+#define SL_CONNECTION_CONNECTING 0u
+#define SL_CONNECTION_UP 1u
+#define SL_CONNECTION_DOWN 2u   /* an error; nothing more will be delivered */
+#define SL_CONNECTION_CLOSED 3u /* the peer closed in good order */
+
+typedef struct sl_completion_t {
+  uint64_t cookie;
+  sl_connection_t* connection;
+  int32_t status;
+  uint32_t kind; /* SL_COMPLETION_… */
+} sl_completion_t;
+#define SL_COMPLETION_PUT 0u   /* the source may be reused */
+#define SL_COMPLETION_PROBE 1u /* the peer's end answered */
+#define SL_COMPLETION_PORT 2u  /* cookie: port index; its state changed */
+
+#define SL_NO_SIGNAL UINT32_MAX
+
+typedef struct sl_put_t {
+  uint32_t struct_size;
+  uint32_t signal;        /* peer's signal word to store, or SL_NO_SIGNAL */
+  uint64_t signal_value;  /* grows with every put on that word */
+  const void* source;     /* NULL: the bytes already stand in the peer's window */
+  sl_region_t* region;    /* of the source; NULL: at most max_inline_bytes, or a transport that copies */
+  uint64_t bytes;         /* 0: signal only */
+  sl_remote_region_t* target; /* NULL: the peer's window */
+  uint64_t offset;        /* in the target */
+  uint64_t cookie;        /* 0: no completion wanted */
+} sl_put_t;
+
+/* How to sleep until something happens. */
+#define SL_WAIT_DOORBELL 0u
+#define SL_WAIT_FD 1u
+typedef struct sl_wait_object_t {
+  uint32_t struct_size;
+  uint32_t type;
+  sl_doorbell_t* doorbell;
+  int32_t fd; /* readable when progress() has work */
+  uint32_t reserved;
+} sl_wait_object_t;
+
+typedef struct sl_transport_ops_t {
+  uint32_t struct_size;
+  uint32_t reserved;
+
+  /* One rank's transport.   thread: [init]   returns: SL_OK | SL_ERR_NOT_FOUND no usable port   since: 1 */
+  sl_status_t (*open)(sl_instance_t* instance, const sl_transport_env_t* env, sl_transport_t** out_transport);
+  /* Retires every connection and frees everything.   thread: [control]   since: 1 */
+  void (*close)(sl_transport_t* transport);
+  /* The number of ports, and one of them.   thread: [any]   since: 1 */
+  sl_status_t (*port_count)(sl_transport_t* transport, uint32_t* out_count);
+  sl_status_t (*port_info)(sl_transport_t* transport, uint32_t port, sl_port_t* out_port);
+
+  /* Where peers reach this rank on `port`.   thread: [control]   blocking: never
+   * returns: SL_OK | SL_ERR_LIMIT ports or descriptors exhausted   since: 1 */
+  sl_status_t (*listen)(sl_transport_t* transport, uint32_t port, sl_address_t* out_address);
+  /* Starts a connection and returns before it is up; watch connection_state.
+   * returns: SL_OK | SL_ERR_LINK_DOWN refused at once | SL_ERR_INVALID address of another transport   since: 1 */
+  sl_status_t (*connect)(sl_transport_t* transport, const sl_address_t* address, const sl_connect_args_t* args,
+                         sl_connection_t** out_connection);
+  /* Takes one connection a peer started, with what it said in connect; strangers are dropped before.
+   * returns: SL_OK | SL_ERR_AGAIN none waits   since: 1 */
+  sl_status_t (*accept)(sl_transport_t* transport, sl_connection_t** out_connection, sl_connect_args_t* out_args);
+  /* SL_CONNECTION_…   thread: [data]   since: 1 */
+  uint32_t (*connection_state)(sl_connection_t* connection);
+  /* The windows, once the connection is up.   returns: SL_OK | SL_ERR_AGAIN   since: 1 */
+  sl_status_t (*window)(sl_connection_t* connection, sl_window_t* out_window);
+  /* Ends a connection; on return no write of the peer can land in this end's window any more.
+   * thread: [control]   owns: frees `connection`   since: 1 */
+  void (*retire)(sl_connection_t* connection);
+
+  /* Registers local memory of any device; the key lets a peer name it in put().   thread: [control]
+   * returns: SL_OK | SL_ERR_UNSUPPORTED stage it instead | SL_ERR_LIMIT   since: 1 */
+  sl_status_t (*register_memory)(sl_transport_t* transport, void* memory, uint64_t bytes, sl_region_t** out_region);
+  void (*deregister_memory)(sl_region_t* region);
+  sl_status_t (*region_key)(sl_region_t* region, void* key, uint32_t key_capacity, uint32_t* out_key_bytes);
+  sl_status_t (*import_key)(sl_connection_t* connection, const void* key, uint32_t key_bytes,
+                            sl_remote_region_t** out_remote);
+  void (*release_key)(sl_remote_region_t* remote);
+
+  /* Posts a one-sided write and returns before it completes.   thread: [data]
+   * owns: borrows the source until its completion, or until return when bytes <= max_inline_bytes
+   * returns: SL_OK | SL_ERR_AGAIN queue full, call progress() | SL_ERR_LINK_DOWN   since: 1 */
+  sl_status_t (*put)(sl_connection_t* connection, const sl_put_t* put);
+  /* Makes all puts received so far visible to the device that will read them.   thread: [data]   since: 1 */
+  sl_status_t (*flush)(sl_connection_t* connection);
+  /* A zero-length round trip on this path, answered by the peer's transport without its user.   since: 1 */
+  sl_status_t (*probe)(sl_connection_t* connection, uint64_t cookie);
+  /* Does what has to be done now: receives, acknowledges, accepts. May be a no-op.   thread: [data]   since: 1 */
+  sl_status_t (*progress)(sl_transport_t* transport);
+  /* Takes up to `capacity` completions.   thread: [data]   since: 1 */
+  sl_status_t (*poll)(sl_transport_t* transport, sl_completion_t* completions, uint32_t capacity, uint32_t* out_count);
+  /* Wakes the peer if it sleeps; called once after a batch of puts.   thread: [data]; may make a system call   since: 1 */
+  void (*notify)(sl_connection_t* connection);
+  /* How to sleep until this transport has news.   thread: [control]   since: 1 */
+  sl_status_t (*wait_object)(sl_transport_t* transport, sl_wait_object_t* out_object);
+} sl_transport_ops_t;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
