@@ -20,8 +20,12 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/archive")
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 
 # Line tables are enough for a stack trace and keep 2-core builds quick.
-set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
+set(sl_optimize -O2)
+if(SL_SANITIZE)
+  set(sl_optimize -O1)
+endif()
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "${sl_optimize} -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "${sl_optimize} -g1 -DNDEBUG")
 
 find_program(SL_CCACHE ccache)
 if(SL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
@@ -42,6 +46,8 @@ set(sl_codegen -ffunction-sections -fdata-sections)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND sl_codegen -fno-semantic-interposition)
   set(sl_cxx_codegen -fno-gnu-unique)
+elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  list(APPEND sl_cxx_warnings -Wthread-safety)
 endif()
 target_compile_options(starling_options INTERFACE
   "$<$<COMPILE_LANGUAGE:C,CXX>:${sl_warnings};${sl_codegen}>"

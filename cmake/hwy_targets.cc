@@ -7,10 +7,20 @@
 #include "hwy/highway.h"
 #include "hwy/targets.h"
 
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
+
 namespace hwy {
 namespace {
 
 #if HWY_ARCH_X86
+// Not every compiler's __builtin_cpu_supports knows this feature.
+bool HasF16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 int64_t DetectTargets() {
   __builtin_cpu_init();
   int64_t targets = 0;
@@ -19,7 +29,7 @@ int64_t DetectTargets() {
                     __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("aes");
   if (sse4) targets |= HWY_SSE4;
   const bool avx2 = sse4 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+                    __builtin_cpu_supports("bmi2") && HasF16c();
   if (avx2) targets |= HWY_AVX2;
   const bool avx3 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
