@@ -25,8 +25,8 @@ extern "C" {
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
 
-/* One operation as its caller stated it. Everything above `send` is equal on all ranks, except peer and, for gather
- * and scatter, nothing; selection looks at nothing else. */
+/* One operation as its caller stated it. Everything above `send`, but peer, is equal on all ranks; selection looks at
+ * nothing else. */
 typedef struct sl_op_t {
   uint32_t struct_size;
   sl_op_kind_t kind;
@@ -37,8 +37,9 @@ typedef struct sl_op_t {
   uint64_t count;       /* NCCL's count of the operation: per-rank where NCCL's is */
   const void* send;
   void* recv;
-  uint64_t scalar_bits; /* SL_PREMUL_SUM */
-  uint64_t seq;         /* filled by the kernel: n-th operation of the communicator; starts at 1 */
+  uint64_t scalar_bits; /* SL_PREMUL_SUM: this rank's scalar, in the data type's format; ranks may differ */
+  uint64_t seq;         /* filled by the kernel: n-th collective of the communicator, from 1; 0 for send and recv */
+  uint64_t signature;   /* filled by the kernel: equal on two ranks exactly when their calls match */
 } sl_op_t;
 
 /* The symmetric heap slice of one algorithm: rank r's memory starts at base + r * stride. Zeroed at creation. */
@@ -192,9 +193,6 @@ typedef struct sl_algorithm_ops_t {
    * 4,096, 16-byte aligned).   thread: [data]   returns: SL_OK   since: 1 */
   sl_status_t (*launch)(sl_algorithm_t* algorithm, const sl_op_t* op, void* args, uint32_t args_capacity,
                         sl_launch_t* out_launch);
-  /* Says in words what ranks disagree about, or who has not come, while a launch waits; SL_OK: nothing wrong yet.
-   * thread: [any]; slow path   returns: SL_OK | SL_ERR_MISMATCH with both sides' arguments in the error text   since: 1 */
-  sl_status_t (*diagnose)(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_wait_t* wait);
 } sl_algorithm_ops_t;
 
 #ifdef __cplusplus

@@ -125,6 +125,7 @@ typedef struct sl_launch_t {
   uint32_t shared_bytes;
   uint32_t args_bytes;
   const void* args; /* copied by the launch unless the work is complete on return */
+  const void* chain; /* launches of one batch with equal chains run one after the other; NULL: free */
   /* Host kernels: polled now and then while waiting; nonzero ends the wait with that status. May be NULL. */
   const int32_t* abort_word;
   /* Host kernels: called about every `check_interval_ns` of waiting with `check_ctx`; other than SL_OK ends the wait.
@@ -220,8 +221,9 @@ typedef struct sl_device_ops_t {
    * spin, and the status goes to `done`.
    * thread: [data], except that handing over takes the stream's lock   since: 1 */
   sl_status_t (*launch)(sl_device_t* device, sl_stream_t* stream, const sl_launch_t* launch);
-  /* Launches of several ranks driven by one thread: all progress together. streams[i] belongs to launches[i].
-   * returns: the first failure, after all have ended   since: 1 */
+  /* A group: all launches progress together, also those on one stream, which become one item of it, and those of
+   * several ranks driven by one thread; `chain` alone orders them. streams[i] belongs to launches[i].
+   * returns: the first failure of those on the default stream, after they have ended   since: 1 */
   sl_status_t (*launch_batch)(sl_device_t* device, uint32_t count, sl_stream_t* const* streams,
                               const sl_launch_t* const* launches);
   /* The synchronous reduction for a type and operation; NULL when the device's memory is not host memory or the pair
