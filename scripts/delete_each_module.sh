@@ -28,13 +28,13 @@ one_in_turn() {
   local all number
   mapfile -t all < <(modules)
   ((${#all[@]})) || return 0
-  number="$(git rev-parse --short=7 HEAD 2>/dev/null)" && number=$((16#$number)) || number=$((10#$(date +%j)))
+  number="$(git -c safe.directory="*" rev-parse --short=7 HEAD 2>/dev/null)" && number=$((16#$number)) || number=$((10#$(date +%j)))
   echo "${all[number % ${#all[@]}]}"
 }
 
 list_files() {
-  if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-    git ls-files -co --exclude-standard -z
+  if git -c safe.directory="*" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git -c safe.directory="*" ls-files -co --exclude-standard -z
   else
     find . \( -path './build*' -o -path ./.git \) -prune -o -type f -print0
   fi

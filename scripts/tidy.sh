@@ -13,7 +13,7 @@ common_hash() {
   {
     clang-tidy --version
     cat .clang-tidy
-    find abi sdk kernel modules tools examples -name '*.h' -print0 2>/dev/null | sort -z | xargs -0r cat
+    find . -path './build*' -prune -o -name '*.h' -print0 | sort -z | xargs -0r cat
   } | sha256sum | cut -c 1-16
 }
 
@@ -51,6 +51,7 @@ main() {
   COMMON="$(common_hash)"
   export COMMON DB
   export -f tidy_one
+  # shellcheck disable=SC2016  # the inner shell expands
   printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$JOBS" bash -c 'tidy_one "$1"' tidy ||
     { echo "tidy: problems above"; return 1; }
   echo "tidy: ${#files[@]} sources hold"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commit titles: `component: imperative title`, at most 72 characters. Skipped where there is no history."""
 import re
-import subprocess
 
 import tree
 
@@ -23,13 +22,12 @@ def problem_with(title):
 
 
 def check(root, _args):
-    done = subprocess.run(["git", "-C", root, "log", "--no-merges", "-n", "500", "--format=%h %s"], capture_output=True,
-                          text=True)
-    if done.returncode != 0:
+    log = tree.git(root, "log", "--no-merges", "-n", "500", "--format=%h %s")
+    if log is None:
         print("no history here; commit titles not checked")
         return None
     problems = []
-    for line in done.stdout.splitlines():
+    for line in log:
         commit, _, title = line.partition(" ")
         why = problem_with(title)
         if why:

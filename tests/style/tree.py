@@ -10,12 +10,19 @@ SOURCE_SUFFIXES = (".h", ".cc", ".c", ".cu", ".cuh", ".hpp", ".cpp")
 SKIP = 77  # ctest's SKIP_RETURN_CODE in CMakeLists.txt
 
 
+def git(root, *arguments):
+    """Lines git printed; None without git or history. A tree owned by someone else is read all the same."""
+    try:
+        return subprocess.run(["git", "-c", "safe.directory=*", "-C", root, *arguments], capture_output=True, text=True,
+                              check=True).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def files(root, suffixes=SOURCE_SUFFIXES):
     """Paths relative to root of what belongs to the tree: tracked or at least not ignored; build folders never."""
-    try:
-        out = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], capture_output=True,
-                             text=True, check=True).stdout.splitlines()
-    except (OSError, subprocess.CalledProcessError):
+    out = git(root, "ls-files", "-co", "--exclude-standard")
+    if out is None:
         out = []
         for folder, dirs, names in os.walk(root):
             dirs[:] = [d for d in dirs if not d.startswith((".git", "build"))]
