@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ./run answers bad usage with 2, and verbs of later parts with one line and 0.
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
 failed=0
 expect() {
