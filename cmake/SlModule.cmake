@@ -28,6 +28,7 @@ endfunction()
 #
 # Builds build/lib/lib<NAME>.so.<SOVERSION> (and the link lib<NAME>.so), a drop-in library that is a client of
 # libstarling.so, stays in memory once loaded and exports what MAP lists; plus <target>-objects for its unit tests.
+# Programs link the alias <NAME>, which exists only when the front end does: if(TARGET nccl).
 function(sl_frontend target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "NAME;SOVERSION;MAP" "SOURCES;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -44,4 +45,7 @@ function(sl_frontend target)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME "${arg_NAME}" SOVERSION "${arg_SOVERSION}"
     LINKER_LANGUAGE CXX BUILD_RPATH "$ORIGIN")
   sl_version_script(${target} "${CMAKE_CURRENT_SOURCE_DIR}/${arg_MAP}")
+  if(NOT TARGET ${arg_NAME})
+    add_library(${arg_NAME} ALIAS ${target})
+  endif()
 endfunction()
