@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/events/last_error.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace sl::kernel {
+namespace {
+
+constexpr size_t kCapacity = 2048;
+constexpr std::string_view kCut = "...";
+thread_local char t_text[kCapacity];
+
+}  // namespace
+
+sl_status_t SetLastError(sl_status_t status, std::string_view text) noexcept {
+  const size_t kept = std::min(text.size(), kCapacity - 1);
+  // The text may lie in the buffer itself: a caller passing on what LastError() gave.
+  std::memmove(t_text, text.data(), kept);
+  t_text[kept] = '\0';
+  if (kept < text.size()) std::memcpy(t_text + kept - kCut.size(), kCut.data(), kCut.size());
+  return status;
+}
+
+sl_status_t SetLastError(const Status& status) noexcept {
+  if (status.ok() || status.code() == SL_ERR_AGAIN) return status.code();
+  try {
+    const std::string text = status.message();
+    return SetLastError(status.code(), text.empty() ? std::string_view(StatusName(status.code())) : text);
+  } catch (...) {
+    return SetLastError(status.code(), StatusName(status.code()));
+  }
+}
+
+const char* LastError() noexcept { return t_text; }
+
+void ClearLastError() noexcept { t_text[0] = '\0'; }
+
+}  // namespace sl::kernel

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calling thread's error text. A fixed buffer, so that an error can be reported when memory has run out; a longer
+// text is cut and ends in "...".
+#pragma once
+
+#include <string_view>
+
+#include "sdk/status.h"
+
+namespace sl::kernel {
+
+// Keeps a copy of `text` for this thread and returns `status`.   thread: [any]; never blocks or allocates
+sl_status_t SetLastError(sl_status_t status, std::string_view text) noexcept;
+
+// Keeps the text of an error and returns its code; leaves the text alone when `status` is good or SL_ERR_AGAIN.
+sl_status_t SetLastError(const Status& status) noexcept;
+
+// This thread's text, "" when none; valid until the thread's next SetLastError or ClearLastError.
+const char* LastError() noexcept;
+
+void ClearLastError() noexcept;
+
+}  // namespace sl::kernel

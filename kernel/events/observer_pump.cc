@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/events/observer_pump.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <system_error>
+
+#include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kAllKinds = (uint64_t{1} << SL_EVENT_KIND_COUNT) - 1;
+
+}  // namespace
+
+ObserverPump::~ObserverPump() { Stop(); }
+
+Status ObserverPump::Start(const std::vector<Source>& sources) {
+  for (const Source& source : sources) {
+    Observer observer{source.name, source.ops};
+    sl_status_t status = SL_ERR_EXCEPTION;
+    try {
+      status = source.ops->create(source.instance, &observer.handle, &observer.mask);
+    } catch (...) {
+      SetLastError(SL_ERR_EXCEPTION, "it threw in create");
+    }
+    if (status != SL_OK) {
+      Logf(SL_LOG_WARN, "observer {} is left out: {}: {}", source.name, StatusName(status), LastError());
+      continue;
+    }
+    observers_.push_back(observer);
+  }
+  UpdateMask();
+  const bool wanted = std::any_of(observers_.begin(), observers_.end(), [](const Observer& o) { return o.mask != 0; });
+  if (!wanted) return Status();
+  // The thread inherits a full mask and so never runs a handler of the host program.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Status status;
+  try {
+    thread_ = std::thread(&ObserverPump::Run, this);
+    pthread_setname_np(thread_.native_handle(), "sl-observers");
+  } catch (const std::system_error& error) {
+    SetEventMask(0);
+    status = Status(SL_ERR_SYSTEM, fmt::format("cannot start the observers' thread: {}", error.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return status;
+}
+
+void ObserverPump::Stop() {
+  SetEventMask(0);
+  if (thread_.joinable()) {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+  for (Observer& observer : observers_) {
+    try {
+      observer.ops->destroy(observer.handle);
+    } catch (...) {
+      Logf(SL_LOG_WARN, "observer {} threw in destroy", observer.name);
+    }
+  }
+  observers_.clear();
+}
+
+void ObserverPump::Run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    wake_.wait_for(lock, std::chrono::nanoseconds(period_ns_), [this] { return stopping_; });
+    lock.unlock();
+    Drain();
+    lock.lock();
+  }
+}
+
+void ObserverPump::Drain() {
+  DrainEventRings([](void* ctx, const EventBatch& batch) { static_cast<ObserverPump*>(ctx)->Deliver(batch); }, this);
+}
+
+void ObserverPump::Deliver(const EventBatch& batch) {
+  for (Observer& observer : observers_) {
+    if (observer.mask != 0) DeliverTo(observer, batch);
+  }
+}
+
+void ObserverPump::DeliverTo(Observer& observer, const EventBatch& batch) {
+  sl_status_t status = SL_ERR_EXCEPTION;
+  try {
+    const auto wanted = [&](const sl_record_t& record) { return (observer.mask >> (record.kind & 63u) & 1u) != 0; };
+    filtered_.clear();
+    std::copy_if(batch.records, batch.records + batch.count, std::back_inserter(filtered_), wanted);
+    if (filtered_.empty()) return;
+    sl_batch_t out{};
+    out.struct_size = sizeof(out);
+    out.thread = batch.ring;
+    out.dropped = batch.dropped;
+    out.count = filtered_.size();
+    out.records = filtered_.data();
+    status = observer.ops->consume(observer.handle, &out);
+  } catch (...) {
+    SetLastError(SL_ERR_EXCEPTION, "it threw in consume");
+  }
+  if (status == SL_OK) {
+    observer.failures = 0;
+    return;
+  }
+  if (++observer.failures < kFailuresInARow) return;
+  Logf(SL_LOG_WARN, "observer {} is switched off after {} failures in a row, the last: {}: {}", observer.name,
+       observer.failures, StatusName(status), LastError());
+  observer.mask = 0;
+  UpdateMask();
+}
+
+void ObserverPump::UpdateMask() {
+  uint64_t mask = 0;
+  for (Observer& observer : observers_) {
+    observer.mask &= kAllKinds;
+    mask |= observer.mask;
+  }
+  SetEventMask(mask);
+}
+
+}  // namespace sl::kernel
