@@ -16,7 +16,7 @@ constexpr size_t DatatypeBytes(sl_datatype_t datatype) {
 }
 
 constexpr const char* DatatypeName(sl_datatype_t datatype) {
-  constexpr const char* kNames[SL_DATATYPE_COUNT] = {"int8",    "uint8",   "int32",   "uint32",   "int64",  "uint64",
+  constexpr const char* kNames[SL_DATATYPE_COUNT] = {"int8",    "uint8",   "int32",   "uint32",   "int64",   "uint64",
                                                      "float16", "float32", "float64", "bfloat16", "fp8e4m3", "fp8e5m2"};
   return datatype < SL_DATATYPE_COUNT ? kNames[datatype] : "unknown type";
 }

@@ -23,13 +23,18 @@
 
 namespace sl {
 
+// Publisher's half after F1, for one of several bells that a single fence serves.
+inline void RingAfterFence(sl_doorbell_t* bell) {
+  if (std::atomic_ref<uint32_t>(bell->sleepers).load(std::memory_order_relaxed) == 0) [[likely]]
+    return;
+  std::atomic_ref<uint32_t>(bell->rings).fetch_add(1, std::memory_order_seq_cst);
+  syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
 // Publisher's half, after the news was stored. Any thread, any process that maps the doorbell.
 inline void Ring(sl_doorbell_t* bell) {
   std::atomic_thread_fence(std::memory_order_seq_cst);  // F1
-  std::atomic_ref<uint32_t> sleepers(bell->sleepers);
-  if (sleepers.load(std::memory_order_relaxed) == 0) [[likely]] return;
-  std::atomic_ref<uint32_t>(bell->rings).fetch_add(1, std::memory_order_seq_cst);
-  syscall(SYS_futex, &bell->rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+  RingAfterFence(bell);
 }
 
 // Sleeper's half. Usage: BellGuard guard(bell); if (NewsArrived()) return; guard.Sleep(max_ns); loop.

@@ -42,8 +42,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                  // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {}          // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
@@ -63,8 +63,8 @@ const char* StatusName(sl_status_t code);
 #define SL_CONCAT(a, b) SL_CONCAT_INNER(a, b)
 
 // Returns from the enclosing function when `expression`, a Status, is an error.
-#define SL_TRY(expression)                                  \
-  do {                                                      \
+#define SL_TRY(expression)                                                                    \
+  do {                                                                                        \
     if (::sl::Status sl_try_status = (expression); !sl_try_status.ok()) return sl_try_status; \
   } while (false)
 
