@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/starling/launch_coordinator.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+#include "tools/starling/bench_error.h"
+
+namespace sl::tools {
+namespace {
+
+class SegmentCoordinator final : public Coordinator {
+ public:
+  SegmentCoordinator(Segment* segment, int worker, int timeout_s)
+      : segment_(segment), slot_(segment->slots[worker]), worker_(worker), timeout_s_(timeout_s) {
+    slot_.pid = getpid();
+  }
+
+  int worker() const override { return worker_; }
+  int workers() const override { return static_cast<int>(segment_->workers); }
+
+  void Barrier(bool aligned) override {
+    if (SegmentBarrier(segment_, worker_, timeout_s_, aligned)) return;
+    int first = static_cast<int>(segment_->failed.load()) - 1;
+    if (first == worker_) {
+      throw CommandError(kExitFailure,
+                         "not all workers came to the barrier within " + std::to_string(timeout_s_) + " s");
+    }
+    throw CommandError(kExitFailure, first < workers() ? "worker " + std::to_string(first) + " gave up"
+                                                       : "another process of the measurement ended");
+  }
+
+  std::vector<unsigned char> Gather(const void* mine, size_t bytes) override {
+    if (bytes > kMaxGatherBytes) throw CommandError(kExitFailure, "too much to gather");
+    const size_t parity = gathers_++ % 2;
+    std::memcpy(slot_.gather[parity], mine, bytes);
+    Barrier(false);
+    std::vector<unsigned char> all(bytes * segment_->workers);
+    for (size_t i = 0; i < segment_->workers; ++i) {
+      std::memcpy(&all[i * bytes], segment_->slots[i].gather[parity], bytes);
+    }
+    return all;
+  }
+
+  void Doing(const std::string& text) override { SetDoing(slot_, text); }
+  void Tick() override {
+    slot_.progress.store(slot_.progress.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  void Fail() override { SegmentFail(segment_, worker_); }
+
+ private:
+  Segment* const segment_;
+  WorkerSlot& slot_;
+  const int worker_;
+  const int timeout_s_;
+  size_t gathers_ = 0;
+};
+
+class RemoteCoordinator final : public Coordinator {
+ public:
+  RemoteCoordinator(int worker, int workers, GatherFunction all_gather)
+      : worker_(worker), workers_(workers), all_gather_(std::move(all_gather)) {}
+
+  int worker() const override { return worker_; }
+  int workers() const override { return workers_; }
+  void Barrier(bool) override { GatherValues<int>(0); }
+  std::vector<unsigned char> Gather(const void* mine, size_t bytes) override { return all_gather_(mine, bytes); }
+  void Doing(const std::string&) override {}
+  void Tick() override {}
+  void Fail() override {}
+
+ private:
+  const int worker_;
+  const int workers_;
+  const GatherFunction all_gather_;
+};
+
+}  // namespace
+
+std::unique_ptr<Coordinator> MakeSegmentCoordinator(Segment* segment, int worker, int timeout_s) {
+  return std::make_unique<SegmentCoordinator>(segment, worker, timeout_s);
+}
+
+std::unique_ptr<Coordinator> MakeRemoteCoordinator(int worker, int workers, GatherFunction all_gather) {
+  return std::make_unique<RemoteCoordinator>(worker, workers, std::move(all_gather));
+}
+
+void WriteIdFile(const std::string& path, const void* data, size_t bytes) {
+  const std::string fresh = path + ".new";
+  std::remove(path.c_str());
+  std::ofstream file(fresh, std::ios::binary | std::ios::trunc);
+  file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
+  file.close();
+  if (!file || std::rename(fresh.c_str(), path.c_str()) != 0) {
+    throw CommandError(kExitFailure,
+                       "cannot write the id file " + path + "; name one on a shared, writable file system");
+  }
+}
+
+void ReadIdFile(const std::string& path, void* data, size_t bytes, int timeout_s) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_s);
+  while (std::chrono::steady_clock::now() < deadline) {
+    std::ifstream file(path, std::ios::binary);
+    file.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes));
+    if (file && file.gcount() == static_cast<std::streamsize>(bytes)) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  throw CommandError(kExitFailure, "rank 0 did not write the id file " + path + " within " + std::to_string(timeout_s) +
+                                       " s; is it on a file system that all hosts share?");
+}
+
+}  // namespace sl::tools
