@@ -98,9 +98,9 @@ typedef uint32_t sl_datatype_t;
 typedef uint32_t sl_reduction_t;
 #define SL_SUM 0u
 #define SL_PROD 1u
-#define SL_MAX 2u /* a NaN wins */
-#define SL_MIN 3u /* a NaN wins */
-#define SL_AVG 4u /* sum, then divided by the number of ranks; integers truncate toward zero */
+#define SL_MAX 2u        /* a NaN wins */
+#define SL_MIN 3u        /* a NaN wins */
+#define SL_AVG 4u        /* sum, then divided by the number of ranks; integers truncate toward zero */
 #define SL_PREMUL_SUM 5u /* every contribution is multiplied by its rank's scalar, then summed */
 #define SL_REDUCTION_COUNT 6u
 
@@ -119,8 +119,7 @@ typedef uint32_t sl_op_kind_t;
 #define SL_OP_KIND_COUNT 10u
 
 /* True when `table` is long enough to have `member`; compares with >=, so a longer table of the future is welcome. */
-#define SL_HAS(table, type, member) \
-  ((table)->struct_size >= offsetof(type, member) + sizeof(((type*)0)->member))
+#define SL_HAS(table, type, member) ((table)->struct_size >= offsetof(type, member) + sizeof(((type*)0)->member))
 
 #ifdef __cplusplus
 }

@@ -38,14 +38,14 @@ _Static_assert(sizeof(sl_record_t) == 64, "records are 64 bytes on every platfor
 #endif
 
 /* Event kinds; bit (1 << kind) of the event mask switches one on. */
-#define SL_EVENT_OP_BEGIN 0u    /* value: operation kind, value2: algorithm index */
-#define SL_EVENT_OP_END 1u      /* value: status */
-#define SL_EVENT_STEP 2u        /* value: step index, value2: round */
-#define SL_EVENT_CHUNK_POST 3u  /* value: chunk sequence */
-#define SL_EVENT_CHUNK_DONE 4u  /* value: chunk sequence */
-#define SL_EVENT_LINK_STATE 5u  /* value: 1 up, 0 down; value2: epoch */
-#define SL_EVENT_COMM_STATE 6u  /* value: state */
-#define SL_EVENT_FAULT 7u       /* value: status, value2: step */
+#define SL_EVENT_OP_BEGIN 0u   /* value: operation kind, value2: algorithm index */
+#define SL_EVENT_OP_END 1u     /* value: status */
+#define SL_EVENT_STEP 2u       /* value: step index, value2: round */
+#define SL_EVENT_CHUNK_POST 3u /* value: chunk sequence */
+#define SL_EVENT_CHUNK_DONE 4u /* value: chunk sequence */
+#define SL_EVENT_LINK_STATE 5u /* value: 1 up, 0 down; value2: epoch */
+#define SL_EVENT_COMM_STATE 6u /* value: state */
+#define SL_EVENT_FAULT 7u      /* value: status, value2: step */
 #define SL_EVENT_KIND_COUNT 8u
 
 /* The table a module receives in open(); valid until its close() returns. `ctx` is this module's own context. */

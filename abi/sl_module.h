@@ -40,9 +40,9 @@ typedef uint32_t sl_option_type_t;
 typedef struct sl_option_t {
   uint32_t struct_size;
   sl_option_type_t type;
-  const char* name; /* snake_case with a unit suffix, e.g. "spin_us" */
-  const char* unit; /* "" when none */
-  const char* doc;  /* one line */
+  const char* name;         /* snake_case with a unit suffix, e.g. "spin_us" */
+  const char* unit;         /* "" when none */
+  const char* doc;          /* one line */
   const char* default_text; /* as it would stand in TOML, without quotes */
   double minimum;           /* INT and FLOAT, inclusive */
   double maximum;
@@ -53,8 +53,8 @@ typedef struct sl_option_t {
 typedef struct sl_option_value_t {
   uint32_t struct_size;
   sl_option_type_t type;
-  int64_t integer; /* BOOL (0 or 1) and INT */
-  double real;     /* FLOAT */
+  int64_t integer;  /* BOOL (0 or 1) and INT */
+  double real;      /* FLOAT */
   const char* text; /* STRING and CHOICE; copied by the module if it outlives open() */
 } sl_option_value_t;
 
@@ -65,10 +65,10 @@ typedef struct sl_provide_t {
   uint32_t struct_size;
   uint32_t flags;
   const char* id;
-  uint32_t revision;      /* highest revision the table serves */
-  uint32_t revision_min;  /* lowest revision a user may speak to it */
-  const void* ops;        /* the table, const; its first member is its struct_size */
-  const char* name;       /* what a profile calls this provider, e.g. "ring"; unique per id; usually the module's name */
+  uint32_t revision;     /* highest revision the table serves */
+  uint32_t revision_min; /* lowest revision a user may speak to it */
+  const void* ops;       /* the table, const; its first member is its struct_size */
+  const char* name;      /* what a profile calls this provider, e.g. "ring"; unique per id; usually the module's name */
 } sl_provide_t;
 
 #define SL_REQUIRE_OPTIONAL 1u

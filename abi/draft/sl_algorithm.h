@@ -32,9 +32,9 @@ typedef struct sl_op_t {
   sl_op_kind_t kind;
   sl_datatype_t datatype;
   sl_reduction_t reduction;
-  int32_t root;         /* -1: none */
-  int32_t peer;         /* send, recv; -1: none */
-  uint64_t count;       /* NCCL's count of the operation: per-rank where NCCL's is */
+  int32_t root;   /* -1: none */
+  int32_t peer;   /* send, recv; -1: none */
+  uint64_t count; /* NCCL's count of the operation: per-rank where NCCL's is */
   const void* send;
   void* recv;
   uint64_t scalar_bits; /* SL_PREMUL_SUM: this rank's scalar, in the data type's format; ranks may differ */
@@ -54,13 +54,13 @@ typedef struct sl_comm_shape_t {
   uint32_t struct_size;
   uint32_t rank;
   uint32_t size;
-  uint32_t local_rank;  /* among the ranks of this host */
+  uint32_t local_rank; /* among the ranks of this host */
   uint32_t local_size;
   uint32_t domain_size; /* ranks that share loads and stores with this one; equals size when all do */
   uint32_t device_kind;
-  uint32_t processors;  /* CPUs this host gives to its local ranks */
-  uint32_t link_chunk_bytes; /* the largest part a link carries at once; a plan's chunk must not exceed it */
-  uint32_t lanes;            /* how many lanes links may have */
+  uint32_t processors;        /* CPUs this host gives to its local ranks */
+  uint32_t link_chunk_bytes;  /* the largest part a link carries at once; a plan's chunk must not exceed it */
+  uint32_t lanes;             /* how many lanes links may have */
   const char* const* host_of; /* size entries; equal text, equal host */
 } sl_comm_shape_t;
 
@@ -89,12 +89,12 @@ typedef struct sl_algorithm_env_t {
 #define SL_RUN_LAUNCH 1u
 typedef struct sl_estimate_t {
   uint32_t struct_size;
-  uint32_t run;           /* SL_RUN_… */
-  uint64_t time_ns;       /* expected, this operation alone */
-  uint32_t processors;    /* SMs held; on the host 0 */
+  uint32_t run;        /* SL_RUN_… */
+  uint64_t time_ns;    /* expected, this operation alone */
+  uint32_t processors; /* SMs held; on the host 0 */
   uint32_t determinism;
   uint64_t scratch_bytes;
-  char reason[96];        /* why this cost, or why not: one clause */
+  char reason[96]; /* why this cost, or why not: one clause */
 } sl_estimate_t;
 
 /* Plans. */
@@ -106,10 +106,10 @@ typedef struct sl_estimate_t {
 #define SL_BUFFER_OUTBOX 5u  /* the reserved chunk on the link to `peer` */
 
 typedef struct sl_operand_t {
-  uint32_t buffer;     /* SL_BUFFER_… */
-  uint32_t block;      /* block at the first repetition */
-  int32_t block_step;  /* added at each repetition, modulo plan.block_modulus */
-  int32_t peer;        /* INBOX, OUTBOX: rank at the other end */
+  uint32_t buffer;    /* SL_BUFFER_… */
+  uint32_t block;     /* block at the first repetition */
+  int32_t block_step; /* added at each repetition, modulo plan.block_modulus */
+  int32_t peer;       /* INBOX, OUTBOX: rank at the other end */
 } sl_operand_t;
 
 /* Steps. The part's length is that of `shape` (a block of one buffer's geometry), named by operand `a` unless said. */
@@ -175,7 +175,8 @@ typedef struct sl_algorithm_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
 
-  /* What a communicator of this shape needs from the symmetric heap; equal on all ranks.   thread: [control]   since: 1 */
+  /* What a communicator of this shape needs from the symmetric heap; equal on all ranks.   thread: [control]   since: 1
+   */
   sl_status_t (*demand)(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out_demand);
   /* Makes the algorithm for one rank; mandatory.   thread: [init]   owns: borrows `env` during the call, its device and
    * memory until destroy()   returns: SL_OK | SL_ERR_UNSUPPORTED this shape is not for it   since: 1 */

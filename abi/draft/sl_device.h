@@ -27,12 +27,12 @@ typedef struct sl_mapping_t sl_mapping_t; /* a peer's memory, mapped here */
 #define SL_DEVICE_CUDA 1u
 
 /* Capabilities. */
-#define SL_DEVICE_CAN_EXPORT 1u           /* memory can be shared with other processes */
-#define SL_DEVICE_CAN_SHARE_SEGMENT 2u    /* one exported allocation may hold the slices of all ranks */
-#define SL_DEVICE_CAN_WRITE_VALUE 4u      /* stream_write_value and stream_wait_value */
-#define SL_DEVICE_CAN_CAPTURE 8u          /* streams can be captured into graphs */
-#define SL_DEVICE_RUNS_HOST_KERNELS 16u   /* launches host kernels (sl_host_kernel_t) */
-#define SL_DEVICE_MEMORY_IS_HOST 32u      /* CPU loads and stores reach its memory directly */
+#define SL_DEVICE_CAN_EXPORT 1u         /* memory can be shared with other processes */
+#define SL_DEVICE_CAN_SHARE_SEGMENT 2u  /* one exported allocation may hold the slices of all ranks */
+#define SL_DEVICE_CAN_WRITE_VALUE 4u    /* stream_write_value and stream_wait_value */
+#define SL_DEVICE_CAN_CAPTURE 8u        /* streams can be captured into graphs */
+#define SL_DEVICE_RUNS_HOST_KERNELS 16u /* launches host kernels (sl_host_kernel_t) */
+#define SL_DEVICE_MEMORY_IS_HOST 32u    /* CPU loads and stores reach its memory directly */
 
 typedef struct sl_device_info_t {
   uint32_t struct_size;
@@ -81,9 +81,9 @@ typedef struct sl_doorbell_t {
 } sl_doorbell_t;
 typedef struct sl_wait_t {
   uint32_t struct_size;
-  int32_t peer;             /* rank waited for; -1: several or none */
-  sl_doorbell_t* doorbell;  /* NULL: no doorbell, the driver yields instead of sleeping */
-  const char* what;         /* constant text: "packet", "chunk", "credit", "barrier" */
+  int32_t peer;            /* rank waited for; -1: several or none */
+  sl_doorbell_t* doorbell; /* NULL: no doorbell, the driver yields instead of sleeping */
+  const char* what;        /* constant text: "packet", "chunk", "credit", "barrier" */
   uint32_t step;
   uint32_t reserved;
   uint64_t seen;
@@ -92,7 +92,8 @@ typedef struct sl_wait_t {
 
 /* A host kernel is resumable: it is called until it returns something else than SL_ERR_AGAIN, keeps what it must
  * remember in `frame` (zeroed before the first call, 16-byte aligned, relocatable by memcpy between calls), and never
- * blocks. `wait` is filled before SL_ERR_AGAIN is returned. May be called by different threads, never by two at once. */
+ * blocks. `wait` is filled before SL_ERR_AGAIN is returned. May be called by different threads, never by two at once.
+ */
 typedef sl_status_t (*sl_host_kernel_fn)(const void* args, void* frame, sl_wait_t* wait);
 typedef struct sl_host_kernel_t {
   const char* name;
@@ -108,7 +109,7 @@ typedef struct sl_image_desc_t {
   const sl_host_kernel_t* host_kernels; /* SL_DEVICE_HOST: kernel_count entries */
   const void* binary;                   /* others: a fatbin, code object, … */
   uint64_t binary_bytes;
-  const char* const* kernel_names;      /* others: kernel_count entry names */
+  const char* const* kernel_names; /* others: kernel_count entry names */
 } sl_image_desc_t;
 
 #define SL_LAUNCH_COOPERATIVE 1u
@@ -124,7 +125,7 @@ typedef struct sl_launch_t {
   uint32_t cluster[3]; /* 0: none */
   uint32_t shared_bytes;
   uint32_t args_bytes;
-  const void* args; /* copied by the launch unless the work is complete on return */
+  const void* args;  /* copied by the launch unless the work is complete on return */
   const void* chain; /* launches of one batch with equal chains run one after the other; NULL: free */
   /* Host kernels: polled now and then while waiting; nonzero ends the wait with that status. May be NULL. */
   const int32_t* abort_word;
@@ -140,7 +141,8 @@ typedef struct sl_launch_t {
 
 /* Facts of one reduction step. Several steps make one collective, so who multiplies and who divides is said here. */
 #define SL_REDUCE_FINAL 1u         /* SL_AVG: this step completes the sum, divide by `world` now */
-#define SL_REDUCE_STREAM_STORES 2u /* hint: the output is larger than the cache and not read soon; never changes bits */
+#define SL_REDUCE_STREAM_STORES 2u /* hint: the output is larger than the cache and not read soon; never changes bits \
+                                    */
 typedef struct sl_reduce_scale_t {
   uint64_t scalar_bits; /* SL_PREMUL_SUM: the scalar, in the data type's own format, low bytes */
   uint32_t world;       /* SL_AVG: the divisor; 0 is read as 1 */
@@ -188,7 +190,8 @@ typedef struct sl_device_ops_t {
                                sl_mapping_t** out_mapping, void** out_address);
   sl_status_t (*unmap)(sl_device_t* device, sl_mapping_t* mapping);
 
-  /* Streams: ordered queues. stream_wait_idle returns SL_ERR_TIMEOUT at the deadline, SL_ERR_AGAIN if it is 0.   since: 1 */
+  /* Streams: ordered queues. stream_wait_idle returns SL_ERR_TIMEOUT at the deadline, SL_ERR_AGAIN if it is 0.   since:
+   * 1 */
   sl_status_t (*stream_create)(sl_device_t* device, sl_stream_t** out_stream);
   sl_status_t (*stream_destroy)(sl_device_t* device, sl_stream_t* stream);
   sl_status_t (*stream_wait_idle)(sl_device_t* device, sl_stream_t* stream, uint64_t deadline_ns);

@@ -16,23 +16,23 @@ extern "C" {
 
 typedef struct sl_fault_policy_t sl_fault_policy_t; /* the policy of one link */
 
-#define SL_HEALTH_PORT_DOWN 1u    /* the local port reported down */
-#define SL_HEALTH_REMOTE_DOWN 2u  /* the peer told that its port is down */
-#define SL_HEALTH_ERROR 4u        /* the connection ended with `last_status` */
-#define SL_HEALTH_PROBE_LOST 8u   /* the newest probe is overdue */
-#define SL_HEALTH_PROBED 16u      /* a probe came back since the last fault */
+#define SL_HEALTH_PORT_DOWN 1u   /* the local port reported down */
+#define SL_HEALTH_REMOTE_DOWN 2u /* the peer told that its port is down */
+#define SL_HEALTH_ERROR 4u       /* the connection ended with `last_status` */
+#define SL_HEALTH_PROBE_LOST 8u  /* the newest probe is overdue */
+#define SL_HEALTH_PROBED 16u     /* a probe came back since the last fault */
 
 /* One connection of a link as the kernel sees it. */
 typedef struct sl_connection_health_t {
   uint32_t struct_size;
-  uint32_t flags;          /* SL_HEALTH_… */
+  uint32_t flags;            /* SL_HEALTH_… */
   uint64_t bytes_per_second; /* nominal */
   uint64_t measured_bytes_per_second;
-  uint64_t rtt_ns;          /* smoothed; 0 unknown */
+  uint64_t rtt_ns; /* smoothed; 0 unknown */
   uint64_t outstanding_bytes;
   uint64_t oldest_outstanding_ns; /* age; 0 none */
-  uint64_t since_fault_ns;  /* UINT64_MAX: never */
-  uint32_t faults;          /* so far */
+  uint64_t since_fault_ns;        /* UINT64_MAX: never */
+  uint32_t faults;                /* so far */
   int32_t last_status;
 } sl_connection_health_t;
 

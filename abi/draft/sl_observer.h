@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sl.observer/1 (draft): receives batches of records (sl_record_t, sl_host.h) off the data path. An observer cannot
- * fail, slow or change what it observes: its statuses are counted, and after 16 failures in a row it is switched off. */
+ * fail, slow or change what it observes: its statuses are counted, and after 16 failures in a row it is switched off.
+ */
 #ifndef SL_OBSERVER_H
 #define SL_OBSERVER_H
 
@@ -18,8 +19,8 @@ typedef struct sl_observer_t sl_observer_t; /* one per process */
 
 typedef struct sl_batch_t {
   uint32_t struct_size;
-  uint32_t thread;   /* which ring: a small number, stable for the ring's life */
-  uint64_t dropped;  /* records this ring has lost so far */
+  uint32_t thread;  /* which ring: a small number, stable for the ring's life */
+  uint64_t dropped; /* records this ring has lost so far */
   uint64_t count;
   const sl_record_t* records; /* oldest first; borrowed during the call */
 } sl_batch_t;

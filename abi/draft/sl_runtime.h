@@ -31,7 +31,7 @@ typedef struct sl_unique_id_t {
 
 typedef struct sl_comm_config_t {
   uint32_t struct_size;
-  uint32_t nonblocking; /* 1: calls that would wait return SL_IN_PROGRESS; watch comm_state */
+  uint32_t nonblocking;      /* 1: calls that would wait return SL_IN_PROGRESS; watch comm_state */
   const sl_unique_id_t* ids; /* borrowed during comm_create */
   uint32_t id_count;         /* at least 1; more spread the rendezvous */
   uint32_t rank;
@@ -52,11 +52,11 @@ typedef struct sl_comm_info_t {
   uint32_t device_kind;
   int32_t device_ordinal;
   uint32_t reserved;
-  uint64_t comm_id;       /* equal on all ranks */
-  uint64_t host_bytes;    /* memory this rank holds for the communicator: private */
-  uint64_t shared_bytes;  /* symmetric heap and links, pages in use */
+  uint64_t comm_id;      /* equal on all ranks */
+  uint64_t host_bytes;   /* memory this rank holds for the communicator: private */
+  uint64_t shared_bytes; /* symmetric heap and links, pages in use */
   uint64_t device_bytes;
-  uint64_t operations;    /* issued so far */
+  uint64_t operations; /* issued so far */
 } sl_comm_info_t;
 
 /* One entry of a group; entries of one communicator keep their order. */
@@ -72,7 +72,8 @@ typedef struct sl_runtime_ops_t {
   uint32_t struct_size;
   uint32_t revision;
 
-  /* The calling thread's last error text, "" when none; valid until the thread's next call.   thread: [any]   since: 1 */
+  /* The calling thread's last error text, "" when none; valid until the thread's next call.   thread: [any]   since: 1
+   */
   const char* (*last_error)(void);
 
   /* Makes an id; a thread of this process serves its rendezvous until all ranks have met or its time is over.

@@ -36,10 +36,10 @@ typedef struct sl_topology_sink_t sl_topology_sink_t; /* the kernel's graph unde
 
 typedef struct sl_node_t {
   uint32_t struct_size;
-  uint32_t kind;    /* SL_NODE_… */
-  char name[64];    /* unique; equal names from two providers are one node */
-  char parent[64];  /* containing node; "" for the root */
-  uint32_t index;   /* the operating system's number, e.g. NUMA node 1 */
+  uint32_t kind;   /* SL_NODE_… */
+  char name[64];   /* unique; equal names from two providers are one node */
+  char parent[64]; /* containing node; "" for the root */
+  uint32_t index;  /* the operating system's number, e.g. NUMA node 1 */
   uint32_t processors;
   uint64_t memory_bytes;
 } sl_node_t;
@@ -76,7 +76,8 @@ typedef struct sl_topology_ops_t {
   void (*destroy)(sl_topology_t* topology);
   /* Reports everything found.   thread: [control]   blocking: reads files   since: 1 */
   sl_status_t (*discover)(sl_topology_t* topology, const sl_topology_sink_ops_t* sink_ops, sl_topology_sink_t* sink);
-  /* Fills `device`'s placements for `lanes` lanes.   returns: SL_OK | SL_ERR_UNSUPPORTED the kernel places   since: 1 */
+  /* Fills `device`'s placements for `lanes` lanes.   returns: SL_OK | SL_ERR_UNSUPPORTED the kernel places   since: 1
+   */
   sl_status_t (*place)(sl_topology_t* topology, const char* device, uint32_t lanes, sl_placement_t* out_placements);
 } sl_topology_ops_t;
 

@@ -18,9 +18,9 @@ extern "C" {
 #define SL_TRANSPORT_ID "sl.transport/1"
 #define SL_TRANSPORT_REVISION 1u
 
-typedef struct sl_transport_t sl_transport_t;   /* one rank's use of the module */
+typedef struct sl_transport_t sl_transport_t; /* one rank's use of the module */
 typedef struct sl_connection_t sl_connection_t;
-typedef struct sl_region_t sl_region_t;         /* registered local memory */
+typedef struct sl_region_t sl_region_t;               /* registered local memory */
 typedef struct sl_remote_region_t sl_remote_region_t; /* a peer's registered memory */
 
 typedef struct sl_transport_env_t {
@@ -56,8 +56,8 @@ typedef struct sl_address_t {
 /* What the connecting end says; the accepting end receives it. */
 typedef struct sl_connect_args_t {
   uint32_t struct_size;
-  uint32_t port;         /* local port index */
-  uint32_t peer;         /* rank */
+  uint32_t port; /* local port index */
+  uint32_t peer; /* rank */
   uint32_t lane;
   uint64_t tag;          /* the kernel's: which link, which epoch */
   uint64_t window_bytes; /* each end's window; the transport allocates it, zeroed */
@@ -69,9 +69,9 @@ typedef struct sl_connect_args_t {
 typedef struct sl_window_t {
   uint32_t struct_size;
   uint32_t signal_count;
-  void* local;              /* my window: the peer writes, I read */
-  uint64_t* local_signals;  /* one cache line apart: word i is local_signals[i * 8] */
-  void* peer;               /* the peer's window, when CPU stores reach it; else NULL and only put() writes it */
+  void* local;             /* my window: the peer writes, I read */
+  uint64_t* local_signals; /* one cache line apart: word i is local_signals[i * 8] */
+  void* peer;              /* the peer's window, when CPU stores reach it; else NULL and only put() writes it */
   uint64_t bytes;
 } sl_window_t;
 
@@ -94,14 +94,14 @@ typedef struct sl_completion_t {
 
 typedef struct sl_put_t {
   uint32_t struct_size;
-  uint32_t signal;        /* peer's signal word to store, or SL_NO_SIGNAL */
-  uint64_t signal_value;  /* grows with every put on that word */
-  const void* source;     /* NULL: the bytes already stand in the peer's window */
-  sl_region_t* region;    /* of the source; NULL: at most max_inline_bytes, or a transport that copies */
-  uint64_t bytes;         /* 0: signal only */
+  uint32_t signal;            /* peer's signal word to store, or SL_NO_SIGNAL */
+  uint64_t signal_value;      /* grows with every put on that word */
+  const void* source;         /* NULL: the bytes already stand in the peer's window */
+  sl_region_t* region;        /* of the source; NULL: at most max_inline_bytes, or a transport that copies */
+  uint64_t bytes;             /* 0: signal only */
   sl_remote_region_t* target; /* NULL: the peer's window */
-  uint64_t offset;        /* in the target */
-  uint64_t cookie;        /* 0: no completion wanted */
+  uint64_t offset;            /* in the target */
+  uint64_t cookie;            /* 0: no completion wanted */
 } sl_put_t;
 
 /* How to sleep until something happens. */
@@ -166,7 +166,8 @@ typedef struct sl_transport_ops_t {
   sl_status_t (*progress)(sl_transport_t* transport);
   /* Takes up to `capacity` completions.   thread: [data]   since: 1 */
   sl_status_t (*poll)(sl_transport_t* transport, sl_completion_t* completions, uint32_t capacity, uint32_t* out_count);
-  /* Wakes the peer if it sleeps; called once after a batch of puts.   thread: [data]; may make a system call   since: 1 */
+  /* Wakes the peer if it sleeps; called once after a batch of puts.   thread: [data]; may make a system call   since: 1
+   */
   void (*notify)(sl_connection_t* connection);
   /* How to sleep until this transport has news.   thread: [control]   since: 1 */
   sl_status_t (*wait_object)(sl_transport_t* transport, sl_wait_object_t* out_object);
