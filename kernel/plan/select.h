@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Selection: which algorithm serves an operation, and why. A pure function of what all ranks know alike (operation,
+// count, type, shape of the communicator, profile), so that every rank chooses the same one without asking.
+//
+// thread: calls on one Selector do not overlap; Find() is [data], the rest is [control].
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/plan/plan.h"
+#include "sdk/status.h"
+#include "sl_algorithm.h"
+
+namespace sl::kernel {
+
+// One algorithm of this communicator. The tables and objects outlive the Selector.
+struct Candidate {
+  std::string name;  // what profiles call it
+  const sl_algorithm_ops_t* ops = nullptr;
+  sl_algorithm_t* algorithm = nullptr;
+};
+
+// One rule of the profile. A rule applies when everything it says fits; the first rule that pins wins, forbids add up.
+struct SelectRule {
+  static constexpr uint32_t kAnyKind = SL_OP_KIND_COUNT;
+  sl_op_kind_t kind = kAnyKind;
+  uint64_t min_bytes = 0;  // of OpBytes(), inclusive
+  uint64_t max_bytes = UINT64_MAX;
+  uint32_t min_ranks = 0;
+  uint32_t max_ranks = UINT32_MAX;
+  std::string algorithm;            // "" pins nothing
+  std::vector<std::string> forbid;  // "*" forbids all but the pinned one
+  std::string origin;               // where the rule stands, e.g. "site.toml:12"; for explanations
+};
+
+struct SelectSettings {
+  std::vector<SelectRule> rules;
+  uint32_t determinism = SL_DETERMINISM_NONE;  // least class wanted
+  uint32_t cache_sets = 64;                    // of 4 choices each; rounded up to a power of two
+};
+
+// The answer. `plan` is there for SL_RUN_PLAN only.
+struct Choice {
+  uint32_t index = 0;          // of the candidate, which records name it by
+  const char* name = nullptr;  // of the candidate
+  const sl_algorithm_ops_t* ops = nullptr;
+  sl_algorithm_t* algorithm = nullptr;
+  uint32_t run = SL_RUN_PLAN;
+  std::unique_ptr<const Plan> plan;
+  sl_estimate_t estimate{};
+  std::string reason;  // one clause: cheapest, pinned by which rule, or fallen back and why
+};
+
+class Selector {
+ public:
+  // `shape` lives as long as the Selector.
+  Selector(std::vector<Candidate> candidates, SelectSettings settings, const sl_comm_shape_t* shape);
+  ~Selector();
+  Selector(const Selector&) = delete;
+  Selector& operator=(const Selector&) = delete;
+
+  // The cached choice, or NULL. Never allocates or locks.
+  const Choice* Find(const sl_op_t& op);
+
+  // The choice; estimates, and builds the plan, on a miss. Lives until the first Collect() after it fell out of the
+  // cache and no run holds its plan.
+  // returns: the choice | SL_ERR_UNSUPPORTED nobody serves it, with everybody's reason | what plan() returned
+  Result<const Choice*> Select(const sl_op_t& op) {
+    if (const Choice* choice = Find(op)) [[likely]]
+      return choice;
+    return SelectSlow(op);
+  }
+
+  // Frees choices that fell out of the cache and are not running. Call it where no choice is held that has not been
+  // started: the communicator does, on entering an operation or group. Cheap when there is nothing to free.
+  void Collect() {
+    if (!retired_.empty()) [[unlikely]]
+      CollectSlow();
+  }
+
+  // For people: every candidate with time, kind of run and reason, the chosen one marked, the rules that spoke. Ends in
+  // a newline. Looks at estimates afresh and builds no plan.
+  std::string Explain(const sl_op_t& op) const;
+
+  const std::vector<Candidate>& candidates() const { return candidates_; }
+
+ private:
+  struct Key;
+  struct Slot;
+  struct Verdict;
+  struct Decision;
+
+  Result<const Choice*> SelectSlow(const sl_op_t& op);
+  Decision Decide(const sl_op_t& op) const;
+  Verdict Judge(const Candidate& candidate, const sl_op_t& op, const SelectRule* forbidden, bool pinned) const;
+  Result<std::unique_ptr<const Plan>> MakePlan(const Candidate& candidate, const sl_op_t& op) const;
+  const Choice* Store(const sl_op_t& op, std::unique_ptr<Choice> choice);
+  void CollectSlow();
+
+  std::vector<Candidate> candidates_;  // sorted by name
+  SelectSettings settings_;
+  const sl_comm_shape_t* shape_;
+  std::vector<Slot> slots_;
+  std::vector<std::unique_ptr<Choice>> retired_;
+  uint64_t set_mask_ = 0;
+  uint32_t clock_ = 0;
+};
+
+}  // namespace sl::kernel
