@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Progress threads: they drive runs for streams of devices that cannot run host kernels. The stream starts a run by
+// storing into a word, waits on another word, and never blocks a thread of the device.
+//
+// Idle, the thread sleeps on a futex and uses no CPU. With jobs that wait it spins for a bounded time, then sleeps on
+// the doorbell of what they wait for, or, where there is none (a GPU's store wakes nobody), in short naps that grow.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernel/engine/run.h"
+#include "sdk/status.h"
+#include "sl_device.h"
+
+namespace sl::kernel {
+
+struct EngineSettings {
+  uint64_t spin_ns = 20000;  // of fruitless polling before a sleep
+  uint64_t nap_ns = 20000;   // first nap where no doorbell helps; doubles
+  uint64_t nap_max_ns = 500000;
+  uint64_t queue_capacity = 1024;  // jobs at once
+};
+
+// One run on a stream. Words are host memory mapped to the device; everything lives until `done` was called.
+struct ProgressJob {
+  Run* run = nullptr;
+  const uint64_t* start_word = nullptr;  // starts when *start_word >= start_value; NULL: at once
+  uint64_t start_value = 0;
+  uint64_t* end_word =
+      nullptr;  // receives end_value, release, when the run has ended, also when it failed; may be NULL
+  uint64_t end_value = 0;
+  const int32_t* abort_word = nullptr;  // as in sl_launch_t; ends the job also before its start
+  sl_status_t (*check)(void* check_ctx, const sl_wait_t* wait, uint64_t waited_ns) = nullptr;
+  void* check_ctx = nullptr;
+  uint64_t check_interval_ns = 0;
+  // On the progress thread, before end_word is stored. The run belongs to the callee again. SL_OK or the error that
+  // ended the run, the abort word's value or the check's.
+  void (*done)(void* done_ctx, Run* run, sl_status_t status) = nullptr;
+  void* done_ctx = nullptr;
+};
+
+class ProgressThread {
+ public:
+  explicit ProgressThread(const EngineSettings& settings);
+  ~ProgressThread();  // as Stop()
+  ProgressThread(const ProgressThread&) = delete;
+  ProgressThread& operator=(const ProgressThread&) = delete;
+
+  // Queues a job; starts the thread at the first one. Jobs of different communicators progress side by side; jobs of
+  // one start in any order their words say.   thread: [any]
+  // returns: SL_OK | SL_ERR_LIMIT the queue is full | SL_ERR_STATE stopped, or in a child after fork()
+  Status Submit(const ProgressJob& job);
+
+  // Ends the thread; jobs still there end with SL_ERR_ABORTED. Idempotent. In a forked child: forgets the thread.
+  void Stop();
+
+  // Whoever stores a start word with a CPU may ring it, so that the job need not be found by a nap.
+  sl_doorbell_t* doorbell() { return &bell_; }
+
+  // How often the thread woke from sleeping: an idle one never does.
+  uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
+  // Jobs submitted and not yet done.
+  uint64_t pending() const { return pending_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Active {
+    ProgressJob job;
+    bool started;
+    uint64_t waiting_since_ns;  // 0: it moved at its last poll
+    uint64_t next_check_ns;
+    uint64_t seen;
+    sl_wait_t wait;
+  };
+
+  static void* Main(void* self);
+  void Loop();
+  bool TakeJobs();
+  bool PollJobs();
+  bool PollJob(Active* active, uint64_t now_ns);
+  sl_status_t PollRun(Active* active, uint64_t now_ns, bool* moved);
+  void End(Active* active, sl_status_t status);
+  void Sleep(uint64_t nap_ns);
+  sl_doorbell_t* BellToSleepOn(bool* naps) const;
+  bool ChildOfFork() const;
+
+  const EngineSettings settings_;
+  sl_doorbell_t bell_{};  // rung by Submit and Stop
+  std::atomic<uint64_t> wakeups_{0};
+  std::atomic<uint64_t> pending_{0};
+  std::atomic<bool> stopping_{false};
+
+  std::mutex mutex_;
+  std::vector<ProgressJob> queue_;        // guarded by mutex_
+  sl_doorbell_t* sleeping_on_ = nullptr;  // guarded by mutex_; the bell the thread may sleep on besides its own
+  bool running_ = false;                  // guarded by mutex_
+  pthread_t thread_{};                    // guarded by mutex_
+  int owner_pid_ = 0;                     // guarded by mutex_
+
+  std::vector<ProgressJob> taken_;  // the thread's
+  std::vector<Active> active_;      // the thread's
+};
+
+}  // namespace sl::kernel

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A run: one plan being executed for one operation, over links. It is a resumable state machine that never blocks, so
+// that whoever has a thread drives it: the caller inline, a host stream, a progress thread (engine.h).
+//
+// Life: RunPool::Start -> Poll until it returns something else than SL_ERR_AGAIN -> RunPool::Finish.
+//
+// Order. A run takes its turn on every link direction it uses when it starts, and uses a direction only when all runs
+// that started before it have left that direction, so chunks of different runs never mix.
+//
+// Failure. A run that fails stops at once and poisons its pool: chunks of a broken operation may be anywhere on the
+// links, so all runs of that communicator end with the first failure instead of waiting for what will never come.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/link/link.h"
+#include "kernel/plan/plan.h"
+#include "sdk/status.h"
+#include "sl_algorithm.h"
+
+namespace sl::kernel {
+
+class RunPool;
+
+// What all runs of one rank of a communicator share; lives as long as the pool.
+struct RunContext {
+  uint32_t rank = 0;
+  uint32_t size = 1;
+  uint64_t comm_id = 0;
+  LinkProvider* links = nullptr;
+  const sl_device_ops_t* device_ops = nullptr;  // for reduce_function()
+  sl_device_t* device = nullptr;
+};
+
+// Not thread-safe: one thread at a time; another may go on where the first stopped, after synchronising with it.
+class Run {
+ public:
+  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  // Goes on as far as it can without waiting, at most about a millisecond's worth of work.
+  // thread: [data]   returns: SL_OK it is complete | SL_ERR_AGAIN, with `wait` filled: on whom, on what; a NULL
+  // doorbell means that there is work left, so do not sleep | an error, for good; status() has the text
+  sl_status_t Poll(sl_wait_t* wait);
+
+  // The outcome so far: SL_OK while it runs.
+  const Status& status() const { return status_; }
+  bool finished() const { return finished_; }
+  uint64_t op_seq() const { return op_.seq; }
+
+  // Where it is: "all_reduce #12: lane 0 step 3 round 7 waits for a chunk from rank 2". The caller's turn to call as
+  // for Poll; slow path.
+  std::string Describe() const;
+
+ private:
+  friend class RunPool;
+  enum class Blocked : uint8_t { kNo, kTurn, kChunk, kCredit };
+  struct LaneState {
+    uint64_t round;
+    uint64_t repetition;
+    uint64_t repetitions;
+    uint32_t step;  // next to do; the lane's end: leaving its links
+    uint32_t repeat_first;
+    uint32_t repeat_end;  // 0: not inside a REPEAT
+    uint32_t blocked_link;
+    uint32_t drained;  // links this lane has left
+    Blocked blocked;
+    bool done;
+  };
+  struct LinkState {
+    Link* link;
+    uint64_t send_ticket;
+    uint64_t recv_ticket;
+    uint8_t* outbox;       // reserved chunk; NULL: none
+    const uint8_t* inbox;  // arrived chunk; NULL: none
+    uint32_t inbox_bytes;
+    bool send_turn;
+    bool recv_turn;
+    bool notify;  // posted or released something the peer was not told of
+  };
+  struct Budget {
+    uint64_t bytes;
+    uint32_t steps;
+  };
+
+  explicit Run(RunPool* pool) : pool_(pool) {}
+  Status Prepare(const Plan& plan, const sl_op_t& op, uint32_t algorithm);
+  sl_status_t PollLanes(sl_wait_t* wait);
+  sl_status_t AdvanceLane(uint32_t index, Budget* budget);
+  sl_status_t Execute(LaneState* lane, const PlanStep& step, Budget* budget);
+  sl_status_t Wait(LaneState* lane, const PlanStep& step, uint64_t elements);
+  sl_status_t Reserve(LaneState* lane, uint32_t link);
+  sl_status_t Put(LaneState* lane, const PlanStep& step, uint64_t bytes, uint64_t round_offset);
+  sl_status_t Release(LaneState* lane, const PlanStep& step);
+  sl_status_t Copy(const LaneState& lane, const PlanStep& step, uint64_t bytes, uint64_t round_offset);
+  sl_status_t Reduce(const LaneState& lane, const PlanStep& step, uint64_t elements, uint64_t round_offset);
+  sl_status_t LeaveLinks(uint32_t index, LaneState* lane);
+  uint8_t* Address(const LaneState& lane, const sl_operand_t& operand, uint32_t link, uint64_t round_offset) const;
+  sl_status_t FailAt(const LaneState& lane, sl_status_t code, const std::string& text);
+  sl_status_t Stop(Status status);
+  void FillWait(sl_wait_t* wait) const;
+  void NotifyPeers();
+  std::string Position(uint32_t lane) const;
+
+  RunPool* pool_;
+  Run* next_free_ = nullptr;
+  const Plan* plan_ = nullptr;
+  sl_op_t op_{};
+  Status status_;
+  bool finished_ = true;
+  bool scale_sum_ = false;     // AVG: divide at the end
+  bool scale_inputs_ = false;  // AVG or PREMUL_SUM: multiply raw contributions
+  uint32_t algorithm_ = 0;
+  uint32_t lanes_left_ = 0;
+  sl_reduce_fn reduce_ = nullptr;
+  uint64_t started_ns_ = 0;
+  std::vector<LaneState> lanes_;
+  std::vector<LinkState> links_;
+  std::vector<uint8_t> scratch_;
+};
+
+// The runs of one rank of one communicator; a run that ended is used again.
+// thread: Start: one at a time. Finish, Fail: [any].
+class RunPool {
+ public:
+  explicit RunPool(const RunContext& context);
+  ~RunPool();  // no run may be between Start and Finish
+  RunPool(const RunPool&) = delete;
+  RunPool& operator=(const RunPool&) = delete;
+
+  // Starts a run: finds its links, takes its turns, holds the plan. `op` is copied; its buffers must live until the run
+  // has ended. Allocates only while the pool or the run is still growing.
+  // returns: SL_OK | SL_ERR_STATE the pool has failed | SL_ERR_UNSUPPORTED memory the CPU cannot reach
+  Status Start(const Plan& plan, const sl_op_t& op, uint32_t algorithm, Run** out_run);
+
+  // Takes a run back. One that has not finished counts as given up, with `status` (an abort, a timeout) as its outcome,
+  // and poisons the pool.
+  void Finish(Run* run, sl_status_t status = SL_ERR_ABORTED);
+
+  // Makes every run, now and later, end with this status at its next Poll. The first failure stays.
+  void Fail(const Status& status);
+  // The failure, or SL_OK.
+  Status failure() const;
+
+  const RunContext& context() const { return context_; }
+  // Runs between Start and Finish.
+  uint32_t running() const { return running_.load(std::memory_order_relaxed); }
+  uint64_t memory_bytes() const;
+
+ private:
+  friend class Run;
+  bool failed() const { return failure_.load(std::memory_order_relaxed) != nullptr; }
+
+  RunContext context_;
+  std::atomic<const Status*> failure_{nullptr};
+  std::atomic<Run*> free_{nullptr};  // pushed by any thread, popped by one, hence no ABA
+  std::atomic<uint32_t> running_{0};
+  std::vector<std::unique_ptr<Run>> runs_;
+};
+
+// Drives a run as a host kernel: args is a pointer to a Run*, args_bytes sizeof(Run*), no frame.
+sl_host_kernel_t EngineKernel();
+
+}  // namespace sl::kernel
