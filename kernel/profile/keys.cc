@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/profile/keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sdk/options.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr double kDayMs = 86400000;
+constexpr double kMiB = 1 << 20;
+
+uint32_t Determinism(const std::string& word) {
+  if (word == "run") return SL_DETERMINISM_RUN;
+  if (word == "rank") return SL_DETERMINISM_RANK;
+  return word == "world_size" ? SL_DETERMINISM_WORLD_SIZE : SL_DETERMINISM_NONE;
+}
+
+uint64_t Unsigned(const OptionValue& value) { return static_cast<uint64_t>(value.integer); }
+uint32_t Short(const OptionValue& value) { return static_cast<uint32_t>(value.integer); }
+
+constexpr Key kKeys[] = {
+    {"",
+     ChoiceOption("determinism",
+                  "least class an algorithm must declare: none; the same bits run to run; on every rank, too; whatever "
+                  "the number of ranks, too",
+                  "rank", "none,run,rank,world_size"),
+     [](Settings& s, const OptionValue& v) { s.determinism = Determinism(v.text); }, false, nullptr},
+
+    {"roles",
+     StringOption("device", "provider of sl.device/1 for communicators that name none; auto: what the machine has",
+                  "auto"),
+     [](Settings& s, const OptionValue& v) { s.roles.device = v.text; }, false, nullptr},
+    {"roles", StringOption("fault", "provider of sl.fault/1, which only one module serves; auto or none", "auto"),
+     [](Settings& s, const OptionValue& v) { s.roles.fault = v.text; }, false, nullptr},
+
+    {"comm",
+     IntOption("bootstrap_timeout_ms", "ms", "time for all ranks to arrive when a communicator is made", "120000", 1,
+               kDayMs),
+     [](Settings& s, const OptionValue& v) { s.comm.bootstrap_timeout_ms = Unsigned(v); }, true, nullptr},
+    {"comm",
+     IntOption("operation_timeout_ms", "ms", "time for an operation to go on while it waits for another rank",
+               "1800000", 1, 30 * kDayMs),
+     [](Settings& s, const OptionValue& v) { s.comm.operation_timeout_ms = Unsigned(v); }, true, nullptr},
+    {"comm",
+     IntOption("report_wait_ms", "ms", "after this long a waiting operation is logged with whom it waits for", "30000",
+               1, kDayMs),
+     [](Settings& s, const OptionValue& v) { s.comm.report_wait_ms = Unsigned(v); }, true, nullptr},
+    {"comm",
+     StringOption("interface",
+                  "network interfaces to use, comma-separated prefixes; =name exact, ^name all but; empty: chosen by "
+                  "the kernel",
+                  ""),
+     [](Settings& s, const OptionValue& v) { s.comm.interface = v.text; }, true, "NCCL_SOCKET_IFNAME"},
+    {"comm",
+     IntOption("heap_bytes", "bytes",
+               "address space of one rank's symmetric heap in a communicator; pages are taken at first use", "67108864",
+               kMiB, kMiB* kMiB),
+     [](Settings& s, const OptionValue& v) { s.comm.heap_bytes = Unsigned(v); }, false, nullptr},
+
+    {"link", IntOption("chunk_bytes", "bytes", "largest payload of one chunk", "131072", 1024, 16 * kMiB),
+     [](Settings& s, const OptionValue& v) { s.link.chunk_bytes = Unsigned(v); }, false, nullptr},
+    {"link", IntOption("slots", "", "chunks in flight on one link in one direction", "8", 2, 1024),
+     [](Settings& s, const OptionValue& v) { s.link.slots = Short(v); }, false, nullptr},
+    {"link", IntOption("lanes", "", "links between two ranks", "2", 1, 64),
+     [](Settings& s, const OptionValue& v) { s.link.lanes = Short(v); }, false, nullptr},
+    {"link",
+     IntOption("resend_ms", "ms", "an unacknowledged chunk is looked after when it is this old", "1000", 1, kDayMs),
+     [](Settings& s, const OptionValue& v) { s.link.resend_ms = Unsigned(v); }, true, nullptr},
+
+    {"engine",
+     IntOption("spin_us", "us", "how long a waiting thread polls before it sleeps, while it has a processor of its own",
+               "50", 0, 1000000),
+     [](Settings& s, const OptionValue& v) { s.engine.spin_us = Unsigned(v); }, true, nullptr},
+    {"engine",
+     IntOption("yield_count", "", "how often a waiting thread yields before it sleeps when ranks outnumber processors",
+               "16", 0, 1000000),
+     [](Settings& s, const OptionValue& v) { s.engine.yield_count = Short(v); }, true, nullptr},
+    {"engine",
+     ChoiceOption("progress", "who drives plans of synchronous operations: the caller, or the progress thread",
+                  "inline", "inline,thread"),
+     [](Settings& s, const OptionValue& v) {
+       s.engine.progress = v.text == "thread" ? ProgressMode::kThread : ProgressMode::kInline;
+     },
+     true, nullptr},
+
+    {"events", BoolOption("observers", "whether records go to observer modules", "true"),
+     [](Settings& s, const OptionValue& v) { s.events.observers = v.integer != 0; }, true, nullptr},
+    {"events",
+     IntOption("ring_records", "records", "capacity of one thread's ring, rounded up to a power of two; full, it drops",
+               "4096", 16, 4194304),
+     [](Settings& s, const OptionValue& v) { s.events.ring_records = Short(v); }, true, nullptr},
+    {"events", IntOption("drain_ms", "ms", "how often rings are emptied while an observer listens", "10", 1, 60000),
+     [](Settings& s, const OptionValue& v) { s.events.drain_ms = Unsigned(v); }, true, nullptr},
+};
+
+constexpr const char* kReferenceHead =
+    R"(<!-- Generated by `starling profile reference`; do not edit. -->
+# Profile reference
+
+A profile is a TOML file that begins with `profile_version = 1`. Every key is optional. A value is taken from the first
+of: the API call, the environment, the profile, the default. The variable of a key is `STARLING_<SECTION>_<KEY>` in
+upper case; of a module's option `STARLING_<MODULE>_<OPTION>`, with `_` for `-`.
+
+`starling profile check NAME|FILE` says what is wrong with a profile (exit code 2), `starling profile show` prints the
+effective set with the origin of each value, `starling modules --describe` the options of every module.
+
+## The kernel's keys
+)";
+
+constexpr const char* kReferenceTail = R"(
+Keys marked "per rank" may differ between the ranks of a communicator; all others must not, and ranks compare them.
+
+## Modules
+
+| key | type | meaning |
+|---|---|---|
+| `enable` | array of strings | modules to use; without it: every module found that does not wait to be asked for |
+| `layers` | array of strings | modules that wrap others; a call passes through the first one first |
+| `modules.<name>.enabled` | bool | `false` leaves the module out |
+| `modules.<name>.version` | string | versions that will do: `">=1.2"`, `"^1.2"` (1.2 or later, below 2), `"=1.2.3"`, `">=1.2, <1.5"` |
+| `modules.<name>.path` | string | the file to load, instead of a search |
+| `modules.<name>.sha256` | string | the file's SHA-256; another file is refused |
+| `modules.<name>.options.<option>` | as declared | an option of the module |
+
+Modules are searched in `STARLING_MODULE_PATH` (colon-separated), else in `starling/` beside `libstarling.so`. A module
+file and its folder must belong to root or to the user and must not be writable for others.
+
+## Selection rules
+
+`[[select]]` rules pin or forbid algorithms. A rule applies when everything it states holds; the first rule that pins
+decides, and whatever an applying rule forbids is forbidden.
+
+| key | type | meaning |
+|---|---|---|
+| `op` | string or array | `all_reduce`, `all_gather`, `reduce_scatter`, `broadcast`, `reduce`, `all_to_all`, `gather`, `scatter`, `send`, `recv`; without it: all |
+| `min_bytes`, `max_bytes` | integer | size of the operation, inclusive |
+| `min_ranks`, `max_ranks` | integer | ranks of the communicator, inclusive |
+| `algorithm` | string | the provider that must serve it |
+| `forbid` | array of strings | providers that must not |
+)";
+
+}  // namespace
+
+std::string Key::FullName() const { return *section == '\0' ? option.name : std::string(section) + "." + option.name; }
+
+std::span<const Key> KernelKeys() { return kKeys; }
+
+std::vector<std::string> KeySections() {
+  std::vector<std::string> sections;
+  for (const Key& key : kKeys) {
+    if (*key.section != '\0' && std::find(sections.begin(), sections.end(), key.section) == sections.end()) {
+      sections.emplace_back(key.section);
+    }
+  }
+  return sections;
+}
+
+std::vector<std::string> KeyNames(std::string_view section) {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys) {
+    if (section == key.section) names.emplace_back(key.option.name);
+  }
+  return names;
+}
+
+std::string KeysReference() {
+  std::string page = kReferenceHead;
+  page += "\n| key | default | type | variable | meaning |\n|---|---|---|---|---|\n";
+  for (const Key& key : kKeys) {
+    std::string variable = "`" + VariableName(key.section, key.option.name) + "`";
+    if (key.nccl_variable != nullptr) variable += fmt::format(", `{}`", key.nccl_variable);
+    page += fmt::format("| `{}` | `{}` | {} | {} | {}{} |\n", key.FullName(),
+                        *key.option.default_text == '\0' ? "\"\"" : key.option.default_text, DescribeType(key.option),
+                        variable, key.option.doc, key.per_rank ? " (per rank)" : "");
+  }
+  return page + kReferenceTail;
+}
+
+}  // namespace sl::kernel

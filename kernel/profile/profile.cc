@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/profile/profile.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernel/profile/keys.h"
+#include "kernel/profile/reader.h"
+#include "sdk/datatype.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr const char* kBuiltIn = "auto";
+constexpr off_t kMaxFileBytes = 1 << 20;
+
+std::string Environment(const char* name) {
+  const char* text = secure_getenv(name);
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+Result<std::string> ReadFile(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    const sl_status_t code = errno == ENOENT || errno == ENOTDIR ? SL_ERR_NOT_FOUND : SL_ERR_SYSTEM;
+    return Status(code, fmt::format("{}: cannot read the profile: {}", path, std::strerror(errno)));
+  }
+  std::string text;
+  struct stat info {};
+  Status status;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    status = Status(SL_ERR_CONFIG, fmt::format("{}: not a regular file; give a profile in TOML", path));
+  } else if (info.st_size > kMaxFileBytes) {
+    status =
+        Status(SL_ERR_CONFIG, fmt::format("{}: {} bytes, a profile has at most {}", path, info.st_size, kMaxFileBytes));
+  } else {
+    char buffer[4096];
+    ssize_t got = 0;
+    while ((got = read(fd, buffer, sizeof(buffer))) > 0) text.append(buffer, static_cast<size_t>(got));
+    if (got < 0)
+      status = Status(SL_ERR_SYSTEM, fmt::format("{}: cannot read the profile: {}", path, std::strerror(errno)));
+  }
+  close(fd);
+  if (!status.ok()) return status;
+  return text;
+}
+
+// The names of the profiles that lie in the search folders; for messages.
+std::string Stem(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  std::string stem = slash == std::string::npos ? path : path.substr(slash + 1);
+  if (stem.size() > 5 && stem.ends_with(".toml")) stem.resize(stem.size() - 5);
+  return stem;
+}
+
+Result<std::string> FindFile(const std::string& name) {
+  const std::vector<std::string> folders = Profile::SearchFolders();
+  for (const std::string& folder : folders) {
+    const std::string path = folder + "/" + name + ".toml";
+    if (access(path.c_str(), F_OK) == 0) return path;
+  }
+  return Status(SL_ERR_NOT_FOUND,
+                fmt::format("there is no profile {}: no {}.toml in {}; give a path ending in .toml, or one of those "
+                            "folders' names, or {}",
+                            name, name, fmt::join(folders, ", "), kBuiltIn));
+}
+
+}  // namespace
+
+std::string LibraryFolder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&LibraryFolder), &info) == 0 || info.dli_fname == nullptr) return "";
+  char* resolved = realpath(info.dli_fname, nullptr);
+  std::string path = resolved == nullptr ? info.dli_fname : resolved;
+  free(resolved);
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? std::string(".") : path.substr(0, slash);
+}
+
+uint64_t HashText(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+std::vector<std::string> Profile::SearchFolders() {
+  std::vector<std::string> folders = SplitList(Environment("STARLING_PROFILE_PATH"), ':');
+  const std::string library = LibraryFolder();
+  if (!library.empty()) {
+    folders.push_back(library + "/starling/profiles");
+    folders.push_back(library + "/../../configs");
+  }
+  folders.push_back("/etc/starling");
+  return folders;
+}
+
+Result<Profile> Profile::Load(const std::string& name_or_path) {
+  std::string name = name_or_path.empty() ? Environment("STARLING_PROFILE") : name_or_path;
+  if (name.empty()) name = kBuiltIn;
+  std::string path = name;
+  std::string text = "profile_version = 1\n";
+  if (name != kBuiltIn) {
+    if (name.find('/') == std::string::npos && !name.ends_with(".toml")) {
+      SL_ASSIGN(path, FindFile(name));
+    }
+    SL_ASSIGN(text, ReadFile(path));
+  }
+  SL_ASSIGN(Profile profile, Parse(text, path));
+  profile.name_ = Stem(name);
+  if (name == kBuiltIn) profile.file_.clear();
+  return profile;
+}
+
+Result<Profile> Profile::Parse(std::string_view toml, const std::string& file) {
+  Profile profile;
+  profile.name_ = Stem(file);
+  profile.file_ = file;
+  SL_TRY(profile.ApplyDefaults());
+  SL_TRY(ReadProfileText(toml, file, &profile));
+  SL_TRY(profile.ApplyEnvironment());
+  profile.Store();
+  return profile;
+}
+
+Status Profile::ApplyDefaults() {
+  for (const Key& key : KernelKeys()) {
+    const std::string name = key.FullName();
+    Result<OptionValue> value = ParseValue(key.option, name, key.option.default_text, Origin::kDefault, "default");
+    if (!value.ok()) return value.status();
+    values_[name] = value.Take();
+  }
+  return Status();
+}
+
+Status Profile::ApplyEnvironment() {
+  std::string problems;
+  for (const Key& key : KernelKeys()) {
+    std::string variable = VariableName(key.section, key.option.name);
+    const char* text = secure_getenv(variable.c_str());
+    if (text == nullptr && key.nccl_variable != nullptr) {
+      variable = key.nccl_variable;
+      text = secure_getenv(key.nccl_variable);
+    }
+    if (text == nullptr) continue;
+    Result<OptionValue> value =
+        ParseValue(key.option, key.FullName(), text, Origin::kEnvironment, "environment variable " + variable);
+    if (value.ok()) {
+      values_[key.FullName()] = value.Take();
+    } else {
+      problems += (problems.empty() ? "" : "\n") + value.status().message();
+    }
+  }
+  return problems.empty() ? Status() : Status(SL_ERR_CONFIG, problems);
+}
+
+void Profile::Store() {
+  for (const Key& key : KernelKeys()) key.store(settings_, values_.find(key.FullName())->second);
+}
+
+const ModuleEntry* Profile::FindModule(std::string_view name) const {
+  const auto found = modules_.find(std::string(name));
+  return found == modules_.end() ? nullptr : &found->second;
+}
+
+std::string Profile::PlaceOf(std::string_view module) const {
+  for (const std::vector<NamedPlace>* list : {&enable_, &layers_}) {
+    for (const NamedPlace& item : *list) {
+      if (item.name == module) return item.place;
+    }
+  }
+  const ModuleEntry* entry = FindModule(module);
+  return entry == nullptr ? std::string() : entry->place;
+}
+
+const OptionValue* Profile::Find(std::string_view key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+Status Profile::Set(std::string_view key, std::string_view text) {
+  std::vector<std::string> names;
+  for (const Key& known : KernelKeys()) {
+    names.push_back(known.FullName());
+    if (known.FullName() != key) continue;
+    SL_ASSIGN(OptionValue value, ParseValue(known.option, known.FullName(), text, Origin::kApi, "API"));
+    values_[known.FullName()] = std::move(value);
+    Store();
+    return Status();
+  }
+  return Status(SL_ERR_CONFIG, fmt::format("API: unknown key {}{}", key, NearestHint(key, names)));
+}
+
+namespace {
+
+std::string NamesToml(const std::vector<NamedPlace>& names) {
+  std::string out = "[";
+  for (const NamedPlace& name : names) out += (out.size() > 1 ? ", " : "") + QuoteToml(name.name);
+  return out + "]";
+}
+
+std::string RuleToml(const SelectRule& rule) {
+  std::string out = "[[select]]\n";
+  if (!rule.ops.empty()) {
+    std::string ops;
+    for (const sl_op_kind_t op : rule.ops) ops += (ops.empty() ? "\"" : ", \"") + std::string(OpKindName(op)) + "\"";
+    out += "op = [" + ops + "]\n";
+  }
+  if (rule.min_bytes != 0) out += fmt::format("min_bytes = {}\n", rule.min_bytes);
+  if (rule.max_bytes != UINT64_MAX) out += fmt::format("max_bytes = {}\n", rule.max_bytes);
+  if (rule.min_ranks != 0) out += fmt::format("min_ranks = {}\n", rule.min_ranks);
+  if (rule.max_ranks != UINT32_MAX) out += fmt::format("max_ranks = {}\n", rule.max_ranks);
+  if (!rule.algorithm.empty()) out += fmt::format("algorithm = {}\n", QuoteToml(rule.algorithm));
+  if (!rule.forbid.empty()) {
+    std::vector<NamedPlace> names;
+    for (const std::string& name : rule.forbid) names.push_back({name, ""});
+    out += fmt::format("forbid = {}\n", NamesToml(names));
+  }
+  return out;
+}
+
+std::string OriginComment(const OptionValue& value) {
+  if (value.origin == Origin::kDefault || value.origin == Origin::kApi) return OriginName(value.origin);
+  return value.place;
+}
+
+}  // namespace
+
+std::string Profile::ToToml() const {
+  std::string out =
+      fmt::format("# profile {}, effective values and where each comes from\nprofile_version = 1\n", name_);
+  if (lists_modules_) out += fmt::format("enable = {}\n", NamesToml(enable_));
+  if (!layers_.empty()) out += fmt::format("layers = {}\n", NamesToml(layers_));
+  std::string section;
+  for (const Key& key : KernelKeys()) {
+    if (section != key.section) {
+      section = key.section;
+      out += fmt::format("\n[{}]\n", section);
+    }
+    const OptionValue& value = values_.find(key.FullName())->second;
+    out += fmt::format("{} = {}  # {}\n", key.option.name, sl::kernel::ToToml(value), OriginComment(value));
+  }
+  for (const SelectRule& rule : select_) out += fmt::format("\n# {}\n{}", rule.place, RuleToml(rule));
+  return out;
+}
+
+std::string Profile::SharedText() const {
+  std::string out;
+  for (const Key& key : KernelKeys()) {
+    if (key.per_rank) continue;
+    out += fmt::format("{} = {}\n", key.FullName(), sl::kernel::ToToml(values_.find(key.FullName())->second));
+  }
+  out += fmt::format("layers = {}\n", NamesToml(layers_));
+  for (const SelectRule& rule : select_) out += RuleToml(rule);
+  return out;
+}
+
+uint64_t Profile::SharedHash() const { return HashText(SharedText()); }
+
+}  // namespace sl::kernel
