@@ -153,7 +153,7 @@ Call Worker::CallFor(size_t bytes, DataType type, RedOp op, int root) const {
 void Worker::WarmUp() {
   const int root = std::max(options_.root, 0);
   coordinator_.Doing("warm-up");
-  const Call large = CallFor(options_.max_bytes, options_.types.front(), options_.ops.front(), root);
+  const Call large = CallFor(SizesOf(options_).back(), options_.types.front(), options_.ops.front(), root);
   Fill(large, seed_++);
   RunAll(large, 1);
   const Call small = CallFor(options_.min_bytes, options_.types.front(), options_.ops.front(), root);

@@ -9,5 +9,6 @@
 namespace sl::tools {
 
 int CmdBench(int argc, char** argv);
+int CmdDemo(int argc, char** argv);
 
 }  // namespace sl::tools

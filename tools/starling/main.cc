@@ -16,6 +16,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"bench", "measure and check a collective through the NCCL API, in nccl-tests' words", sl::tools::CmdBench},
+    {"demo", "run and check all nine collectives over local processes and draw a report", sl::tools::CmdDemo},
 };
 
 int Usage(FILE* out, int exit_code) {
