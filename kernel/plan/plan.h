@@ -54,8 +54,8 @@ class Plan {
 
   // The whole plan for people, one step a line, such as
   //   lane 0
-  //      3  repeat 2 steps 6 times
-  //      4    wait    rank 2 link lane 0, part of recv[3 -1]
+  //      3  repeat   the next 5 steps 2 times
+  //      4    wait     rank 2  | recv[3 -1i]
   std::string ToText() const;
 
   // A run holds its plan while it lives; whoever stores plans frees only those nobody holds.   thread: [any]
@@ -106,13 +106,14 @@ class PlanBuilder {
   Result<std::unique_ptr<Plan>> Finish();
 
  private:
+  Status CheckDesc(const sl_plan_desc_t& desc);
   Status CheckStep(const sl_step_t& step);
   Status CheckOperands(const sl_step_t& step);
   Status CheckBounds(const sl_step_t& step);
   Status CheckRepeat(const sl_step_t& step);
   Status Add(const sl_step_t& step);
   Status AddLinks(PlanStep* added);
-  Result<uint32_t> LinkOf(int32_t peer, uint32_t lane, bool sends, bool receives);
+  Result<uint32_t> LinkOf(int32_t peer, uint32_t lane, bool sends);
   Status Fail(const std::string& text);
   Status Keep(Status status);
   std::string Place() const;
