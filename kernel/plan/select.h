@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernel/plan/plan.h"
+#include "kernel/profile/settings.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
 
@@ -25,21 +26,8 @@ struct Candidate {
   sl_algorithm_t* algorithm = nullptr;
 };
 
-// One rule of the profile. A rule applies when everything it says fits; the first rule that pins wins, forbids add up.
-struct SelectRule {
-  static constexpr uint32_t kAnyKind = SL_OP_KIND_COUNT;
-  sl_op_kind_t kind = kAnyKind;
-  uint64_t min_bytes = 0;  // of OpBytes(), inclusive
-  uint64_t max_bytes = UINT64_MAX;
-  uint32_t min_ranks = 0;
-  uint32_t max_ranks = UINT32_MAX;
-  std::string algorithm;            // "" pins nothing
-  std::vector<std::string> forbid;  // "*" forbids all but the pinned one
-  std::string origin;               // where the rule stands, e.g. "site.toml:12"; for explanations
-};
-
 struct SelectSettings {
-  std::vector<SelectRule> rules;
+  std::vector<SelectRule> rules;  // of the profile, in its order; a forbidden algorithm is not chosen though pinned
   uint32_t determinism = SL_DETERMINISM_NONE;  // least class wanted
   uint32_t cache_sets = 64;                    // of 4 choices each; rounded up to a power of two
 };
@@ -97,7 +85,9 @@ class Selector {
 
   Result<const Choice*> SelectSlow(const sl_op_t& op);
   Decision Decide(const sl_op_t& op) const;
-  Verdict Judge(const Candidate& candidate, const sl_op_t& op, const SelectRule* forbidden, bool pinned) const;
+  Verdict Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const;
+  bool Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const;
+  Status Refusal(const sl_op_t& op, const Decision& decision) const;
   Result<std::unique_ptr<const Plan>> MakePlan(const Candidate& candidate, const sl_op_t& op) const;
   const Choice* Store(const sl_op_t& op, std::unique_ptr<Choice> choice);
   void CollectSlow();
@@ -105,7 +95,7 @@ class Selector {
   std::vector<Candidate> candidates_;  // sorted by name
   SelectSettings settings_;
   const sl_comm_shape_t* shape_;
-  std::vector<Slot> slots_;
+  std::vector<Slot> slots_;  // sets of kWays
   std::vector<std::unique_ptr<Choice>> retired_;
   uint64_t set_mask_ = 0;
   uint32_t clock_ = 0;

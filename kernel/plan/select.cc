@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/plan/select.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "kernel/events/last_error.h"
+#include "kernel/plan/signature.h"
+#include "sdk/datatype.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint32_t kWays = 4;
+
+const char* DeterminismName(uint32_t determinism) {
+  constexpr const char* kNames[] = {"any bits", "same bits each run", "same bits on all ranks",
+                                    "same bits at any number of ranks"};
+  return determinism <= SL_DETERMINISM_WORLD_SIZE ? kNames[determinism] : "unknown determinism";
+}
+
+bool Forbids(const SelectRule& rule, const std::string& name) {
+  return std::find(rule.forbid.begin(), rule.forbid.end(), name) != rule.forbid.end();
+}
+
+}  // namespace
+
+// What selection looks at, packed.
+struct Selector::Key {
+  uint64_t what = 0;  // kind, data type, reduction, root
+  uint64_t count = 0;
+  int64_t peer = 0;
+
+  static Key Of(const sl_op_t& op) {
+    return {uint64_t{op.kind} << 48 | uint64_t{op.datatype & 0xff} << 40 | uint64_t{op.reduction & 0xff} << 32 |
+                static_cast<uint32_t>(op.root),
+            op.count, op.peer};
+  }
+  bool operator==(const Key&) const = default;
+
+  uint64_t Hash() const {
+    uint64_t hash = (what ^ std::rotl(count, 24) ^ static_cast<uint64_t>(peer) << 8) * 0x9e3779b97f4a7c15u;
+    hash ^= hash >> 29;
+    return (hash * 0xbf58476d1ce4e5b9u) >> 32;
+  }
+};
+
+struct Selector::Slot {
+  Key key;
+  std::unique_ptr<Choice> choice;
+  uint32_t used = 0;  // clock_ at the last use
+};
+
+// What is to be said about one candidate.
+struct Selector::Verdict {
+  sl_estimate_t estimate{};
+  std::string excluded;  // "": it may be chosen
+};
+
+struct Selector::Decision {
+  std::vector<Verdict> verdicts;  // as candidates_
+  const Candidate* chosen = nullptr;
+  std::string reason;
+};
+
+Selector::Selector(std::vector<Candidate> candidates, SelectSettings settings, const sl_comm_shape_t* shape)
+    : candidates_(std::move(candidates)), settings_(std::move(settings)), shape_(shape) {
+  std::stable_sort(candidates_.begin(), candidates_.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.name < b.name; });
+  const uint64_t sets = std::bit_ceil(uint64_t{std::max(settings_.cache_sets, 1u)});
+  slots_ = std::vector<Slot>(sets * kWays);
+  set_mask_ = sets - 1;
+}
+
+Selector::~Selector() = default;
+
+const Choice* Selector::Find(const sl_op_t& op) {
+  const Key key = Key::Of(op);
+  Slot* set = &slots_[(key.Hash() & set_mask_) * kWays];
+  for (uint32_t way = 0; way < kWays; ++way) {
+    if (set[way].key == key && set[way].choice != nullptr) [[likely]] {
+      set[way].used = ++clock_;
+      return set[way].choice.get();
+    }
+  }
+  return nullptr;
+}
+
+const Choice* Selector::Store(const sl_op_t& op, std::unique_ptr<Choice> choice) {
+  const Key key = Key::Of(op);
+  Slot* set = &slots_[(key.Hash() & set_mask_) * kWays];
+  Slot* victim = set;
+  for (uint32_t way = 0; way < kWays; ++way) {
+    if (set[way].choice == nullptr) {
+      victim = &set[way];
+      break;
+    }
+    if (clock_ - set[way].used > clock_ - victim->used) victim = &set[way];
+  }
+  if (victim->choice != nullptr) retired_.push_back(std::move(victim->choice));
+  *victim = {key, std::move(choice), ++clock_};
+  return victim->choice.get();
+}
+
+void Selector::CollectSlow() {
+  std::erase_if(retired_, [](const std::unique_ptr<Choice>& choice) { return !choice->plan || !choice->plan->held(); });
+}
+
+bool Selector::Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const {
+  const bool kind = rule.ops.empty() || std::find(rule.ops.begin(), rule.ops.end(), op.kind) != rule.ops.end();
+  return kind && bytes >= rule.min_bytes && bytes <= rule.max_bytes && shape_->size >= rule.min_ranks &&
+         shape_->size <= rule.max_ranks;
+}
+
+Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const {
+  Verdict verdict;
+  verdict.estimate.struct_size = sizeof(sl_estimate_t);
+  const sl_status_t status = candidate.ops->estimate(candidate.algorithm, &op, &verdict.estimate);
+  verdict.estimate.reason[sizeof(verdict.estimate.reason) - 1] = '\0';
+  for (const SelectRule& rule : settings_.rules) {
+    if (Applies(rule, op, bytes) && Forbids(rule, candidate.name)) {
+      verdict.excluded = fmt::format("forbidden by {}", rule.place);
+      return verdict;
+    }
+  }
+  if (status != SL_OK) {
+    const char* reason = verdict.estimate.reason[0] != '\0' ? verdict.estimate.reason : StatusName(status);
+    verdict.excluded = fmt::format("cannot: {}", reason);
+  } else if (verdict.estimate.run != SL_RUN_PLAN && verdict.estimate.run != SL_RUN_LAUNCH) {
+    verdict.excluded = fmt::format("cannot: unknown kind of run {}", verdict.estimate.run);
+  } else if (verdict.estimate.determinism < settings_.determinism) {
+    verdict.excluded = fmt::format("{}, the profile wants {}", DeterminismName(verdict.estimate.determinism),
+                                   DeterminismName(settings_.determinism));
+  }
+  return verdict;
+}
+
+Selector::Decision Selector::Decide(const sl_op_t& op) const {
+  const uint64_t bytes = OpBytes(op, shape_->size);
+  Decision decision;
+  size_t best = candidates_.size();
+  size_t possible = 0;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    decision.verdicts.push_back(Judge(candidates_[i], op, bytes));
+    if (!decision.verdicts[i].excluded.empty()) continue;
+    ++possible;
+    if (best == candidates_.size() ||
+        decision.verdicts[i].estimate.time_ns < decision.verdicts[best].estimate.time_ns) {
+      best = i;
+    }
+  }
+  if (possible != 0) {
+    decision.chosen = &candidates_[best];
+    decision.reason = possible == 1 ? "the only one possible" : fmt::format("the cheapest of {}", possible);
+  }
+  const auto pin = std::find_if(settings_.rules.begin(), settings_.rules.end(), [&](const SelectRule& rule) {
+    return !rule.algorithm.empty() && Applies(rule, op, bytes);
+  });
+  if (pin == settings_.rules.end()) return decision;
+  const auto pinned = std::find_if(candidates_.begin(), candidates_.end(),
+                                   [&](const Candidate& candidate) { return candidate.name == pin->algorithm; });
+  const size_t index = static_cast<size_t>(pinned - candidates_.begin());
+  if (pinned != candidates_.end() && decision.verdicts[index].excluded.empty()) {
+    decision.chosen = &*pinned;
+    decision.reason = fmt::format("pinned by {}", pin->place);
+  } else {
+    decision.reason += fmt::format("; {} wants {}, {}", pin->place, pin->algorithm,
+                                   pinned == candidates_.end() ? "which this communicator does not have"
+                                                               : "which is " + decision.verdicts[index].excluded);
+  }
+  return decision;
+}
+
+Status Selector::Refusal(const sl_op_t& op, const Decision& decision) const {
+  std::string text =
+      fmt::format("no algorithm serves {} over {} ranks", DescribeSignature(EncodeSignature(op)), shape_->size);
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    text += fmt::format("{} {}: {}", i == 0 ? ":" : ";", candidates_[i].name, decision.verdicts[i].excluded);
+  }
+  if (candidates_.empty()) text += ": the profile enables none; enable a module such as algo-ring";
+  return Status(SL_ERR_UNSUPPORTED, text);
+}
+
+Result<std::unique_ptr<const Plan>> Selector::MakePlan(const Candidate& candidate, const sl_op_t& op) const {
+  PlanBuilder builder({shape_->rank, shape_->size, shape_->lanes, shape_->link_chunk_bytes, op});
+  ClearLastError();
+  const sl_status_t status = candidate.ops->plan(candidate.algorithm, &op, PlanBuilder::Ops(), builder.handle());
+  auto plan = builder.Finish();
+  if (status != SL_OK) {
+    const std::string text = plan.ok() ? LastError() : plan.status().message();
+    return Status(status, fmt::format("algorithm {} made no plan for {}: {}", candidate.name, OpKindName(op.kind),
+                                      text.empty() ? StatusName(status) : text));
+  }
+  if (!plan.ok()) {
+    return Status(SL_ERR_INTERNAL, fmt::format("algorithm {} made a wrong plan for {}: {}", candidate.name,
+                                               OpKindName(op.kind), plan.status().message()));
+  }
+  return std::unique_ptr<const Plan>(plan.Take());
+}
+
+Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
+  const Decision decision = Decide(op);
+  if (decision.chosen == nullptr) return Refusal(op, decision);
+  const auto index = static_cast<uint32_t>(decision.chosen - candidates_.data());
+  auto choice = std::make_unique<Choice>();
+  choice->index = index;
+  choice->name = decision.chosen->name.c_str();
+  choice->ops = decision.chosen->ops;
+  choice->algorithm = decision.chosen->algorithm;
+  choice->estimate = decision.verdicts[index].estimate;
+  choice->run = choice->estimate.run;
+  choice->reason = decision.reason;
+  if (choice->run == SL_RUN_PLAN) {
+    SL_ASSIGN(choice->plan, MakePlan(*decision.chosen, op));
+  }
+  return Store(op, std::move(choice));
+}
+
+std::string Selector::Explain(const sl_op_t& op) const {
+  const Decision decision = Decide(op);
+  const uint64_t bytes = OpBytes(op, shape_->size);
+  std::string text =
+      fmt::format("{}: {} bytes over {} ranks\n", DescribeSignature(EncodeSignature(op)), bytes, shape_->size);
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const Verdict& verdict = decision.verdicts[i];
+    const char* mark = decision.chosen == &candidates_[i] ? "*" : " ";
+    if (!verdict.excluded.empty()) {
+      text += fmt::format("{} {:<16} {:>13}  {}\n", mark, candidates_[i].name, "-", verdict.excluded);
+      continue;
+    }
+    text += fmt::format("{} {:<16} {:>10.3f} us  {}, {}: {}\n", mark, candidates_[i].name,
+                        static_cast<double>(verdict.estimate.time_ns) / 1000.0,
+                        verdict.estimate.run == SL_RUN_PLAN ? "plan" : "launch",
+                        DeterminismName(verdict.estimate.determinism), verdict.estimate.reason);
+  }
+  if (decision.chosen == nullptr) return text + Refusal(op, decision).message() + "\n";
+  return text + fmt::format("chosen: {}, {}\n", decision.chosen->name, decision.reason);
+}
+
+}  // namespace sl::kernel
