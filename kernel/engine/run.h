@@ -44,7 +44,7 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // Goes on as far as it can without waiting, at most about a millisecond's worth of work.
+  // Goes on as far as it can without waiting, at most a megabyte's worth of work.
   // thread: [data]   returns: SL_OK it is complete | SL_ERR_AGAIN, with `wait` filled: on whom, on what; a NULL
   // doorbell means that there is work left, so do not sleep | an error, for good; status() has the text
   sl_status_t Poll(sl_wait_t* wait);
@@ -65,11 +65,11 @@ class Run {
     uint64_t round;
     uint64_t repetition;
     uint64_t repetitions;
-    uint32_t step;  // next to do; the lane's end: leaving its links
+    uint32_t step;  // next to do; the number of steps: leaving its links
     uint32_t repeat_first;
-    uint32_t repeat_end;  // 0: not inside a REPEAT
-    uint32_t blocked_link;
-    uint32_t drained;  // links this lane has left
+    uint32_t repeat_end;    // 0: not inside a REPEAT
+    uint32_t blocked_link;  // valid when blocked
+    uint32_t left;          // links it has left
     Blocked blocked;
     bool done;
   };
@@ -79,11 +79,13 @@ class Run {
     uint64_t recv_ticket;
     uint8_t* outbox;       // reserved chunk; NULL: none
     const uint8_t* inbox;  // arrived chunk; NULL: none
-    uint32_t inbox_bytes;
+    uint64_t inbox_bytes;
     bool send_turn;
     bool recv_turn;
+    bool recv_left;
     bool notify;  // posted or released something the peer was not told of
   };
+  // What is left of one poll.
   struct Budget {
     uint64_t bytes;
     uint32_t steps;
@@ -91,22 +93,30 @@ class Run {
 
   explicit Run(RunPool* pool) : pool_(pool) {}
   Status Prepare(const Plan& plan, const sl_op_t& op, uint32_t algorithm);
+  Status FindReduce(const Plan& plan, const sl_op_t& op);
+  Status FindLinks(const Plan& plan);
   sl_status_t PollLanes(sl_wait_t* wait);
   sl_status_t AdvanceLane(uint32_t index, Budget* budget);
-  sl_status_t Execute(LaneState* lane, const PlanStep& step, Budget* budget);
-  sl_status_t Wait(LaneState* lane, const PlanStep& step, uint64_t elements);
+  sl_status_t Execute(LaneState* lane, const PlanStep& step, uint64_t elements, Budget* budget);
+  sl_status_t Wait(LaneState* lane, const PlanStep& step, uint64_t bytes);
   sl_status_t Reserve(LaneState* lane, uint32_t link);
-  sl_status_t Put(LaneState* lane, const PlanStep& step, uint64_t bytes, uint64_t round_offset);
+  sl_status_t Put(LaneState* lane, const PlanStep& step, uint64_t bytes);
   sl_status_t Release(LaneState* lane, const PlanStep& step);
-  sl_status_t Copy(const LaneState& lane, const PlanStep& step, uint64_t bytes, uint64_t round_offset);
-  sl_status_t Reduce(const LaneState& lane, const PlanStep& step, uint64_t elements, uint64_t round_offset);
-  sl_status_t LeaveLinks(uint32_t index, LaneState* lane);
-  uint8_t* Address(const LaneState& lane, const sl_operand_t& operand, uint32_t link, uint64_t round_offset) const;
-  sl_status_t FailAt(const LaneState& lane, sl_status_t code, const std::string& text);
+  sl_status_t Copy(const LaneState& lane, const PlanStep& step, uint64_t bytes);
+  sl_status_t Reduce(const LaneState& lane, const PlanStep& step, uint64_t elements);
+  sl_status_t LeaveLinks(uint32_t index, LaneState* lane, Budget* budget);
+  uint8_t* Address(const LaneState& lane, const sl_operand_t& operand, uint32_t link, uint64_t bytes);
   sl_status_t Stop(Status status);
-  void FillWait(sl_wait_t* wait) const;
+  sl_status_t FailAt(const LaneState& lane, sl_status_t code, const std::string& text);
+  sl_status_t FailLink(const LaneState& lane, uint32_t link, sl_status_t code);
+  sl_status_t FailChunk(const LaneState& lane);
+  sl_status_t FailBlocked(sl_status_t code);
+  void FillWait(const Budget& budget, sl_wait_t* wait) const;
+  void Announce(LinkState* state, uint64_t bytes);
   void NotifyPeers();
-  std::string Position(uint32_t lane) const;
+  void Record(uint32_t kind, int32_t peer, uint32_t lane, uint64_t bytes, uint64_t value, uint64_t value2) const;
+  std::string Name() const;
+  std::string Position(const LaneState& lane) const;
 
   RunPool* pool_;
   Run* next_free_ = nullptr;
@@ -114,12 +124,12 @@ class Run {
   sl_op_t op_{};
   Status status_;
   bool finished_ = true;
-  bool scale_sum_ = false;     // AVG: divide at the end
-  bool scale_inputs_ = false;  // AVG or PREMUL_SUM: multiply raw contributions
+  bool notify_any_ = false;
+  bool scale_inputs_ = false;  // multiply raw contributions
+  bool scale_sum_ = false;     // divide the complete sum
   uint32_t algorithm_ = 0;
   uint32_t lanes_left_ = 0;
   sl_reduce_fn reduce_ = nullptr;
-  uint64_t started_ns_ = 0;
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;
   std::vector<uint8_t> scratch_;
@@ -149,15 +159,17 @@ class RunPool {
   Status failure() const;
 
   const RunContext& context() const { return context_; }
-  // Runs between Start and Finish.
+  // Runs between Start and Finish, and what all runs of the pool occupy (no run may start meanwhile).
   uint32_t running() const { return running_.load(std::memory_order_relaxed); }
   uint64_t memory_bytes() const;
 
  private:
   friend class Run;
+  void Recycle(Run* run);
   bool failed() const { return failure_.load(std::memory_order_relaxed) != nullptr; }
 
-  RunContext context_;
+  const RunContext context_;
+  bool host_memory_ = true;
   std::atomic<const Status*> failure_{nullptr};
   std::atomic<Run*> free_{nullptr};  // pushed by any thread, popped by one, hence no ABA
   std::atomic<uint32_t> running_{0};
