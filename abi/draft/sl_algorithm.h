@@ -9,7 +9,8 @@
  *
  *   part(block, round) = elements [block * stride + round * chunk, +chunk) cut at block * stride + length(block)
  *
- * A step whose part is empty is skipped, together with its link traffic: both ends compute the same lengths. */
+ * A step whose part is empty is skipped, together with its link traffic: both ends compute the same lengths.
+ * Each direction of a link (peer and lane) belongs to one lane of the plan, which keeps its chunks in order. */
 #ifndef SL_ALGORITHM_H
 #define SL_ALGORITHM_H
 
@@ -118,7 +119,7 @@ typedef struct sl_operand_t {
 #define SL_STEP_RESERVE 2u /* until the link to `peer` has room for a chunk; it becomes OUTBOX(peer) */
 #define SL_STEP_COPY 3u    /* dst (and dst2) <- a */
 #define SL_STEP_REDUCE 4u  /* dst (and dst2) <- a op b, in that order; b NONE: only scaling */
-#define SL_STEP_PUT 5u     /* OUTBOX(peer) goes on its way; with `a` not NONE, the part of `a` is put directly */
+#define SL_STEP_PUT 5u     /* OUTBOX(peer) goes on its way; `a` not NONE: waits for room and puts the part of `a` */
 #define SL_STEP_RELEASE 6u /* INBOX(peer) may be reused by its sender */
 #define SL_STEP_LAUNCH 7u  /* reserved: a kernel of the algorithm's image */
 #define SL_STEP_KIND_COUNT 8u
@@ -158,6 +159,9 @@ typedef struct sl_plan_desc_t {
   sl_geometry_t send;
   sl_geometry_t recv;
   sl_geometry_t scratch;
+  uint32_t credits;  /* chunks a link must hold each way so that the plan never waits for itself; 0 reads as 1. A ring
+                      * that keeps an inbox while it reserves needs 2 */
+  uint32_t reserved;
 } sl_plan_desc_t;
 
 typedef struct sl_plan_builder_ops_t {
