@@ -87,6 +87,7 @@ std::string Plan::ToText() const {
     text +=
         fmt::format("  {:<8} {} elements, blocks of {} every {}\n", BufferName(buffer), g.total, g.length, g.stride);
   }
+  if (desc_.credits > 1) text += fmt::format("  needs links of {} slots\n", desc_.credits);
   if (desc_.scratch_bytes != 0) text += fmt::format("  scratch takes {} bytes\n", desc_.scratch_bytes);
   for (uint32_t i = 0; i < lane_count(); ++i) {
     text += fmt::format("lane {}\n", i);

@@ -84,6 +84,7 @@ struct PlanFrame {
   uint32_t size = 1;
   uint32_t link_lanes = 1;        // lanes a link may have
   uint32_t link_chunk_bytes = 0;  // largest payload of a chunk
+  uint32_t link_slots = 0;        // chunks a link holds each way; 0: unknown
   sl_op_t op{};                   // gives element size and the extents of the caller's buffers
 };
 

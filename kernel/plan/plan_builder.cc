@@ -98,6 +98,10 @@ Status PlanBuilder::CheckDesc(const sl_plan_desc_t& desc) {
   if (Exceeds(desc.chunk, bytes, kMaxBytes) || Exceeds(desc.rounds, desc.chunk * bytes, kMaxBytes)) {
     return Fail(fmt::format("{} rounds of {} elements are too many", desc.rounds, desc.chunk));
   }
+  if (frame_.size > 1 && frame_.link_slots != 0 && desc.credits > frame_.link_slots) {
+    return Fail(
+        fmt::format("credits: the plan needs links of {} slots, these have {}", desc.credits, frame_.link_slots));
+  }
   const struct {
     const char* name;
     const sl_geometry_t& geometry;

@@ -185,7 +185,7 @@ Status Selector::Refusal(const sl_op_t& op, const Decision& decision) const {
 }
 
 Result<std::unique_ptr<const Plan>> Selector::MakePlan(const Candidate& candidate, const sl_op_t& op) const {
-  PlanBuilder builder({shape_->rank, shape_->size, shape_->lanes, shape_->link_chunk_bytes, op});
+  PlanBuilder builder({shape_->rank, shape_->size, shape_->lanes, shape_->link_chunk_bytes, shape_->link_slots, op});
   ClearLastError();
   const sl_status_t status = candidate.ops->plan(candidate.algorithm, &op, PlanBuilder::Ops(), builder.handle());
   auto plan = builder.Finish();
