@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The ABI face of transport-shm; the work is done by Transport and Connection.
+#include "sdk/module.h"
+
+#include "modules/transport-shm/transport.h"
+
+struct sl_instance_t {
+  const sl_host_t* host;
+  sl::transport_shm::Settings settings;
+};
+
+namespace sl::transport_shm {
+namespace {
+
+Transport* Of(sl_transport_t* transport) { return reinterpret_cast<Transport*>(transport); }
+Connection* Of(sl_connection_t* connection) { return reinterpret_cast<Connection*>(connection); }
+sl_connection_t* ToC(Connection* connection) { return reinterpret_cast<sl_connection_t*>(connection); }
+
+sl_status_t Open(sl_instance_t* instance, const sl_transport_env_t* env, sl_transport_t** out_transport) {
+  return Guard(instance->host, [&]() -> Status {
+    if (env->struct_size < sizeof *env || env->rank >= env->size) {
+      return Status(SL_ERR_INVALID, "transport-shm: open: rank or struct_size of the environment is out of range");
+    }
+    SL_ASSIGN(std::unique_ptr<Transport> transport, Transport::Open(instance->host, instance->settings, *env));
+    *out_transport = reinterpret_cast<sl_transport_t*>(transport.release());
+    return Status();
+  });
+}
+
+void Close(sl_transport_t* transport) { delete Of(transport); }
+
+sl_status_t PortCount(sl_transport_t*, uint32_t* out_count) {
+  *out_count = 1;
+  return SL_OK;
+}
+
+sl_status_t PortInfo(sl_transport_t* transport, uint32_t port, sl_port_t* out_port) {
+  if (port != 0) return SL_ERR_INVALID;
+  Of(transport)->PortInfo(out_port);
+  return SL_OK;
+}
+
+sl_status_t Listen(sl_transport_t* transport, uint32_t port, sl_address_t* out_address) {
+  if (port != 0) return SL_ERR_INVALID;
+  return Guard(Of(transport)->host(), [&] { return Of(transport)->Listen(out_address); });
+}
+
+sl_status_t Connect(sl_transport_t* transport, const sl_address_t* address, const sl_connect_args_t* args,
+                    sl_connection_t** out_connection) {
+  return Guard(Of(transport)->host(), [&]() -> Status {
+    if (args->port != 0) return Status(SL_ERR_INVALID, "transport-shm: connect: there is only port 0");
+    SL_ASSIGN(Connection * connection, Of(transport)->Connect(*address, *args));
+    *out_connection = ToC(connection);
+    return Status();
+  });
+}
+
+sl_status_t Accept(sl_transport_t* transport, sl_connection_t** out_connection, sl_connect_args_t* out_args) {
+  return Guard(Of(transport)->host(), [&]() -> Status {
+    SL_ASSIGN(Connection * connection, Of(transport)->Accept());
+    *out_connection = ToC(connection);
+    *out_args = connection->Args();
+    return Status();
+  });
+}
+
+uint32_t ConnectionState(sl_connection_t* connection) { return Of(connection)->State(); }
+sl_status_t Window(sl_connection_t* connection, sl_window_t* out_window) { return Of(connection)->Window(out_window); }
+void Retire(sl_connection_t* connection) { Of(connection)->transport()->Retire(Of(connection)); }
+sl_status_t Put(sl_connection_t* connection, const sl_put_t* put) { return Of(connection)->Put(*put); }
+sl_status_t Probe(sl_connection_t* connection, uint64_t cookie) { return Of(connection)->Probe(cookie); }
+void Notify(sl_connection_t* connection) { Of(connection)->Notify(); }
+
+// Puts are visible as soon as their signals are, to every core.
+sl_status_t Flush(sl_connection_t*) { return SL_OK; }
+
+sl_status_t Progress(sl_transport_t* transport) {
+  if (!Of(transport)->NeedsLook()) [[likely]]
+    return SL_OK;
+  return Guard(Of(transport)->host(), [&] {
+    Of(transport)->Look();
+    return Status();
+  });
+}
+
+sl_status_t Poll(sl_transport_t* transport, sl_completion_t* completions, uint32_t capacity, uint32_t* out_count) {
+  *out_count = Of(transport)->completions().Take(completions, capacity);
+  return SL_OK;
+}
+
+sl_status_t WaitObject(sl_transport_t* transport, sl_wait_object_t* out_object) {
+  out_object->type = SL_WAIT_DOORBELL;
+  out_object->doorbell = Of(transport)->bell();
+  out_object->fd = -1;
+  return SL_OK;
+}
+
+constexpr sl_transport_ops_t kOps = {
+    sizeof(sl_transport_ops_t), 0, Open, Close, PortCount, PortInfo, Listen, Connect, Accept, ConnectionState, Window,
+    Retire,
+    // register_memory and keys: the kernel stages, since a window is one copy away from everything.
+    nullptr, nullptr, nullptr, nullptr, nullptr, Put, Flush, Probe, Progress, Poll, Notify, WaitObject};
+
+constexpr sl_option_t kOptions[] = {
+    BoolOption("huge_pages", "ask for transparent huge pages in connection segments", "false"),
+    IntOption("handshake_timeout_ms", "ms", "a connection that has not said hello by then is dropped", "2000", 10,
+              600000),
+    IntOption("liveness_interval_ms", "ms", "how often progress looks for dead peers and new connections", "20", 1,
+              1000),
+};
+constexpr auto kOptionPointers = PointersTo(kOptions);
+constexpr sl_provide_t kProvides[] = {
+    {sizeof(sl_provide_t), 0, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, SL_MODULE_NAME}};
+constexpr auto kProvidePointers = PointersTo(kProvides);
+
+sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {
+  return Guard(host, [&] {
+    const OptionReader options(args);
+    const Settings settings = {options.Bool(0), static_cast<uint64_t>(options.Int(1)) * 1'000'000,
+                               static_cast<uint64_t>(options.Int(2)) * 1'000'000};
+    *out_instance = new sl_instance_t{host, settings};
+    return Status();
+  });
+}
+
+// Transports are closed by their communicators before the kernel quiesces modules.
+sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
+void CloseModule(sl_instance_t* instance) { delete instance; }
+
+constexpr sl_module_t kModule = {sizeof(sl_module_t),
+                                 SL_CONTAINER_VERSION,
+                                 SL_MODULE_MAGIC,
+                                 SL_MODULE_NAME,
+                                 SL_MODULE_VERSION,
+                                 "Starling",
+                                 "connections through shared memory between the ranks of one host",
+                                 SL_ABI_BUILD_ID,
+                                 kOptionPointers.data(),
+                                 kProvidePointers.data(),
+                                 nullptr,
+                                 kOptionPointers.size(),
+                                 kProvidePointers.size(),
+                                 0,
+                                 0,
+                                 OpenModule,
+                                 Quiesce,
+                                 CloseModule};
+
+}  // namespace
+}  // namespace sl::transport_shm
+
+extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
+  return sl::AnswerQuery(hello, &sl::transport_shm::kModule, out_module);
+}
