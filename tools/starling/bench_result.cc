@@ -175,6 +175,7 @@ nlohmann::json ToJson(const BenchOptions& options, const BenchReport& report) {
           {"library", report.library},
           {"nccl_version", report.nccl_version},
           {"ranks", report.ranks},
+          {"init", {{"ms", report.init_ms}, {"kib_per_rank", report.init_kib}}},
           {"processor", ProcessorName()},
           {"config", ConfigJson(options)},
           {"devices", devices},

@@ -51,6 +51,8 @@ struct BenchReport {
   std::string library;
   int nccl_version = 0;
   int ranks = 0;
+  double init_ms = 0;   // creating the communicators, on the slowest worker
+  double init_kib = 0;  // memory touched by that, per rank, on the worst process
   std::vector<Device> devices;
   std::vector<Point> points;
 

@@ -34,6 +34,16 @@ size_t BufferBytes(const BenchOptions& options, int ranks) {
   return bytes + options.misalign * 8 + kGuardBytes;
 }
 
+// Anonymous and shared memory of this process that is in use.
+double ResidentKib() {
+  std::ifstream file("/proc/self/status");
+  double total = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("RssAnon:", 0) == 0 || line.rfind("RssShmem:", 0) == 0) total += std::atof(line.c_str() + 9);
+  }
+  return total;
+}
+
 class Session {
  public:
   Session(const BenchOptions& options, const Identity& identity)
@@ -99,14 +109,21 @@ class Session {
     for (int i = 0; i < options_.ranks_per_thread; ++i)
       ranks.emplace_back(api_, worker * options_.ranks_per_thread + i, ranks_);
     const NcclUniqueId id = ShareId(worker, coordinator.get());
+    BenchReport report;
+    const double kib_before = ResidentKib();
+    const int64_t start = MonotonicNs();
     InGroup(ranks, [&](Rank& rank) { rank.Init(id); });
+    report.init_ms = static_cast<double>(MonotonicNs() - start) / 1e6;
+    report.init_kib = std::max(ResidentKib() - kib_before, 0.0) / options_.RanksPerProcess();
     if (!coordinator) coordinator = OverLibrary(worker, ranks.front());
     coordinator->Barrier(false);
     if (worker == 0 && segment_) segment_->Unlink();
     const size_t bytes = BufferBytes(options_, ranks_);
     for (Rank& rank : ranks) rank.Allocate(bytes, options_.local_register == 2);
     InGroup(ranks, [&](Rank& rank) { rank.Register(options_.local_register); });
-    Measure(*coordinator, ranks);
+    for (double ms : coordinator->GatherValues(report.init_ms)) report.init_ms = std::max(report.init_ms, ms);
+    for (double kib : coordinator->GatherValues(report.init_kib)) report.init_kib = std::max(report.init_kib, kib);
+    Measure(*coordinator, ranks, report);
     coordinator->Doing("ncclCommDestroy");
     coordinator->Barrier(false);
     for (Rank& rank : ranks) rank.Close();
@@ -151,9 +168,8 @@ class Session {
     return MakeRemoteCoordinator(worker, workers_, gather);
   }
 
-  void Measure(Coordinator& coordinator, std::vector<Rank>& ranks) {
+  void Measure(Coordinator& coordinator, std::vector<Rank>& ranks, BenchReport& report) {
     const bool prints = coordinator.worker() == 0;
-    BenchReport report;
     report.library = api_.path;
     report.ranks = ranks_;
     CheckNccl(api_, api_.GetVersion(&report.nccl_version), "ncclGetVersion", nullptr);
