@@ -68,7 +68,8 @@ class Loader {
 // The effective set as TOML, options of modules included; SL_ERR_CONFIG with one file:line:column message a line.
 // Loads the modules' tables, opens none.
 Status ProfileText(const char* profile, std::string* out);
-// Every module found on the search path as JSON: name, version, path, hash, interfaces, options, or why it is refused.
+// Every module found on the search path as JSON: name, version, path, hash, interfaces, options, or why it is refused;
+// and what the profile asks for in vain.   returns: SL_OK | SL_ERR_CONFIG the profile itself cannot be read
 Status ModulesText(const char* profile, std::string* out);
 
 }  // namespace sl::kernel

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/loader/catalog.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <set>
+
+#include "kernel/loader/stubs.h"
+#include "kernel/loader/table_check.h"
+
+#ifndef SL_VERSION
+#define SL_VERSION "0.0.0"
+#endif
+
+namespace sl::kernel {
+namespace {
+
+Status Refuse(const std::string& path, const std::string& why) {
+  return Status(SL_ERR_UNSUPPORTED, fmt::format("{}: refused: {}", path, why));
+}
+
+Result<const sl_module_t*> Query(const std::string& path, sl_module_query_fn query) {
+  sl_hello_t hello{};
+  hello.struct_size = sizeof(hello);
+  hello.magic = SL_MODULE_MAGIC;
+  hello.container_min = SL_CONTAINER_VERSION;
+  hello.container_max = SL_CONTAINER_VERSION;
+  hello.kernel_version = SL_VERSION;
+  hello.kernel_build_id = SL_ABI_BUILD_ID;
+  const sl_module_t* table = nullptr;
+  sl_status_t status = SL_OK;
+  try {
+    status = query(&hello, &table);
+  } catch (...) {
+    return Status(SL_ERR_EXCEPTION, fmt::format("{}: refused: its sl_module_query threw", path));
+  }
+  if (status != SL_OK) {
+    return Refuse(path,
+                  fmt::format("it does not work with this kernel ({}), which speaks container {} and is version {}",
+                              StatusName(status), SL_CONTAINER_VERSION, SL_VERSION));
+  }
+  if (table == nullptr) return Refuse(path, "its sl_module_query gave no table");
+  return table;
+}
+
+bool Accepts(const std::vector<std::string>* wanted, const std::string& name) {
+  return wanted == nullptr || std::find(wanted->begin(), wanted->end(), name) != wanted->end();
+}
+
+Status CheckPin(const Profile& profile, const std::string& name, ModuleFile& file) {
+  const ModuleEntry* entry = profile.FindModule(name);
+  if (entry == nullptr || entry->sha256.empty()) return Status();
+  SL_ASSIGN(const std::string hash, file.Hash());
+  if (hash == entry->sha256) return Status();
+  return Status(SL_ERR_DENIED,
+                fmt::format("{}: refused: its SHA-256 is {}, wanted {}", file.path(), hash, entry->sha256));
+}
+
+Result<std::unique_ptr<LoadedModule>> LoadCandidate(const Profile& profile, const Candidate& candidate, bool hash) {
+  SL_ASSIGN(std::unique_ptr<ModuleFile> file, ModuleFile::Open(candidate.path));
+  if (hash) {
+    if (Result<std::string> known = file->Hash(); !known.ok()) return known.status();
+  }
+  SL_TRY(CheckPin(profile, candidate.name, *file));
+  SL_ASSIGN(std::unique_ptr<LoadedModule> module, LoadedModule::Load(std::move(file)));
+  if (module->name() != candidate.name) {
+    return Refuse(candidate.path,
+                  fmt::format("it says that it is {}, wanted {} as the file is named", module->name(), candidate.name));
+  }
+  return module;
+}
+
+std::string PathBeside(const std::string& profile_file, const std::string& path) {
+  if (path.empty() || path.front() == '/' || profile_file.empty()) return path;
+  return (std::filesystem::path(profile_file).parent_path() / path).string();
+}
+
+}  // namespace
+
+LoadedModule::LoadedModule(std::unique_ptr<ModuleFile> file, const sl_module_t* table, Version version)
+    : file_(std::move(file)), table_(table), version_(std::move(version)) {}
+
+Result<std::unique_ptr<LoadedModule>> LoadedModule::Load(std::unique_ptr<ModuleFile> file) {
+  sl_module_query_fn query = nullptr;
+  SL_TRY(file->Load(&query));
+  SL_ASSIGN(const sl_module_t* table, Query(file->path(), query));
+  SL_TRY(CheckDescription(file->path(), table));
+  Result<Version> version = Version::Parse(table->version);
+  if (!version.ok()) return Refuse(file->path(), version.status().message());
+  return std::unique_ptr<LoadedModule>(new LoadedModule(std::move(file), table, version.Take()));
+}
+
+bool LoadedModule::is_layer() const {
+  for (uint32_t i = 0; i < table_->provide_count; ++i) {
+    if ((table_->provides[i]->flags & SL_INTERFACE_LAYER) != 0) return true;
+  }
+  return false;
+}
+
+bool LoadedModule::is_on_request() const {
+  for (uint32_t i = 0; i < table_->provide_count; ++i) {
+    if ((table_->provides[i]->flags & SL_INTERFACE_ON_REQUEST) == 0) return false;
+  }
+  return table_->provide_count > 0;
+}
+
+std::vector<std::string> ModuleFolders() {
+  const char* path = secure_getenv("STARLING_MODULE_PATH");
+  if (path != nullptr && *path != '\0') return SplitList(path, ':');
+  return {LibraryFolder() + "/starling"};
+}
+
+std::string ModuleNameOfFile(std::string_view file_name) {
+  if (!file_name.ends_with(".so") || file_name.size() <= 3) return "";
+  std::string_view stem = file_name.substr(0, file_name.size() - 3);
+  // The version begins at the first dash that a digit follows, if what stands there is one.
+  for (size_t dash = stem.find('-'); dash != std::string_view::npos; dash = stem.find('-', dash + 1)) {
+    const std::string_view rest = stem.substr(dash + 1);
+    if (rest.find('.') != std::string_view::npos && Version::Parse(rest).ok()) return std::string(stem.substr(0, dash));
+  }
+  return std::string(stem);
+}
+
+std::vector<Candidate> FindCandidates(const Profile& profile) {
+  std::vector<Candidate> found;
+  std::set<std::string> by_path;
+  for (const auto& [name, entry] : profile.modules()) {
+    if (entry.path.empty()) continue;
+    by_path.insert(name);
+    found.push_back({name, PathBeside(profile.file(), entry.path)});
+  }
+  for (const std::string& folder : ModuleFolders()) {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      names.push_back(it->path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    for (const std::string& file : names) {
+      const std::string name = ModuleNameOfFile(file);
+      if (!name.empty() && by_path.count(name) == 0) found.push_back({name, folder + "/" + file});
+    }
+  }
+  return found;
+}
+
+Catalog Catalog::Read(const Profile& profile, const std::vector<Candidate>& candidates,
+                      const std::vector<std::string>* wanted, bool hash_all) {
+  Catalog catalog;
+  for (const Candidate& candidate : candidates) {
+    if (!Accepts(wanted, candidate.name)) continue;
+    Result<std::unique_ptr<LoadedModule>> module = LoadCandidate(profile, candidate, hash_all);
+    if (module.ok()) {
+      catalog.modules.push_back(module.Take());
+    } else {
+      catalog.refusals.push_back({candidate.name, candidate.path, module.status()});
+    }
+  }
+  return catalog;
+}
+
+}  // namespace sl::kernel

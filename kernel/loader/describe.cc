@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/loader/describe.h"
+
+#include <fmt/format.h>
+
+namespace sl::kernel {
+namespace {
+
+const char* OptionTypeName(sl_option_type_t type) {
+  switch (type) {
+    case SL_OPTION_BOOL:
+      return "bool";
+    case SL_OPTION_INT:
+      return "int";
+    case SL_OPTION_FLOAT:
+      return "float";
+    case SL_OPTION_STRING:
+      return "string";
+    default:
+      return "choice";
+  }
+}
+
+std::string Text(const char* text) { return QuoteJson(text == nullptr ? "" : text); }
+
+std::string JsonList(const std::vector<std::string>& items, const char* indent) {
+  if (items.empty()) return "[]";
+  return fmt::format("[\n{0}  {1}\n{0}]", indent, fmt::join(items, fmt::format(",\n{}  ", indent)));
+}
+
+std::string DescribeOption(const sl_option_t& option, const OptionValue* value) {
+  std::string out = fmt::format(R"({{"name": {}, "type": "{}", "unit": {}, "default": {})", Text(option.name),
+                                OptionTypeName(option.type), Text(option.unit), Text(option.default_text));
+  if (option.type == SL_OPTION_INT || option.type == SL_OPTION_FLOAT) {
+    out += fmt::format(R"(, "minimum": {}, "maximum": {})", option.minimum, option.maximum);
+  }
+  if (option.type == SL_OPTION_CHOICE) out += fmt::format(R"(, "choices": {})", Text(option.choices));
+  out += fmt::format(R"(, "range": {}, "doc": {})", QuoteJson(DescribeType(option)), Text(option.doc));
+  if (value != nullptr) {
+    out += fmt::format(R"(, "value": {}, "origin": {}, "place": {})", QuoteJson(ToToml(*value)),
+                       QuoteJson(OriginName(value->origin)), QuoteJson(value->place));
+  }
+  return out + "}";
+}
+
+std::string DescribeProvide(const sl_provide_t& provide) {
+  return fmt::format(R"({{"id": {}, "name": {}, "revision": {}, "revision_min": {}, "layer": {}, "on_request": {}}})",
+                     Text(provide.id), Text(provide.name), provide.revision, provide.revision_min,
+                     (provide.flags & SL_INTERFACE_LAYER) != 0, (provide.flags & SL_INTERFACE_ON_REQUEST) != 0);
+}
+
+std::string DescribeRequirement(const sl_require_t& require) {
+  return fmt::format(R"({{"id": {}, "revision_min": {}, "revision_max": {}, "optional": {}}})", Text(require.id),
+                     require.revision_min, require.revision_max, (require.flags & SL_REQUIRE_OPTIONAL) != 0);
+}
+
+}  // namespace
+
+std::string QuoteJson(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string DescribeModule(const LoadedModule& module, const std::vector<OptionValue>* options,
+                           const std::string& state, const std::string& reason) {
+  const sl_module_t& table = module.table();
+  std::vector<std::string> provides;
+  for (uint32_t i = 0; i < table.provide_count; ++i) provides.push_back(DescribeProvide(*table.provides[i]));
+  std::vector<std::string> requirements;
+  for (uint32_t i = 0; i < table.require_count; ++i) {
+    requirements.push_back(DescribeRequirement(*table.requirements[i]));
+  }
+  std::vector<std::string> option_texts;
+  for (uint32_t i = 0; i < table.option_count; ++i) {
+    option_texts.push_back(DescribeOption(*table.options[i], options == nullptr ? nullptr : &(*options)[i]));
+  }
+  const std::string head = fmt::format(
+      R"("name": {}, "version": {}, "vendor": {}, "summary": {}, "path": {}, "sha256": {}, "build_id": {}, )"
+      R"("container": {}, "state": {}, "reason": {})",
+      Text(table.name), Text(table.version), Text(table.vendor), Text(table.summary), QuoteJson(module.path()),
+      QuoteJson(module.hash()), Text(table.build_id), table.container_version, QuoteJson(state), QuoteJson(reason));
+  return fmt::format(R"({{{}, "provides": {}, "requires": {}, "options": {}}})", head, JsonList(provides, "    "),
+                     JsonList(requirements, "    "), JsonList(option_texts, "    "));
+}
+
+std::string DescribeRefusal(const Refusal& refusal) {
+  return fmt::format(R"({{"name": {}, "path": {}, "reason": {}}})", QuoteJson(refusal.name), QuoteJson(refusal.path),
+                     QuoteJson(refusal.status.message()));
+}
+
+std::string DescribeAll(const std::vector<std::string>& modules, const std::vector<std::string>& refusals,
+                        const Status& status) {
+  std::vector<std::string> folders;
+  for (const std::string& folder : ModuleFolders()) folders.push_back(QuoteJson(folder));
+  std::vector<std::string> problems;
+  for (const std::string& line : SplitList(status.message(), '\n')) problems.push_back(QuoteJson(line));
+  return fmt::format("{{\n  \"folders\": {},\n  \"modules\": {},\n  \"refused\": {},\n  \"problems\": {}\n}}\n",
+                     JsonList(folders, "  "), JsonList(modules, "  "), JsonList(refusals, "  "),
+                     JsonList(problems, "  "));
+}
+
+std::string OptionsToToml(const ChosenModule& chosen) {
+  const sl_module_t& table = chosen.module->table();
+  std::string out = fmt::format("\n[modules.{}]  # {}, {}\n", table.name, table.version, chosen.module->path());
+  if (table.option_count > 0) out += fmt::format("[modules.{}.options]\n", table.name);
+  for (uint32_t i = 0; i < table.option_count; ++i) {
+    const OptionValue& value = chosen.options[i];
+    const bool bare = value.origin == Origin::kDefault || value.origin == Origin::kApi;
+    out += fmt::format("{} = {}  # {}\n", table.options[i]->name, ToToml(value),
+                       bare ? OriginName(value.origin) : value.place);
+  }
+  return out;
+}
+
+}  // namespace sl::kernel

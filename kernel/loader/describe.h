@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Modules in words: JSON for tools, TOML for the effective profile.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "kernel/loader/choice.h"
+
+namespace sl::kernel {
+
+std::string QuoteJson(std::string_view text);
+
+// One module as a JSON object. `state` is a word such as "active"; `reason` says why it is not in use, "" when it is.
+std::string DescribeModule(const LoadedModule& module, const std::vector<OptionValue>* options,
+                           const std::string& state, const std::string& reason);
+// A refused file as a JSON object.
+std::string DescribeRefusal(const Refusal& refusal);
+// {"folders": […], "modules": […], "refused": […], "problems": […]}; problems are the lines of `status`.
+std::string DescribeAll(const std::vector<std::string>& modules, const std::vector<std::string>& refusals,
+                        const Status& status);
+
+// [modules.<name>] and its options, effective values with their origins.
+std::string OptionsToToml(const ChosenModule& chosen);
+
+}  // namespace sl::kernel

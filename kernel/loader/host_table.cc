@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/loader/host_table.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
+#include "kernel/events/ring.h"
+
+namespace sl::kernel {
+
+HostTable::HostTable(std::string module_name) : module_name_(std::move(module_name)) {
+  table_.struct_size = sizeof(table_);
+  table_.ctx = this;
+  table_.log_enabled = &LogEnabled;
+  table_.log = &Log;
+  table_.set_error = &SetError;
+  table_.now_ns = &NowNs;
+  table_.event_mask = &g_event_mask;
+  table_.emit = &Emit;
+  table_.find_service = &FindService;
+}
+
+int32_t HostTable::LogEnabled(void*, sl_log_level_t level) noexcept { return sl::kernel::LogEnabled(level) ? 1 : 0; }
+
+void HostTable::Log(void* ctx, sl_log_level_t level, const char* text) noexcept {
+  Logf(level, "{}: {}", static_cast<HostTable*>(ctx)->module_name_, text == nullptr ? "" : text);
+}
+
+// Into a buffer of its own: an error must be reportable when memory has run out.
+sl_status_t HostTable::SetError(void* ctx, sl_status_t status, const char* text) noexcept {
+  const std::string& name = static_cast<HostTable*>(ctx)->module_name_;
+  char buffer[2048];
+  const int length = snprintf(buffer, sizeof(buffer), "%s: %s", name.c_str(), text == nullptr ? "" : text);
+  const size_t kept = length < 0 ? 0 : static_cast<size_t>(length);
+  return SetLastError(status, std::string_view(buffer, kept < sizeof(buffer) ? kept : sizeof(buffer) - 1));
+}
+
+uint64_t HostTable::NowNs(void*) noexcept {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+void HostTable::Emit(void*, const sl_record_t* record) noexcept {
+  if (record != nullptr && record->kind < 64) sl::kernel::Emit(*record);
+}
+
+// The kernel offers no further services yet; modules that ask for one get along without.
+const void* HostTable::FindService(void*, const char*) noexcept { return nullptr; }
+
+}  // namespace sl::kernel
