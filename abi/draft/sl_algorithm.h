@@ -62,6 +62,8 @@ typedef struct sl_comm_shape_t {
   uint32_t processors;        /* CPUs this host gives to its local ranks */
   uint32_t link_chunk_bytes;  /* the largest part a link carries at once; a plan's chunk must not exceed it */
   uint32_t lanes;             /* how many lanes links may have */
+  uint32_t link_slots;        /* chunks a link holds each way before its sender waits; 0: not known yet */
+  uint32_t reserved;
   const char* const* host_of; /* size entries; equal text, equal host */
 } sl_comm_shape_t;
 
