@@ -10,5 +10,6 @@ namespace sl::tools {
 
 int CmdBench(int argc, char** argv);
 int CmdDemo(int argc, char** argv);
+int CmdRun(int argc, char** argv);
 
 }  // namespace sl::tools

@@ -17,6 +17,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"bench", "measure and check a collective through the NCCL API, in nccl-tests' words", sl::tools::CmdBench},
     {"demo", "run and check all nine collectives over local processes and draw a report", sl::tools::CmdDemo},
+    {"run", "start a program with the drop-in library preloaded", sl::tools::CmdRun},
 };
 
 int Usage(FILE* out, int exit_code) {

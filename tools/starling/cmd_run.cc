@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// `starling run`: any program with the drop-in library preloaded, and a word when that did not take effect.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/starling/bench_error.h"
+#include "tools/starling/bench_options.h"
+#include "tools/starling/commands.h"
+#include "tools/starling/launch_segment.h"
+#include "tools/starling/run_inspect.h"
+
+namespace sl::tools {
+namespace {
+
+constexpr int kExitNotExecutable = 126;  // as env(1) and nohup(1) say it
+constexpr int kExitNotFound = 127;
+constexpr int64_t kMillisecond = 1'000'000;
+
+struct RunOptions {
+  std::string profile, library;
+  std::vector<std::string> command;
+};
+
+RunOptions ParseRunOptions(int argc, char** argv) {
+  RunOptions options;
+  CLI::App app("Starts a program with libnccl.so.2 of this build preloaded: starling run [OPTION...] -- CMD [ARG...]",
+               "starling run");
+  app.add_option("--profile", options.profile, "profile name or file (sets STARLING_PROFILE)");
+  app.add_option("--library", options.library, "library to preload (../lib/libnccl.so.2 beside this program)");
+  app.footer(
+      "The exit code is the program's (128 + signal when one ended it), 126 or 127 when it cannot be started,\n"
+      "2 for bad usage.");
+  int own = 1;
+  while (own < argc && strcmp(argv[own], "--") != 0) ++own;
+  std::vector<std::string> words(argv + 1, argv + own);
+  try {
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::CallForHelp&) {
+    throw CommandError(kExitGood, app.help());
+  } catch (const CLI::ParseError& error) {
+    throw CommandError(kExitUsage, std::string(error.what()) + " (put -- before the program: starling run -- CMD)");
+  }
+  if (own + 1 >= argc) throw CommandError(kExitUsage, "no program: starling run [OPTION...] -- CMD [ARG...]");
+  options.command.assign(argv + own + 1, argv + argc);
+  if (options.library.empty()) options.library = DefaultLibrary();
+  char* absolute = realpath(options.library.c_str(), nullptr);
+  if (!absolute) throw CommandError(kExitUsage, "there is no library " + options.library + "; name one with --library");
+  options.library = absolute;
+  free(absolute);
+  if (options.library.find_first_of(": \t\n") != std::string::npos) {
+    throw CommandError(kExitUsage,
+                       "the path " + options.library + " holds a blank or a colon, which LD_PRELOAD cannot");
+  }
+  return options;
+}
+
+// The library goes first; what was preloaded before stays.
+void SetEnvironment(const RunOptions& options) {
+  const char* before = std::getenv("LD_PRELOAD");
+  const std::string preload = options.library + (before && *before ? std::string(":") + before : "");
+  setenv("LD_PRELOAD", preload.c_str(), 1);
+  if (!options.profile.empty()) setenv("STARLING_PROFILE", options.profile.c_str(), 1);
+}
+
+void Warn(const RunOptions& options, const char* verdict, const std::string& why) {
+  fprintf(stderr, "starling run: %s %s run on Starling: %s\n", options.command[0].c_str(), verdict, why.c_str());
+}
+
+// Watches a child: forwards signals, looks at its mappings now and then, collects its end.
+class Watch {
+ public:
+  Watch(const RunOptions& options, pid_t pid, bool warned) : options_(options), pid_(pid), warned_(warned) {}
+
+  int Wait(const sigset_t& watched) {
+    int64_t started = MonotonicNs();
+    for (;;) {
+      int status = 0;
+      if (waitpid(pid_, &status, WNOHANG) == pid_) return ExitCode(status);
+      // Often at first, to see short programs too; once a second later, for a library that is opened late.
+      const bool early = MonotonicNs() - started < 500 * kMillisecond;
+      if (!warned_) Look(!early);
+      timespec tick{early ? 0 : 1, early ? 2 * kMillisecond : 0};
+      siginfo_t info;
+      const int signal = sigtimedwait(&watched, &info, &tick);
+      // One from the terminal (SI_KERNEL) has reached the child's process group already.
+      if (signal > 0 && signal != SIGCHLD && info.si_code != SI_KERNEL) kill(pid_, signal);
+    }
+  }
+
+ private:
+  void Look(bool settled) {
+    std::string other;
+    switch (InspectProcess(pid_, options_.library, &other)) {
+      case Preload::kDoubled:
+        Say("may not", "it has loaded another NCCL as well, " + other +
+                           ": replace that file, or remove its directory from the search");
+        break;
+      case Preload::kAbsent:
+        // Early on the loader may be about to map it.
+        if (settled) Say("does not", options_.library + " is not mapped in process " + std::to_string(pid_));
+        break;
+      default:
+        break;
+    }
+  }
+
+  void Say(const char* verdict, const std::string& why) {
+    warned_ = true;
+    Warn(options_, verdict, why);
+  }
+
+  static int ExitCode(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+  const RunOptions& options_;
+  const pid_t pid_;
+  bool warned_;
+};
+
+// Forks and executes; returns the child, or -1 with the exec's errno in `error`.
+pid_t Start(const RunOptions& options, const std::string& program, const sigset_t& before, int* error) {
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0) throw CommandError(kExitFailure, std::string("pipe: ") + strerror(errno));
+  std::vector<char*> argv;
+  for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  SetEnvironment(options);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    execv(program.c_str(), argv.data());
+    const int failed = errno;
+    [[maybe_unused]] ssize_t written = write(report[1], &failed, sizeof failed);
+    _exit(kExitNotFound);
+  }
+  close(report[1]);
+  if (pid < 0) throw CommandError(kExitFailure, std::string("fork: ") + strerror(errno));
+  // The pipe closes when exec succeeds.
+  const bool failed = read(report[0], error, sizeof *error) == static_cast<ssize_t>(sizeof *error);
+  close(report[0]);
+  if (!failed) return pid;
+  waitpid(pid, nullptr, 0);
+  return -1;
+}
+
+int Run(int argc, char** argv) {
+  const RunOptions options = ParseRunOptions(argc, argv);
+  const std::string program = FindProgram(options.command[0]);
+  if (program.empty()) {
+    const bool exists = access(options.command[0].c_str(), F_OK) == 0;
+    fprintf(stderr, "starling run: %s: %s\n", options.command[0].c_str(), exists ? "not executable" : "not found");
+    return exists ? kExitNotExecutable : kExitNotFound;
+  }
+  const std::string why = WhyPreloadFails(program);
+  if (!why.empty()) Warn(options, "does not", why);
+  sigset_t watched, before;
+  sigemptyset(&watched);
+  for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&watched, signal);
+  sigprocmask(SIG_BLOCK, &watched, &before);
+  int error = 0;
+  const pid_t pid = Start(options, program, before, &error);
+  if (pid < 0) {
+    fprintf(stderr, "starling run: %s: %s\n", program.c_str(), strerror(error));
+    return kExitNotExecutable;
+  }
+  return Watch(options, pid, !why.empty()).Wait(watched);
+}
+
+}  // namespace
+
+int CmdRun(int argc, char** argv) {
+  try {
+    return Run(argc, argv);
+  } catch (const CommandError& error) {
+    fprintf(error.exit_code() ? stderr : stdout, "%s%s\n", error.exit_code() ? "starling run: " : "", error.what());
+    return error.exit_code();
+  }
+}
+
+}  // namespace sl::tools
