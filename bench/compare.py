@@ -140,11 +140,10 @@ def time_text(us):
 class Comparison:
     """Samples of all libraries: {(ranks, collective, size): {library: [us per round]}}."""
 
-    def __init__(self, libraries, progress=True):
+    def __init__(self, libraries):
         self.libraries = libraries
         self.samples = {}
         self.wrong = 0
-        self.progress = progress
 
     def rounds(self, count, collectives, ranks, sizes):
         for number in range(count):
@@ -152,13 +151,28 @@ class Comparison:
             turn = number % len(self.libraries)
             for library in self.libraries[turn:] + self.libraries[:turn]:
                 began = time.monotonic()
-                for collective, size, us, wrong in library.measure(collectives, ranks, sizes):
-                    point = self.samples.setdefault((ranks, collective, size), {})
-                    point.setdefault(library.key, []).append(us)
-                    self.wrong += wrong or 0
-                if self.progress:
-                    print(f"  {ranks} ranks, round {number + 1} of {count}: {NAMES[library.key]} "
-                          f"{time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
+                try:
+                    self.one_round(library, collectives, ranks, sizes)
+                except Failure as failure:
+                    self.leave_out(library, failure)
+                    continue
+                print(f"  {ranks} ranks, round {number + 1} of {count}: {NAMES[library.key]} "
+                      f"{time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
+
+    def one_round(self, library, collectives, ranks, sizes):
+        for collective, size, us, wrong in library.measure(collectives, ranks, sizes):
+            point = self.samples.setdefault((ranks, collective, size), {})
+            point.setdefault(library.key, []).append(us)
+            self.wrong += wrong or 0
+
+    def leave_out(self, library, failure):
+        """A peer that does not run here spoils nothing but its own column; ours must run."""
+        if library.key == "starling":
+            raise failure
+        print(f"{NAMES[library.key]} left out: {failure}", flush=True)
+        self.libraries.remove(library)
+        for samples in self.samples.values():
+            samples.pop(library.key, None)
 
     def points(self):
         """One dictionary per point, with medians, extremes and ratios."""
@@ -246,7 +260,8 @@ def start_up(starling):
     """Creating a communicator of eight processes: the median of five."""
     documents = [starling.document("all_reduce", 8, 8, 8, 2)["init"] for _ in range(5)]
     result = {key: median([document[key] for document in documents]) for key in ("ms", "kib_per_rank")}
-    print(f"\nncclCommInitRank of 8 processes: {result['ms']:.1f} ms, {result['kib_per_rank']:.0f} KiB touched per rank")
+    print(f"\nncclCommInitRank of 8 processes: {result['ms']:.1f} ms, "
+          f"{result['kib_per_rank']:.0f} KiB touched per rank")
     return result
 
 
@@ -284,12 +299,12 @@ def main():
             print(f"{NAMES[peer.key]} left out: {peer.missing}")
         else:
             libraries.append(peer)
-    peers = [library.key for library in libraries[1:]]
     print(f"{processor()}, {os.cpu_count()} cores, Linux {platform.release()}; {arguments.rounds} rounds", flush=True)
     comparison = Comparison(libraries)
     comparison.rounds(arguments.rounds, arguments.collectives, 2, QUICK_SIZES if arguments.quick else FULL_SIZES)
     # Ranks that outnumber the cores: the smallest size shows whether waiting burns them.
     comparison.rounds(arguments.rounds, arguments.collectives[:1] if arguments.quick else arguments.collectives, 4, [8])
+    peers = [library.key for library in comparison.libraries if library is not ours]
     points = list(comparison.points())
     print_points(points, peers)
     means = print_means(points, peers)

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program itself: exit codes of bad usage, and a small measurement where libnccl.so.2 was built.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace sl::tools {
+namespace {
+
+std::string BuildDir() {
+  const char* folder = std::getenv("SL_TEST_BUILD_DIR");
+  return folder ? folder : "build";
+}
+
+struct Outcome {
+  int exit_code;
+  std::string text;  // both streams
+};
+
+Outcome Starling(const std::string& arguments) {
+  const std::string command = "timeout 50 " + BuildDir() + "/bin/starling " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Outcome outcome{-1, ""};
+  std::array<char, 4096> chunk;
+  while (size_t got = fread(chunk.data(), 1, chunk.size(), pipe)) outcome.text.append(chunk.data(), got);
+  outcome.exit_code = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+bool HasLibrary() { return std::filesystem::exists(BuildDir() + "/lib/libnccl.so.2"); }
+
+TEST(Command, ExitsWithTwoOnBadUsage) {
+  for (const char* arguments :
+       {"", "nonsense", "bench", "bench nonsense", "bench all_reduce -b x", "demo --ranks 1", "demo -d all", "run",
+        "run --", "bench all_reduce --library /no/such/file", "run --library /no/such/file -- true"}) {
+    const Outcome outcome = Starling(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments << "\n" << outcome.text;
+    EXPECT_FALSE(outcome.text.empty()) << arguments;
+  }
+}
+
+TEST(Command, HelpsWithZero) {
+  for (const char* arguments : {"--help", "bench --help", "demo --help", "run --help", "--version"}) {
+    EXPECT_EQ(Starling(arguments).exit_code, 0) << arguments;
+  }
+}
+
+TEST(Command, RefusesALibraryThatIsNoNccl) {
+  const Outcome outcome = Starling("bench all_reduce --ranks 2 --library /bin/sh");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_NE(outcome.text.find("/bin/sh"), std::string::npos) << outcome.text;
+}
+
+TEST(Command, CountsGraphsAsSkipped) {
+  if (!HasLibrary()) GTEST_SKIP() << "libnccl.so.2 is not built";
+  const Outcome outcome = Starling("bench all_reduce --ranks 2 -G 3");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_NE(outcome.text.find("1 measurement skipped"), std::string::npos) << outcome.text;
+}
+
+TEST(Command, MeasuresAndChecks) {
+  if (!HasLibrary()) GTEST_SKIP() << "libnccl.so.2 is not built";
+  const std::string json = std::filesystem::temp_directory_path() / ("starling-" + std::to_string(getpid()) + ".json");
+  const Outcome outcome = Starling("bench all_reduce --ranks 2 -b 8 -e 8K -f 32 -n 3 -J " + json);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("# Out of bounds values : 0 OK"), std::string::npos) << outcome.text;
+  std::ifstream file(json);
+  const nlohmann::json document = nlohmann::json::parse(file);
+  EXPECT_EQ(document["results"].size(), 3u);
+  EXPECT_EQ(document["out_of_bounds"]["count"], 0);
+  std::filesystem::remove(json);
+}
+
+TEST(Command, PassesTheExitCodeOfARunProgramOn) {
+  if (!HasLibrary()) GTEST_SKIP() << "libnccl.so.2 is not built";
+  EXPECT_EQ(Starling("run -- sh -c 'exit 7'").exit_code, 7);
+  EXPECT_EQ(Starling("run -- sh -c 'kill -9 $$'").exit_code, 137);
+  EXPECT_EQ(Starling("run -- no-such-program").exit_code, 127);
+  const Outcome mapped =
+      Starling("run --profile some -- sh -c 'grep -c libnccl /proc/$$/maps; echo $STARLING_PROFILE'");
+  EXPECT_EQ(mapped.exit_code, 0) << mapped.text;
+  EXPECT_NE(mapped.text.find("some"), std::string::npos) << mapped.text;
+}
+
+}  // namespace
+}  // namespace sl::tools

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "tools/starling/bench_error.h"
+#include "tools/starling/launch_coordinator.h"
+#include "tools/starling/launch_identity.h"
+#include "tools/starling/launch_local.h"
+#include "tools/starling/launch_segment.h"
+
+namespace sl::tools {
+namespace {
+
+// Every process runs the same shell script and knows its number as $1 of STARLING_LAUNCH.
+LaunchSpec Script(const std::string& script, int processes) {
+  LaunchSpec spec;
+  spec.command = {"/bin/sh", "-c", "set -- $STARLING_LAUNCH; " + script};
+  spec.processes = spec.workers = processes;
+  spec.timeout_s = 1;
+  return spec;
+}
+
+TEST(LaunchLocal, IsGoodWhenAllAre) { EXPECT_EQ(LaunchLocal(Script("test $2 = 3", 3)).exit_code, kExitGood); }
+
+TEST(LaunchLocal, PassesTheEnvironmentOn) {
+  LaunchSpec spec = Script("test \"$PART\" = seven", 1);
+  spec.environment = {{"PART", "seven"}};
+  EXPECT_EQ(LaunchLocal(spec).exit_code, kExitGood);
+}
+
+TEST(LaunchLocal, TellsUsageFromFailure) {
+  EXPECT_EQ(LaunchLocal(Script("exit 2", 2)).exit_code, kExitUsage);
+  const LaunchResult failed = LaunchLocal(Script("exit 1", 2));
+  EXPECT_EQ(failed.exit_code, kExitFailure);
+  EXPECT_TRUE(failed.explained);
+}
+
+TEST(LaunchLocal, NamesTheProcessThatWasKilledAndEndsTheOthers) {
+  LaunchSpec spec = Script("test $1 = 1 && kill -9 $$; trap '' TERM; while :; do sleep 0.1; done", 3);
+  spec.timeout_s = 60;
+  const LaunchResult result = LaunchLocal(spec);
+  EXPECT_EQ(result.exit_code, kExitFailure);
+  EXPECT_FALSE(result.explained);
+  EXPECT_NE(result.failure.find("process 1 "), std::string::npos) << result.failure;
+  EXPECT_NE(result.failure.find("signal 9"), std::string::npos) << result.failure;
+}
+
+TEST(LaunchLocal, GivesUpOnProcessesThatDoNotGetOn) {
+  const LaunchResult result = LaunchLocal(Script("exec sleep 600", 2));
+  EXPECT_EQ(result.exit_code, kExitFailure);
+  EXPECT_NE(result.failure.find("no progress for 1 s"), std::string::npos) << result.failure;
+}
+
+TEST(LaunchLocal, SaysThatAProgramCannotBeExecuted) {
+  LaunchSpec spec = Script("", 1);
+  spec.command = {"/no/such/program"};
+  EXPECT_NE(LaunchLocal(spec).failure.find("could not be executed"), std::string::npos);
+}
+
+TEST(LaunchLocal, TakesItsChildrenAlongWhenItDies) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t launcher = fork();
+  if (launcher == 0) {
+    close(ends[0]);
+    LaunchSpec spec = Script("echo started; exec sleep 600", 2);
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[1]);
+    LaunchLocal(spec);
+    _exit(0);
+  }
+  close(ends[1]);
+  char text[64];
+  size_t seen = 0;
+  while (seen < 16) {  // "started" twice
+    const ssize_t got = read(ends[0], text, sizeof text);
+    ASSERT_GT(got, 0);
+    seen += static_cast<size_t>(got);
+  }
+  kill(launcher, SIGKILL);
+  waitpid(launcher, nullptr, 0);
+  // The pipe ends when the last holder of its writing end is gone: the children.
+  EXPECT_EQ(read(ends[0], text, sizeof text), 0);
+  close(ends[0]);
+}
+
+TEST(Segment, GathersFromAllWorkersAgainAndAgain) {
+  constexpr int kWorkers = 3;
+  SharedSegment segment = SharedSegment::Create(kWorkers);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    threads.emplace_back([&, worker] {
+      auto coordinator = MakeSegmentCoordinator(segment.get(), worker, 30);
+      for (int round = 0; round < 500; ++round) {
+        const std::vector<int> all = coordinator->GatherValues(round * 10 + worker);
+        for (int other = 0; other < kWorkers; ++other) wrong += all[static_cast<size_t>(other)] != round * 10 + other;
+        if (round % 50 == 0) coordinator->Barrier(true);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Segment, FreesWaitersWhenAWorkerGivesUp) {
+  SharedSegment segment = SharedSegment::Create(2);
+  auto first = MakeSegmentCoordinator(segment.get(), 0, 30);
+  std::thread other([&] { MakeSegmentCoordinator(segment.get(), 1, 30)->Fail(); });
+  try {
+    first->Barrier(false);
+    ADD_FAILURE() << "the barrier held";
+  } catch (const CommandError& error) {
+    EXPECT_STREQ(error.what(), "worker 1 gave up");
+  }
+  other.join();
+}
+
+TEST(Segment, BoundsTheWaitForAWorkerThatNeverComes) {
+  SharedSegment segment = SharedSegment::Create(2);
+  EXPECT_THROW(MakeSegmentCoordinator(segment.get(), 0, 1)->Barrier(false), CommandError);
+}
+
+TEST(Segment, IsFoundByItsKey) {
+  const std::string key = "test-" + std::to_string(getpid());
+  SharedSegment made = SharedSegment::CreateNamed(key, 2);
+  SharedSegment found = SharedSegment::OpenNamed(key, 2, 5);
+  SetDoing(made.slot(1), "something");
+  EXPECT_EQ(GetDoing(found.slot(1)), "something");
+  made.Unlink();
+  EXPECT_THROW(SharedSegment::OpenNamed(key, 2, 1), CommandError);
+}
+
+class IdentityTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : kNames) unsetenv(name);
+  }
+  void TearDown() override { SetUp(); }
+  static constexpr const char* kNames[] = {"OMPI_COMM_WORLD_RANK",
+                                           "OMPI_COMM_WORLD_SIZE",
+                                           "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                           "PMI_RANK",
+                                           "PMI_SIZE",
+                                           "SLURM_PROCID",
+                                           "SLURM_NTASKS",
+                                           "SLURM_STEP_ID",
+                                           "SLURM_STEP_NUM_NODES",
+                                           "RANK",
+                                           "WORLD_SIZE",
+                                           "LOCAL_WORLD_SIZE",
+                                           kLaunchVariable};
+};
+
+TEST_F(IdentityTest, IsAloneWithoutALauncher) {
+  const Identity self = DetectIdentity();
+  EXPECT_EQ(self.launcher, Identity::Launcher::kNone);
+  EXPECT_EQ(self.processes, 1);
+}
+
+TEST_F(IdentityTest, JoinsMpirunSrunAndTorchrun) {
+  setenv("RANK", "1", 1);
+  setenv("WORLD_SIZE", "4", 1);
+  setenv("LOCAL_WORLD_SIZE", "2", 1);
+  Identity self = DetectIdentity();
+  EXPECT_EQ(self.launcher, Identity::Launcher::kTorchrun);
+  EXPECT_EQ(self.process, 1);
+  EXPECT_FALSE(self.one_host);
+  setenv("SLURM_PROCID", "2", 1);
+  setenv("SLURM_NTASKS", "3", 1);
+  EXPECT_EQ(DetectIdentity().launcher, Identity::Launcher::kTorchrun);  // a batch script, not a step
+  setenv("SLURM_STEP_ID", "0", 1);
+  self = DetectIdentity();
+  EXPECT_EQ(self.launcher, Identity::Launcher::kSlurm);
+  EXPECT_EQ(self.process, 2);
+  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
+  self = DetectIdentity();
+  EXPECT_EQ(self.launcher, Identity::Launcher::kOpenMpi);
+  EXPECT_TRUE(self.one_host);
+}
+
+TEST_F(IdentityTest, NamesAVariableThatHoldsNonsense) {
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "two", 1);
+  try {
+    DetectIdentity();
+    ADD_FAILURE();
+  } catch (const CommandError& error) {
+    EXPECT_EQ(error.exit_code(), kExitUsage);
+    EXPECT_NE(std::string(error.what()).find("OMPI_COMM_WORLD_RANK is 'two'"), std::string::npos);
+  }
+}
+
+TEST(IdFile, HandsTheIdOn) {
+  const std::string path = std::filesystem::temp_directory_path() / ("starling-id-" + std::to_string(getpid()));
+  char id[128] = "the id", read_back[128] = {};
+  WriteIdFile(path, id, sizeof id);
+  ReadIdFile(path, read_back, sizeof read_back, 5);
+  EXPECT_STREQ(read_back, "the id");
+  std::filesystem::remove(path);
+  EXPECT_THROW(ReadIdFile(path, read_back, sizeof read_back, 1), CommandError);
+}
+
+}  // namespace
+}  // namespace sl::tools
