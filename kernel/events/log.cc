@@ -12,6 +12,9 @@
 #include <memory>
 #include <mutex>
 
+// The words of STARLING_LOG, as spdlog 1.10 wants them.
+#define SPDLOG_LEVEL_NAMES \
+  { "trace", "debug", "info", "warn", "error", "error", "off" }
 #include <spdlog/details/log_msg.h>
 #include <spdlog/pattern_formatter.h>
 

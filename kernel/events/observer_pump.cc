@@ -84,6 +84,8 @@ void ObserverPump::Run() {
     Drain();
     lock.lock();
   }
+  lock.unlock();
+  Drain();  // Stop() may have come before the first turn
 }
 
 void ObserverPump::Drain() {

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/events/log.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+namespace sl::kernel {
+namespace {
+
+// Runs `body` in a child, where the log's environment has not been read yet; exit code 0 is good.
+int InChild(const std::function<bool()>& body) {
+  const pid_t child = fork();
+  if (child == 0) _exit(body() ? 0 : 1);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+int OpenDescriptors() {
+  int count = 0;
+  DIR* folder = opendir("/proc/self/fd");
+  while (readdir(folder) != nullptr) ++count;
+  closedir(folder);
+  return count;
+}
+
+class LogTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/sl-log-XXXXXX";
+    folder_ = mkdtemp(pattern);
+    unsetenv("STARLING_LOG");
+    unsetenv("NCCL_DEBUG");
+    unsetenv("NCCL_DEBUG_FILE");
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Read(const std::string& name) const {
+    std::ifstream file(folder_ + "/" + name);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  std::string folder_;
+};
+
+TEST_F(LogTest, OpensItsFileAtTheFirstLineOnly) {
+  setenv("STARLING_LOG", ("info:" + folder_ + "/a.log").c_str(), 1);
+  EXPECT_EQ(0, InChild([&] {
+              const int before = OpenDescriptors();
+              if (!LogEnabled(SL_LOG_INFO) || LogEnabled(SL_LOG_DEBUG)) return false;
+              Log(SL_LOG_DEBUG, "not wanted");
+              if (OpenDescriptors() != before || std::filesystem::exists(folder_ + "/a.log")) return false;
+              Logf(SL_LOG_INFO, "{} is {}", "rank", 3);
+              return OpenDescriptors() == before + 1;
+            }));
+  const std::string text = Read("a.log");
+  EXPECT_NE(text.find(" info rank is 3\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("not wanted"), std::string::npos);
+}
+
+TEST_F(LogTest, DescriptorClosesOnExec) {
+  setenv("STARLING_LOG", ("info," + folder_ + "/a.log").c_str(), 1);
+  EXPECT_EQ(0, InChild([&] {
+              const int next = dup(0);
+              close(next);
+              Log(SL_LOG_INFO, "line");
+              return (fcntl(next, F_GETFD) & FD_CLOEXEC) != 0;
+            }));
+}
+
+TEST_F(LogTest, NcclVariablesSetLevelAndFile) {
+  setenv("NCCL_DEBUG", "info", 1);
+  setenv("NCCL_DEBUG_FILE", (folder_ + "/n.%h.%p").c_str(), 1);
+  EXPECT_EQ(0, InChild([&] {
+              const std::string path = ExpandLogFile(folder_ + "/n.%h.%p");
+              Log(SL_LOG_INFO, "line");
+              return std::filesystem::exists(path) && path.find('%') == std::string::npos &&
+                     path.ends_with(std::to_string(getpid()));
+            }));
+}
+
+TEST_F(LogTest, StarlingVariableBeatsNccl) {
+  setenv("NCCL_DEBUG", "TRACE", 1);
+  setenv("STARLING_LOG", "error", 1);
+  EXPECT_EQ(0, InChild([] { return LogEnabled(SL_LOG_ERROR) && !LogEnabled(SL_LOG_WARN); }));
+}
+
+TEST_F(LogTest, UnknownLevelIsSaidWithTheRemedy) {
+  setenv("STARLING_LOG", ("loud:" + folder_ + "/a.log").c_str(), 1);
+  EXPECT_EQ(0, InChild([] { return LogEnabled(SL_LOG_WARN); }));
+  EXPECT_NE(Read("a.log").find("unknown level loud; use error, warn, info, debug or trace"), std::string::npos);
+}
+
+TEST_F(LogTest, LinesCarryTheRankInsideAScope) {
+  ConfigureLog(SL_LOG_INFO, folder_ + "/r.log");
+  {
+    LogRankScope outer(7);
+    Log(SL_LOG_WARN, "link down");
+  }
+  Log(SL_LOG_WARN, "after");
+  ConfigureLog(SL_LOG_WARN, "");
+  const std::string text = Read("r.log");
+  EXPECT_NE(text.find(" warn rank 7 link down\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" warn after\n"), std::string::npos) << text;
+}
+
+TEST_F(LogTest, UnwritableFileFallsBackToStandardError) {
+  ConfigureLog(SL_LOG_INFO, folder_ + "/no/such/folder/x.log");
+  testing::internal::CaptureStderr();
+  Log(SL_LOG_INFO, "line");
+  const std::string text = testing::internal::GetCapturedStderr();
+  ConfigureLog(SL_LOG_WARN, "");
+  EXPECT_NE(text.find("cannot write the log file"), std::string::npos);
+  EXPECT_NE(text.find("line"), std::string::npos);
+}
+
+TEST(LogLevel, WordsInAnyCase) {
+  EXPECT_EQ(static_cast<int32_t>(SL_LOG_TRACE), ParseLogLevel("Trace"));
+  EXPECT_EQ(static_cast<int32_t>(SL_LOG_WARN), ParseLogLevel("WARN"));
+  EXPECT_EQ(-1, ParseLogLevel("chatty"));
+}
+
+TEST(LogFile, PercentSignsAreKept) { EXPECT_EQ("a%b%", ExpandLogFile("a%b%%")); }
+
+}  // namespace
+}  // namespace sl::kernel
