@@ -12,9 +12,9 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <string>
 #include <vector>
 
+#include "kernel/engine/bell_set.h"
 #include "kernel/engine/run.h"
 #include "sdk/status.h"
 #include "sl_device.h"
@@ -72,39 +72,42 @@ class ProgressThread {
  private:
   struct Active {
     ProgressJob job;
+    sl_wait_t wait;
+    sl_status_t status;  // SL_ERR_AGAIN until the job is to end
     bool started;
     uint64_t waiting_since_ns;  // 0: it moved at its last poll
     uint64_t next_check_ns;
-    uint64_t seen;
-    sl_wait_t wait;
   };
 
   static void* Main(void* self);
+  Status StartThread();
   void Loop();
-  bool TakeJobs();
+  void TakeJobs();
   bool PollJobs();
-  bool PollJob(Active* active, uint64_t now_ns);
-  sl_status_t PollRun(Active* active, uint64_t now_ns, bool* moved);
-  void End(Active* active, sl_status_t status);
+  bool PollJob(Active* active);
+  void Check(Active* active, bool moved);
+  void EndJobs();
+  void End(const Active& active);
   void Sleep(uint64_t nap_ns);
-  sl_doorbell_t* BellToSleepOn(bool* naps) const;
-  bool ChildOfFork() const;
+  bool Naps() const;
+  uint64_t SleepLimit(uint64_t nap_ns) const;
+  bool HasNews() const;
 
   const EngineSettings settings_;
   sl_doorbell_t bell_{};  // rung by Submit and Stop
   std::atomic<uint64_t> wakeups_{0};
   std::atomic<uint64_t> pending_{0};
+  std::atomic<bool> queued_{false};
   std::atomic<bool> stopping_{false};
+  std::atomic<int> owner_pid_{0};  // process the thread belongs to; 0: there is no thread yet
 
   std::mutex mutex_;
-  std::vector<ProgressJob> queue_;        // guarded by mutex_
-  sl_doorbell_t* sleeping_on_ = nullptr;  // guarded by mutex_; the bell the thread may sleep on besides its own
-  bool running_ = false;                  // guarded by mutex_
-  pthread_t thread_{};                    // guarded by mutex_
-  int owner_pid_ = 0;                     // guarded by mutex_
+  std::vector<ProgressJob> queue_;  // guarded by mutex_
+  pthread_t thread_{};              // guarded by mutex_
 
-  std::vector<ProgressJob> taken_;  // the thread's
-  std::vector<Active> active_;      // the thread's
+  std::vector<ProgressJob> taken_;  // the thread's, as all below
+  std::vector<Active> active_;
+  BellSet bells_;
 };
 
 }  // namespace sl::kernel

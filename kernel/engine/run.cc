@@ -144,6 +144,7 @@ sl_status_t Run::PollLanes(sl_wait_t* wait) {
       return FailBlocked(status);
     }
   }
+  moved_ = budget.steps != kPollSteps;
   NotifyPeers();
   FillWait(budget, wait);
   return SL_ERR_AGAIN;

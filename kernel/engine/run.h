@@ -45,13 +45,15 @@ class Run {
   Run& operator=(const Run&) = delete;
 
   // Goes on as far as it can without waiting, at most a megabyte's worth of work.
-  // thread: [data]   returns: SL_OK it is complete | SL_ERR_AGAIN, with `wait` filled: on whom, on what; a NULL
-  // doorbell means that there is work left, so do not sleep | an error, for good; status() has the text
+  // thread: [data]   returns: SL_OK it is complete | SL_ERR_AGAIN, with `wait` filled: on whom, on what; with a NULL
+  // doorbell do not sleep for long, there may be work left | an error, for good; status() has the text
   sl_status_t Poll(sl_wait_t* wait);
 
   // The outcome so far: SL_OK while it runs.
   const Status& status() const { return status_; }
   bool finished() const { return finished_; }
+  // The last Poll did something; a driver that spins before it sleeps starts to count anew.
+  bool moved() const { return moved_; }
   uint64_t op_seq() const { return op_.seq; }
 
   // Where it is: "all_reduce #12: lane 0 step 3 round 7 waits for a chunk from rank 2". The caller's turn to call as
@@ -124,6 +126,7 @@ class Run {
   sl_op_t op_{};
   Status status_;
   bool finished_ = true;
+  bool moved_ = false;
   bool notify_any_ = false;
   bool scale_inputs_ = false;  // multiply raw contributions
   bool scale_sum_ = false;     // divide the complete sum
