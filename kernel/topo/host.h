@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who this host is and what it has, as far as every rank must know it. Two processes are on one host when their ids are
+// equal: they share a kernel (boot id) and a network namespace, hence abstract sockets and memory. Never the host name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace sl::kernel {
+
+using HostId = std::array<uint8_t, 16>;
+
+// NCCL_HOSTID when it is set, else boot id and network namespace, hashed.   thread: [any]; reads files
+HostId ReadHostId();
+
+// For messages: the host's name, or "unknown host".
+std::string HostName();
+
+// "3f2a…": the first 8 bytes in hex.
+std::string ToText(const HostId& id);
+
+// CPUs this process may run on; at least 1.
+uint32_t CountProcessors();
+
+}  // namespace sl::kernel
