@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/memory/symmetric_heap.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernel/events/last_error.h"
+
+namespace sl::kernel {
+
+Result<uint64_t> SymmetricHeap::Stride(const sl_device_ops_t* ops, sl_device_t* device, uint64_t slice_bytes) {
+  sl_device_info_t info{};
+  info.struct_size = sizeof(info);
+  if (sl_status_t status = ops->info(device, &info); status != SL_OK) return Status(status, LastError());
+  constexpr uint64_t kNeeded = SL_DEVICE_CAN_EXPORT | SL_DEVICE_CAN_SHARE_SEGMENT;
+  if ((info.capabilities & kNeeded) != kNeeded) {
+    return Status(SL_ERR_UNSUPPORTED, std::string("device ") + info.name + " cannot share one segment between ranks");
+  }
+  const uint64_t grain = info.export_granularity != 0 ? info.export_granularity : 4096;
+  return (slice_bytes + grain - 1) / grain * grain;
+}
+
+Result<std::unique_ptr<SymmetricHeap>> SymmetricHeap::Create(const sl_device_ops_t* ops, sl_device_t* device,
+                                                             uint32_t ranks, uint64_t slice_bytes) {
+  SL_ASSIGN(const uint64_t stride, Stride(ops, device, slice_bytes));
+  std::unique_ptr<SymmetricHeap> heap(new SymmetricHeap(ops, device, ranks, stride));
+  void* memory = nullptr;
+  if (sl_status_t status = ops->allocate(device, SL_MEMORY_EXPORTABLE, heap->bytes(), &memory); status != SL_OK) {
+    return Status(status, LastError());
+  }
+  heap->base_ = static_cast<uint8_t*>(memory);
+  return heap;
+}
+
+Result<std::unique_ptr<SymmetricHeap>> SymmetricHeap::Map(const sl_device_ops_t* ops, sl_device_t* device,
+                                                          uint32_t ranks, uint64_t slice_bytes,
+                                                          const sl_memory_handle_t& handle) {
+  SL_ASSIGN(const uint64_t stride, Stride(ops, device, slice_bytes));
+  if (handle.bytes < stride * ranks) {
+    return Status(SL_ERR_MISMATCH, "the symmetric heap of this host has " + std::to_string(handle.bytes) +
+                                       " bytes where " + std::to_string(stride * ranks) + " are needed");
+  }
+  std::unique_ptr<SymmetricHeap> heap(new SymmetricHeap(ops, device, ranks, stride));
+  void* address = nullptr;
+  sl_status_t status = ops->import_memory(device, &handle, nullptr, &heap->mapping_, &address);
+  if (status != SL_OK) return Status(status, LastError());
+  heap->base_ = static_cast<uint8_t*>(address);
+  return heap;
+}
+
+SymmetricHeap::~SymmetricHeap() {
+  if (mapping_ != nullptr) {
+    ops_->unmap(device_, mapping_);
+  } else if (base_ != nullptr) {
+    ops_->release(device_, base_);
+  }
+}
+
+uint64_t SymmetricHeap::ResidentBytes(uint32_t rank) const {
+  constexpr uint64_t kPage = 4096;
+  std::vector<unsigned char> pages(stride_ / kPage);
+  if (mincore(base_ + rank * stride_, stride_, pages.data()) != 0) return 0;
+  return kPage * static_cast<uint64_t>(std::count_if(pages.begin(), pages.end(), [](auto page) { return page & 1; }));
+}
+
+Result<sl_memory_handle_t> SymmetricHeap::Export() const {
+  sl_memory_handle_t handle{};
+  handle.struct_size = sizeof(handle);
+  if (sl_status_t status = ops_->export_memory(device_, base_, SL_HANDLE_FD, &handle); status != SL_OK) {
+    return Status(status, LastError());
+  }
+  return handle;
+}
+
+}  // namespace sl::kernel

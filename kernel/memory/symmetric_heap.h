@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The symmetric heap of one communicator on one host: every rank has a slice of equal size, and the address of a place
+// in rank r's slice is base + r * stride + offset, for all r.
+//
+// On devices that can share a segment (the host) one rank owns a segment with all slices and the others map it, so that
+// a rank holds one mapping whatever the number of ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "sdk/status.h"
+#include "sl_device.h"
+
+namespace sl::kernel {
+
+class SymmetricHeap {
+ public:
+  // Allocates slices for `ranks` ranks of at least `slice_bytes` each; the handle for the others is exported by Export.
+  static Result<std::unique_ptr<SymmetricHeap>> Create(const sl_device_ops_t* ops, sl_device_t* device, uint32_t ranks,
+                                                       uint64_t slice_bytes);
+  // Maps what another rank created. Borrows the handle's descriptor.
+  static Result<std::unique_ptr<SymmetricHeap>> Map(const sl_device_ops_t* ops, sl_device_t* device, uint32_t ranks,
+                                                    uint64_t slice_bytes, const sl_memory_handle_t& handle);
+  ~SymmetricHeap();
+  SymmetricHeap(const SymmetricHeap&) = delete;
+  SymmetricHeap& operator=(const SymmetricHeap&) = delete;
+
+  // The caller closes the descriptor.
+  Result<sl_memory_handle_t> Export() const;
+
+  uint8_t* base() const { return base_; }
+  uint64_t stride() const { return stride_; }
+  // Address space of all slices; pages are used when they are first touched.
+  uint64_t bytes() const { return stride_ * ranks_; }
+  // Bytes of slice `rank` whose pages are in use by anybody, for the memory report; host memory only.
+  uint64_t ResidentBytes(uint32_t rank) const;
+
+ private:
+  SymmetricHeap(const sl_device_ops_t* ops, sl_device_t* device, uint32_t ranks, uint64_t stride)
+      : ops_(ops), device_(device), ranks_(ranks), stride_(stride) {}
+  static Result<uint64_t> Stride(const sl_device_ops_t* ops, sl_device_t* device, uint64_t slice_bytes);
+
+  const sl_device_ops_t* ops_;
+  sl_device_t* device_;
+  uint32_t ranks_;
+  uint64_t stride_;
+  uint8_t* base_ = nullptr;
+  sl_mapping_t* mapping_ = nullptr;  // NULL on the rank that owns the memory
+};
+
+}  // namespace sl::kernel
