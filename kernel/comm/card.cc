@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/card.h"
+
+#include <algorithm>
+
+namespace sl::kernel {
+
+Bytes Communicator::Card::Encode() const {
+  Writer out;
+  out.Put(host);
+  out.Put(process);
+  out.Put(processors);
+  out.Put(device_kind);
+  out.Put(domain);
+  out.Put(heap_listener);
+  out.PutText(version);
+  out.Put(settings_hash);
+  out.PutText(profile);
+  out.Put(static_cast<uint32_t>(addresses.size()));
+  for (const auto& [name, address] : addresses) {
+    out.PutText(name);
+    out.PutBytes({address.data, address.bytes});
+  }
+  return out.Take();
+}
+
+Result<Communicator::Card> Communicator::Card::Decode(const Bytes& bytes) {
+  Reader in(bytes);
+  Card card;
+  card.host = in.Get<HostId>();
+  card.process = in.Get<uint32_t>();
+  card.processors = in.Get<uint32_t>();
+  card.device_kind = in.Get<uint32_t>();
+  card.domain = in.Get<std::array<uint8_t, 16>>();
+  card.heap_listener = in.Get<SocketName>();
+  card.version = in.GetText();
+  card.settings_hash = in.Get<uint64_t>();
+  card.profile = in.GetText();
+  const uint32_t count = in.Get<uint32_t>();
+  for (uint32_t i = 0; in.ok() && i < count; ++i) {
+    const std::string name = in.GetText();
+    const Bytes data = in.GetBytes();
+    sl_address_t address{};
+    if (data.size() > sizeof(address.data)) return Status(SL_ERR_LINK_CORRUPT, "a transport address is too long");
+    address.bytes = static_cast<uint32_t>(data.size());
+    std::copy(data.begin(), data.end(), address.data);
+    card.addresses.emplace_back(name, address);
+  }
+  if (!in.ok()) return Status(SL_ERR_LINK_CORRUPT, "a rank's card is cut short");
+  return card;
+}
+
+sl_address_t Communicator::Card::AddressOf(const std::string& transport) const {
+  for (const auto& [name, address] : addresses) {
+    if (name == transport) return address;
+  }
+  return {};
+}
+
+}  // namespace sl::kernel

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/channel.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "kernel/comm/local_socket.h"
+
+namespace sl::kernel {
+
+Channel::Channel(ControlThread* control, Fd fd, uint32_t max_bytes, Owner* owner)
+    : control_(control), fd_(std::move(fd)), max_bytes_(max_bytes), owner_(owner) {}
+
+Channel::~Channel() { Close(); }
+
+Status Channel::Open() {
+  open_ = true;
+  return control_->Watch(fd_.get(), EPOLLIN | EPOLLRDHUP, this);
+}
+
+void Channel::Close() {
+  if (open_) control_->Forget(fd_.get());
+  open_ = false;
+}
+
+void Channel::Send(FrameType type, uint64_t sequence, std::span<const uint8_t> payload) {
+  const Bytes frame = EncodeFrame(type, sequence, payload);
+  std::lock_guard lock(mutex_);
+  out_.insert(out_.end(), frame.begin(), frame.end());
+  WriteLocked();
+}
+
+void Channel::WriteLocked() {
+  size_t at = 0;
+  while (at < out_.size()) {
+    const ssize_t sent = send(fd_.get(), out_.data() + at, out_.size() - at, MSG_NOSIGNAL);
+    if (sent > 0) {
+      at += static_cast<size_t>(sent);
+    } else if (sent < 0 && errno == EINTR) {
+      continue;
+    } else {
+      // Full: the control thread goes on when there is room. Broken: it will read the end of the stream.
+      if (errno != EAGAIN) at = out_.size();
+      break;
+    }
+  }
+  out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(at));
+  const bool wants_out = !out_.empty();
+  if (open_ && wants_out != wants_out_) {
+    [[maybe_unused]] const Status changed =
+        control_->Change(fd_.get(), EPOLLIN | EPOLLRDHUP | (wants_out ? EPOLLOUT : 0u));
+    wants_out_ = wants_out;
+  }
+}
+
+void Channel::Flush(uint64_t deadline_ns) {
+  for (;;) {
+    {
+      std::lock_guard lock(mutex_);
+      WriteLocked();
+      if (out_.empty()) return;
+    }
+    if (!WaitFor(fd_.get(), POLLOUT, {deadline_ns}).ok()) return;
+  }
+}
+
+Status Channel::ReadAll() {
+  uint8_t buffer[65536];
+  for (;;) {
+    const ssize_t got = recv(fd_.get(), buffer, sizeof(buffer), 0);
+    if (got > 0) {
+      in_.insert(in_.end(), buffer, buffer + got);
+      if (static_cast<size_t>(got) < sizeof(buffer)) return {};
+      if (in_.size() > sizeof(FrameHeader) + max_bytes_) return {};  // parse first
+    } else if (got < 0 && errno == EINTR) {
+      continue;
+    } else if (got < 0 && errno == EAGAIN) {
+      return {};
+    } else {
+      return {SL_ERR_PEER_LOST, "the connection was closed"};
+    }
+  }
+}
+
+void Channel::OnReady(int, uint32_t events) {
+  if (events & EPOLLOUT) {
+    std::lock_guard lock(mutex_);
+    WriteLocked();
+  }
+  Status read = ReadAll();
+  size_t at = 0;
+  FrameHeader header;
+  while (in_.size() - at >= sizeof(header)) {
+    std::memcpy(&header, in_.data() + at, sizeof(header));
+    if (Status status = CheckHeader(header, max_bytes_); !status.ok()) {
+      Close();
+      owner_->OnClosed(this, status);
+      return;
+    }
+    if (in_.size() - at < sizeof(header) + header.bytes) break;
+    const auto begin = in_.begin() + static_cast<std::ptrdiff_t>(at + sizeof(header));
+    Bytes payload(begin, begin + header.bytes);
+    at += sizeof(header) + header.bytes;
+    owner_->OnFrame(this, header, std::move(payload));
+    if (!open_) return;  // the owner closed it
+  }
+  in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
+  if (!read.ok()) {
+    Close();
+    owner_->OnClosed(this, read);
+  }
+}
+
+}  // namespace sl::kernel

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Frames over one socket, read and written by the control thread; any thread may send. Nothing blocks.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+
+#include "kernel/comm/control_thread.h"
+#include "kernel/comm/frame.h"
+
+namespace sl::kernel {
+
+class Channel : public ControlThread::Watched {
+ public:
+  // Hears of frames and of the end; called on the control thread.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    virtual void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) = 0;
+    // The peer closed, broke the format or vanished. Nothing follows. The channel may be destroyed here.
+    virtual void OnClosed(Channel* channel, const Status& why) = 0;
+  };
+
+  // Owner and control thread outlive the channel. `max_bytes` bounds a payload.
+  Channel(ControlThread* control, Fd fd, uint32_t max_bytes, Owner* owner);
+  ~Channel() override;
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // Begins reading.
+  Status Open();
+  // Queues a frame and sends what the socket takes now. A dead peer is reported by OnClosed, not here.
+  void Send(FrameType type, uint64_t sequence, std::span<const uint8_t> payload);
+  // From then on longer frames are fine: the peer has proved who it is.
+  void RaiseLimit(uint32_t max_bytes) { max_bytes_ = max_bytes; }
+  // Waits, at most until the deadline, for queued frames to leave. Not on the control thread.
+  void Flush(uint64_t deadline_ns);
+  void Close();
+
+ private:
+  void OnReady(int fd, uint32_t events) override;
+  Status ReadAll();
+  void WriteLocked();
+
+  ControlThread* control_;
+  Fd fd_;
+  uint32_t max_bytes_;
+  Owner* owner_;
+  Bytes in_;
+  std::mutex mutex_;
+  Bytes out_;               // guarded by mutex_
+  bool wants_out_ = false;  // guarded by mutex_
+  std::atomic<bool> open_{false};
+};
+
+}  // namespace sl::kernel

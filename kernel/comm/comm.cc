@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/comm.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "kernel/comm/card.h"
+#include "kernel/comm/tree_shape.h"
+#include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
+#include "kernel/events/ring.h"
+
+namespace sl::kernel {
+
+Communicator::Communicator(Process* process, CommConfig config) : process_(process), config_(std::move(config)) {}
+
+Communicator::~Communicator() {
+  Leave(Fate::kDeparted);
+  runs_.reset();
+  selector_.reset();
+  for (const Candidate& candidate : algorithms_) candidate.ops->destroy(candidate.algorithm);
+  links_.reset();
+  for (const Transport& transport : transports_) transport.ops->close(transport.handle);
+}
+
+Status Communicator::Join(const RendezvousId& id) {
+  if (id.host != process_->host()) {
+    return {SL_ERR_UNSUPPORTED, "the unique id was made on another host (" + ToText(id.host) + ", this is " +
+                                    ToText(process_->host()) +
+                                    "); ranks on several hosts need a network transport, "
+                                    "and no module here provides one"};
+  }
+  deadline_ns_ = NowNs() + config_.timeout_ns;
+  SL_ASSIGN(const Listener listener, Listen());
+  SL_ASSIGN(const SocketName parent, JoinRendezvous(id, config_.rank, config_.size, listener.name,
+                                                    // The rendezvous gives up first, and knows who is missing.
+                                                    {deadline_ns_ + 5'000'000'000, &cancelled_}));
+  return SetUp({config_.rank, config_.size, id.nonce, id.secret}, listener, parent);
+}
+
+Status Communicator::JoinAsChild(const Seat& seat, const Listener& listener) {
+  config_.rank = seat.identity.rank;
+  config_.size = seat.identity.size;
+  deadline_ns_ = NowNs() + config_.timeout_ns;
+  return SetUp(seat.identity, listener, seat.parent);
+}
+
+Status Communicator::SetUp(const TreeIdentity& identity, const Listener& listener, const SocketName& parent) {
+  const LogRankScope rank_scope(config_.rank);
+  nonce_ = identity.nonce;
+  auto on_fate = [this](uint32_t rank, Fate fate) { OnFate(rank, fate); };
+  SL_ASSIGN(tree_, ControlTree::Build(process_->control(), identity, listener, parent, on_fate, patience()));
+  SL_TRY(OpenTransports());
+  SL_ASSIGN(const Listener heap_listener, Listen());
+  SL_ASSIGN(const std::vector<Bytes> cards,
+            tree_->AllGather(tree_->TakeNumber(), MyCard(heap_listener.name), patience()));
+  SL_TRY(ReadCards(cards));
+  SL_TRY(CheckCards());
+  FillShape();
+  SL_TRY(MakeHeap(heap_listener));
+  SL_TRY(MakeAlgorithms());
+  SL_TRY(MakeLinks());
+  Logf(SL_LOG_INFO, "communicator {:016x} rank {} of {} ready, host {} local rank {} of {}", nonce_, config_.rank,
+       config_.size, HostName(), shape_.local_rank, shape_.local_size);
+  return {};
+}
+
+Status Communicator::OpenTransports() {
+  sl_transport_env_t env{};
+  env.struct_size = sizeof(env);
+  env.rank = config_.rank;
+  env.size = config_.size;
+  const Secret secret = DeriveSecret(tree_->identity().secret, nonce_);
+  std::copy(secret.begin(), secret.end(), env.job_secret);
+  std::copy(process_->host().begin(), process_->host().end(), env.host_id);
+  for (const auto& served : process_->transports()) {
+    sl_transport_t* handle = nullptr;
+    if (served.ops->open(served.instance, &env, &handle) != SL_OK) {
+      Logf(SL_LOG_WARN, "transport {} left out: {}", served.name, LastError());
+      continue;
+    }
+    transports_.push_back({served.name, served.ops, handle, {}});
+    if (served.ops->listen(handle, 0, &transports_.back().address) != SL_OK) {
+      return {SL_ERR_LIMIT, "transport " + served.name + " cannot listen: " + LastError()};
+    }
+  }
+  return {};
+}
+
+Bytes Communicator::MyCard(const SocketName& heap_listener) const {
+  Card card;
+  card.host = process_->host();
+  card.process = static_cast<uint32_t>(getpid());
+  card.processors = process_->host_device().info.processors;
+  card.device_kind = process_->host_device().info.kind;
+  std::copy_n(process_->host_device().info.domain, card.domain.size(), card.domain.begin());
+  card.heap_listener = heap_listener;
+  card.version = SL_VERSION;
+  card.settings_hash = HashText(process_->profile().SharedText() + process_->loader().SharedText());
+  card.profile = process_->profile().name();
+  for (const Transport& transport : transports_) card.addresses.push_back({transport.name, transport.address});
+  return card.Encode();
+}
+
+Status Communicator::ReadCards(const std::vector<Bytes>& cards) {
+  for (const Bytes& bytes : cards) {
+    SL_ASSIGN(Card card, Card::Decode(bytes));
+    cards_.push_back(std::move(card));
+  }
+  return {};
+}
+
+// Ranks must agree on everything selection looks at, or they would run different algorithms.
+Status Communicator::CheckCards() const {
+  const Card& mine = cards_[config_.rank];
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    const Card& card = cards_[rank];
+    if (card.version != mine.version) {
+      return {SL_ERR_MISMATCH, RankName(rank) + " runs starling " + card.version + ", rank " +
+                                   std::to_string(config_.rank) + " runs " + mine.version +
+                                   "; install one version on all hosts"};
+    }
+    if (card.settings_hash != mine.settings_hash) {
+      return {SL_ERR_MISMATCH, RankName(rank) + " has another effective profile (" + card.profile + ") than rank " +
+                                   std::to_string(config_.rank) + " (" + mine.profile +
+                                   "); compare `starling profile show` on both"};
+    }
+  }
+  return {};
+}
+
+void Communicator::FillShape() {
+  const Settings& settings = process_->profile().settings();
+  const Card& mine = cards_[config_.rank];
+  static constexpr size_t kHostText = 33;
+  host_texts_.assign(config_.size * kHostText, '\0');
+  shape_.struct_size = sizeof(shape_);
+  shape_.rank = config_.rank;
+  shape_.size = config_.size;
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    const Card& card = cards_[rank];
+    const std::string text = ToText(card.host);
+    text.copy(&host_texts_[rank * kHostText], text.size());
+    hosts_.push_back(&host_texts_[rank * kHostText]);
+    if (card.host != mine.host) continue;
+    if (rank < config_.rank) ++shape_.local_rank;
+    ++shape_.local_size;
+    if (card.device_kind == mine.device_kind && card.domain == mine.domain) ++shape_.domain_size;
+  }
+  shape_.device_kind = mine.device_kind;
+  shape_.processors = mine.processors;
+  shape_.link_chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
+  shape_.lanes = settings.link.lanes;
+  shape_.host_of = hosts_.data();
+}
+
+uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
+  uint64_t total = OpLog::kBytes;
+  for (const auto& served : process_->algorithms()) {
+    sl_demand_t demand{sizeof(demand), 0, 0};
+    if (served.ops->demand(served.instance, &shape_, &demand) != SL_OK) demand.symmetric_bytes = 0;
+    out_demands->push_back((demand.symmetric_bytes + 4095) / 4096 * 4096);
+    total += out_demands->back();
+  }
+  return total + 4096;
+}
+
+// One rank of the host owns the segment, the others fetch its descriptor over a socket that only this communicator
+// knows; the operating system vouches for the user.
+Status Communicator::MakeHeap(const Listener& heap_listener) {
+  if (shape_.domain_size != config_.size) return {};
+  std::vector<uint64_t> demands;
+  const uint64_t slice_bytes = Demand(&demands);
+  if (shape_.local_rank == 0) {
+    SL_ASSIGN(heap_, SymmetricHeap::Create(device().ops, device().handle, shape_.local_size, slice_bytes));
+    SL_TRY(ServeHeap(heap_listener));
+  } else {
+    SL_TRY(FetchHeap(slice_bytes));
+  }
+  op_log_ = OpLog(heap_->base(), heap_->stride(), config_.rank);
+  return {};
+}
+
+Status Communicator::ServeHeap(const Listener& heap_listener) {
+  if (shape_.local_size == 1) return {};
+  SL_ASSIGN(const sl_memory_handle_t handle, heap_->Export());
+  const Fd descriptor(handle.fd);
+  for (uint32_t served = 1; served < shape_.local_size;) {
+    SL_TRY(WaitFor(heap_listener.fd.get(), POLLIN, patience()));
+    Result<Fd> member = Accept(heap_listener.fd);
+    if (member.status().code() == SL_ERR_AGAIN) continue;
+    if (!member.ok()) return member.status();
+    const Patience brief{std::min(deadline_ns_, NowNs() + 2'000'000'000), &cancelled_};
+    Proof proof;
+    if (!ReceiveAll(member.value().get(), proof, brief).ok()) continue;
+    if (!IsSame(proof, MakeProof(tree_->identity().secret, "heap", nonce_, 0))) continue;
+    SL_TRY(SendDescriptor(member.value().get(), descriptor.get(), patience()));
+    ++served;
+  }
+  return {};
+}
+
+Status Communicator::FetchHeap(uint64_t slice_bytes) {
+  const auto leader =
+      std::find_if(cards_.begin(), cards_.end(), [this](const Card& card) { return card.host == process_->host(); });
+  SL_ASSIGN(const Fd stream, Connect(leader->heap_listener, patience()));
+  SL_TRY(SendAll(stream.get(), MakeProof(tree_->identity().secret, "heap", nonce_, 0), patience()));
+  SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.get(), patience()));
+  struct stat facts {};
+  if (fstat(descriptor.get(), &facts) != 0) return {SL_ERR_SYSTEM, "fstat of the symmetric heap failed"};
+  sl_memory_handle_t handle{};
+  handle.struct_size = sizeof(handle);
+  handle.type = SL_HANDLE_FD;
+  handle.fd = descriptor.get();
+  handle.bytes = static_cast<uint64_t>(facts.st_size);
+  SL_ASSIGN(heap_, SymmetricHeap::Map(device().ops, device().handle, shape_.local_size, slice_bytes, handle));
+  return {};
+}
+
+Status Communicator::MakeAlgorithms() {
+  std::vector<uint64_t> demands;
+  Demand(&demands);
+  uint64_t offset = (OpLog::kBytes + 4095) / 4096 * 4096;
+  for (size_t i = 0; i < process_->algorithms().size(); ++i) {
+    const auto& served = process_->algorithms()[i];
+    sl_algorithm_env_t env{};
+    env.struct_size = sizeof(env);
+    env.shape = &shape_;
+    env.device_ops = device().ops;
+    env.device = device().handle;
+    if (heap_ != nullptr && demands[i] != 0) env.symmetric = {heap_->base() + offset, heap_->stride(), demands[i]};
+    offset += demands[i];
+    sl_algorithm_t* algorithm = nullptr;
+    const sl_status_t status = served.ops->create(served.instance, &env, &algorithm);
+    if (status == SL_ERR_UNSUPPORTED) {
+      Logf(SL_LOG_DEBUG, "algorithm {} is not for this communicator: {}", served.name, LastError());
+    } else if (status != SL_OK) {
+      return {status, "algorithm " + served.name + ": " + LastError()};
+    } else {
+      algorithms_.push_back({served.name, served.ops, algorithm});
+    }
+  }
+  SelectSettings settings;
+  settings.rules = process_->profile().select();
+  settings.determinism = process_->profile().settings().determinism;
+  selector_ = std::make_unique<Selector>(algorithms_, settings, &shape_);
+  return {};
+}
+
+Status Communicator::MakeLinks() {
+  const Settings& settings = process_->profile().settings();
+  LinkTableConfig config;
+  config.rank = config_.rank;
+  config.size = config_.size;
+  config.comm_id = nonce_;
+  config.chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
+  config.slots = settings.link.slots;
+  config.lanes = settings.link.lanes;
+  config.resend_ns = settings.link.resend_ms * 1000000;
+  for (const Transport& transport : transports_) {
+    LinkTransport entry;
+    entry.ops = transport.ops;
+    entry.transport = transport.handle;
+    entry.name = transport.name;
+    for (const Card& card : cards_) entry.peers.push_back(card.AddressOf(transport.name));
+    config.transports.push_back(std::move(entry));
+  }
+  links_ = std::make_unique<LinkTable>(std::move(config));
+  RunContext context;
+  context.rank = config_.rank;
+  context.size = config_.size;
+  context.comm_id = nonce_;
+  context.links = links_.get();
+  context.device_ops = device().ops;
+  context.device = device().handle;
+  runs_ = std::make_unique<RunPool>(context);
+  return {};
+}
+
+Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key,
+                                               const SocketName& listener) {
+  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_};
+  Writer mine;
+  mine.Put(color);
+  mine.Put(key);
+  mine.Put(listener);
+  SL_ASSIGN(const std::vector<Bytes> all, tree_->AllGather(turn.number, mine.bytes(), patience));
+  struct Member {
+    int32_t key;
+    uint32_t rank;
+    SocketName listener;
+  };
+  std::vector<Member> members;
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    Reader in(all[rank]);
+    const int32_t their_color = in.Get<int32_t>();
+    const int32_t their_key = in.Get<int32_t>();
+    const SocketName their_listener = in.Get<SocketName>();
+    if (!in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than split");
+    if (their_color == color) members.push_back({their_key, rank, their_listener});
+  }
+  Seat seat;
+  if (color < 0) return seat;
+  std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.key < b.key; });
+  const auto me = std::find_if(members.begin(), members.end(),
+                               [this](const Member& member) { return member.rank == config_.rank; });
+  const auto rank = static_cast<uint32_t>(me - members.begin());
+  // All members derive the same names; no other split of this communicator has them.
+  const std::string text = std::to_string(nonce_) + "/" + std::to_string(turn.split) + "/" + std::to_string(color);
+  seat.taken = true;
+  seat.identity = {rank, static_cast<uint32_t>(members.size()), HashText(text),
+                   MakeProof(tree_->identity().secret, "split", HashText(text), turn.split)};
+  if (rank != 0) seat.parent = members[ParentOf(rank)].listener;
+  return seat;
+}
+
+Status Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable) {
+  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_};
+  Writer mine;
+  mine.Put(bytes);
+  mine.Put(flags);
+  mine.Put(static_cast<uint32_t>(exportable));
+  SL_ASSIGN(const std::vector<Bytes> all, tree_->AllGather(tree_->TakeNumber(), mine.bytes(), patience));
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    Reader in(all[rank]);
+    const uint64_t their_bytes = in.Get<uint64_t>();
+    const uint32_t their_flags = in.Get<uint32_t>();
+    const bool their_exportable = in.Get<uint32_t>() != 0;
+    if (!in.ok()) return {SL_ERR_MISMATCH, RankName(rank) + " called something else than a window registration"};
+    if (their_bytes != bytes || their_flags != flags) {
+      return {SL_ERR_MISMATCH, RankName(rank) + " registers a window of " + std::to_string(their_bytes) +
+                                   " bytes, flags " + std::to_string(their_flags) + ", rank " +
+                                   std::to_string(config_.rank) + " one of " + std::to_string(bytes) + ", flags " +
+                                   std::to_string(flags)};
+    }
+    if ((flags & SL_WINDOW_SYMMETRIC) != 0 && !their_exportable) {
+      return {SL_ERR_UNSUPPORTED, "the window buffer of " + RankName(rank) +
+                                      " cannot be shared; allocate it with ncclMemAlloc (memory_allocate)"};
+    }
+  }
+  return {};
+}
+
+Status Communicator::Finalize() {
+  const uint64_t timeout_ms = process_->profile().settings().comm.operation_timeout_ms;
+  const Patience patience{timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000, &cancelled_};
+  return tree_->AllGather(tree_->TakeNumber(), {}, patience).status();
+}
+
+void Communicator::Leave(Fate fate) {
+  if (tree_ != nullptr) tree_->Depart(fate);
+}
+
+void Communicator::OnFate(uint32_t rank, Fate fate) {
+  if (fate != Fate::kLost) return;  // matters only to those who wait for it; they look it up
+  int32_t none = -1;
+  if (lost_rank_.compare_exchange_strong(none, static_cast<int32_t>(rank))) {
+    Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {} was lost, its process ended", nonce_, config_.rank,
+         RankName(rank));
+  }
+  broken_.store(true);
+}
+
+void Communicator::Fail(const Status& status) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return;
+    failure_ = status;
+  }
+  broken_.store(true);
+  if (runs_ != nullptr) runs_->Fail(status);
+  Logf(SL_LOG_ERROR, "communicator {:016x} rank {}: {}", nonce_, config_.rank, status.message());
+}
+
+Status Communicator::Health() const {
+  if (healthy()) return {};
+  std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  const int32_t lost = lost_rank();
+  if (lost < 0) return {};
+  return {SL_ERR_PEER_LOST, RankName(static_cast<uint32_t>(lost)) + " was lost: its process ended"};
+}
+
+std::string Communicator::RankName(uint32_t rank) const {
+  std::string name = "rank " + std::to_string(rank);
+  if (rank < cards_.size()) name += " (process " + std::to_string(cards_[rank].process) + ")";
+  return name;
+}
+
+void Communicator::FillInfo(sl_comm_info_t* info) const {
+  info->rank = config_.rank;
+  info->size = config_.size;
+  info->local_rank = shape_.local_rank;
+  info->local_size = shape_.local_size;
+  info->device_kind = shape_.device_kind;
+  info->device_ordinal = 0;
+  info->comm_id = nonce_;
+  info->host_bytes = sizeof(*this) + (runs_ != nullptr ? runs_->memory_bytes() : 0);
+  info->shared_bytes = heap_ != nullptr ? heap_->ResidentBytes(config_.rank) : 0;
+}
+
+}  // namespace sl::kernel

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A communicator, as one rank holds it: who the others are, what was agreed with them, and what has become of it.
+// Everything a rank allocates hangs off here. Issuing operations is the runtime's (kernel/runtime/issue.h).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernel/comm/control_tree.h"
+#include "kernel/comm/op_log.h"
+#include "kernel/comm/process.h"
+#include "kernel/engine/run.h"
+#include "kernel/link/link_table.h"
+#include "kernel/memory/symmetric_heap.h"
+#include "kernel/plan/select.h"
+#include "sl_runtime.h"
+
+namespace sl::kernel {
+
+// How a rank joins, besides the rendezvous.
+struct CommConfig {
+  uint32_t rank = 0;
+  uint32_t size = 1;
+  uint64_t timeout_ns = 0;
+  std::string name;
+};
+
+class Communicator {
+ public:
+  enum class State : uint32_t { kJoining, kReady, kFinalizing, kFinalized };
+
+  Communicator(Process* process, CommConfig config);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  // Set-up, one of the two, once. Blocks; every wait is bounded by the timeout and by Cancel().
+  Status Join(const RendezvousId& id);
+  // `seat` came from the parent's Split.
+  struct Seat;
+  Status JoinAsChild(const Seat& seat, const Listener& listener);
+
+  // Splits are numbered when they are called; all ranks call them in the same order, but they may overlap.
+  struct SplitTurn {
+    uint64_t number;
+    uint64_t split;
+  };
+  SplitTurn BeginSplit() { return {tree_->TakeNumber(), ++splits_}; }
+  // This rank's seat in the communicator of its color; none when color is negative. Collective over this communicator.
+  Result<Seat> Split(const SplitTurn& turn, int32_t color, int32_t key, const SocketName& listener);
+
+  // Collective: all ranks register a window of this size with these flags, or all get the same error.
+  Status AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable);
+
+  // Meets all ranks: what was issued has been completed by everybody.
+  Status Finalize();
+  // Leaves: other ranks hear of it. Never waits.
+  void Leave(Fate fate);
+  // Ends every wait of this rank with SL_ERR_ABORTED.   [any]
+  void Cancel() { cancelled_.store(1); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed) != 0; }
+
+  // The first failure stays.   [any]
+  void Fail(const Status& status);
+  // SL_OK, or why this communicator is of no use any more: its failure, or a lost rank.   [any]
+  Status Health() const;
+  // One load: nothing has gone wrong yet.   [data]
+  bool healthy() const { return !broken_.load(std::memory_order_relaxed); }
+
+  // How a rank that is waited for stands: appended to messages; empty when nothing is known.
+  bool FateOf(uint32_t rank, Fate* out_fate) const { return tree_ != nullptr && tree_->FateOf(rank, out_fate); }
+  // A rank that was lost, or -1.
+  int32_t lost_rank() const { return lost_rank_.load(std::memory_order_acquire); }
+
+  const CommConfig& config() const { return config_; }
+  uint32_t rank() const { return config_.rank; }
+  uint32_t size() const { return config_.size; }
+  uint64_t id() const { return nonce_; }
+  const sl_comm_shape_t& shape() const { return shape_; }
+  Process* process() const { return process_; }
+  const Device& device() const { return process_->host_device(); }
+  Selector* selector() { return selector_.get(); }
+  RunPool* runs() { return runs_.get(); }
+  OpLog* op_log() { return &op_log_; }
+  std::string RankName(uint32_t rank) const;
+  void FillInfo(sl_comm_info_t* info) const;
+
+  std::atomic<State> state{State::kJoining};
+
+ private:
+  struct Card;       // what ranks tell each other at the start
+  struct Transport;  // an open transport and where peers reach it
+
+  Status SetUp(const TreeIdentity& identity, const Listener& listener, const SocketName& parent);
+  Status OpenTransports();
+  Bytes MyCard(const SocketName& heap_listener) const;
+  Status ReadCards(const std::vector<Bytes>& cards);
+  Status CheckCards() const;
+  void FillShape();
+  Status MakeHeap(const Listener& heap_listener);
+  Status ServeHeap(const Listener& heap_listener);
+  Status FetchHeap(uint64_t slice_bytes);
+  Status MakeAlgorithms();
+  Status MakeLinks();
+  uint64_t Demand(std::vector<uint64_t>* out_demands) const;
+  void OnFate(uint32_t rank, Fate fate);
+  Patience patience() const { return {deadline_ns_, &cancelled_}; }
+
+  Process* const process_;
+  CommConfig config_;
+  uint64_t nonce_ = 0;
+  uint64_t splits_ = 0;
+  uint64_t deadline_ns_ = SL_NO_DEADLINE;
+  std::atomic<int32_t> cancelled_{0};
+  std::atomic<bool> broken_{false};
+  std::atomic<int32_t> lost_rank_{-1};
+  mutable std::mutex mutex_;
+  Status failure_;  // guarded by mutex_
+
+  // In order of making; destroyed in reverse.
+  std::shared_ptr<ControlTree> tree_;
+  std::vector<Card> cards_;
+  std::vector<char> host_texts_;  // of all ranks, NUL-terminated
+  std::vector<const char*> hosts_;
+  sl_comm_shape_t shape_{};
+  std::vector<Transport> transports_;
+  std::unique_ptr<SymmetricHeap> heap_;
+  OpLog op_log_;
+  std::unique_ptr<LinkTable> links_;
+  std::vector<Candidate> algorithms_;
+  std::unique_ptr<Selector> selector_;
+  std::unique_ptr<RunPool> runs_;
+};
+
+// A place in a communicator that comes out of a split.
+struct Communicator::Seat {
+  TreeIdentity identity{};
+  SocketName parent{};
+  bool taken = false;
+};
+
+}  // namespace sl::kernel

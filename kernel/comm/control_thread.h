@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one thread of a process that watches control sockets: rendezvous, neighbours in control trees, deadlines. It
+// sleeps in epoll_wait; its handlers never block. All signals are blocked in it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kernel/comm/fd.h"
+#include "sdk/status.h"
+
+namespace sl::kernel {
+
+class ControlThread {
+ public:
+  // What is watched. Handlers run on the control thread, one at a time; after Forget() returned, none runs any more.
+  class Watched {
+   public:
+    virtual ~Watched() = default;
+    // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR.
+    virtual void OnReady(int fd, uint32_t events) = 0;
+  };
+
+  // Starts the thread.
+  static Result<std::unique_ptr<ControlThread>> Start();
+  ~ControlThread();
+  ControlThread(const ControlThread&) = delete;
+  ControlThread& operator=(const ControlThread&) = delete;
+
+  // Watches `fd` for `events`; `watched` stays alive until Forget. Any thread.
+  Status Watch(int fd, uint32_t events, Watched* watched);
+  Status Change(int fd, uint32_t events);
+  // Any thread; on others than the control thread it waits for a running handler to end.
+  void Forget(int fd);
+
+  // Runs `task` on the control thread at `when_ns` (monotonic), once. The id cancels it.
+  uint64_t At(uint64_t when_ns, std::function<void()> task);
+  void Cancel(uint64_t id);
+
+  // Waits for the handler or task that runs now, if any. Returns at once on the control thread itself.
+  void Settle();
+
+  bool IsCurrent() const { return std::this_thread::get_id() == thread_.get_id(); }
+
+ private:
+  struct Timer {
+    uint64_t id;
+    std::function<void()> task;
+  };
+
+  ControlThread(Fd epoll, Fd wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
+  void Run();
+  int RunTimers();  // returns milliseconds until the next one, -1 without
+  void Dispatch(int fd, uint32_t events);
+  void Wake();
+
+  Fd epoll_;
+  Fd wake_;
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::map<int, Watched*> watched_;        // guarded by mutex_
+  std::multimap<uint64_t, Timer> timers_;  // guarded by mutex_
+  uint64_t next_timer_ = 1;                // guarded by mutex_
+  std::recursive_mutex running_;           // held while a handler or a task runs
+  std::thread thread_;
+};
+
+}  // namespace sl::kernel

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/control_tree.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "kernel/comm/tree_shape.h"
+#include "kernel/events/log.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint32_t kNobody = UINT32_MAX;
+constexpr uint64_t kIntroductionNs = 2'000'000'000;  // for a child that connected to say who it is
+
+std::string RankText(uint32_t rank) { return "rank " + std::to_string(rank); }
+
+}  // namespace
+
+Result<std::shared_ptr<ControlTree>> ControlTree::Build(ControlThread* control, const TreeIdentity& identity,
+                                                        const Listener& listener, const SocketName& parent,
+                                                        FateHandler on_fate, const Patience& patience) {
+  std::shared_ptr<ControlTree> tree(new ControlTree(control, identity, std::move(on_fate)));
+  std::map<uint32_t, Fd> streams;
+  if (identity.rank != 0) {
+    const uint32_t parent_rank = ParentOf(identity.rank);
+    Result<Fd> fd = Connect(parent, patience);
+    if (!fd.ok()) return Status(fd.status().code(), RankText(parent_rank) + ": " + fd.status().message());
+    Writer hello;
+    hello.Put(identity.nonce);
+    hello.Put(identity.rank);
+    hello.Put(MakeProof(identity.secret, "child", identity.nonce, identity.rank));
+    SL_TRY(SendAll(fd.value().get(), EncodeFrame(FrameType::kChild, 0, hello.bytes()), patience));
+    streams.emplace(parent_rank, fd.Take());
+  }
+  SL_TRY(tree->AcceptChildren(listener, &streams, patience));
+  SL_TRY(tree->OpenChannels(std::move(streams)));
+  return tree;
+}
+
+ControlTree::~ControlTree() {
+  for (Neighbour& neighbour : neighbours_) neighbour.channel->Close();
+}
+
+Status ControlTree::AcceptChildren(const Listener& listener, std::map<uint32_t, Fd>* out_children,
+                                   const Patience& patience) {
+  const std::vector<uint32_t> expected = ChildrenOf(identity_.rank, identity_.size);
+  size_t accepted = 0;
+  while (accepted < expected.size()) {
+    Status waited = WaitFor(listener.fd.get(), POLLIN, patience);
+    if (waited.code() == SL_ERR_TIMEOUT) return {SL_ERR_TIMEOUT, "a child in the control tree never connected"};
+    SL_TRY(waited);
+    Result<Fd> fd = Accept(listener.fd);
+    if (fd.status().code() == SL_ERR_AGAIN) continue;
+    if (!fd.ok()) return fd.status();
+    // A stranger costs its own introduction time at most, and is dropped without an answer.
+    const Patience brief{std::min(patience.deadline_ns, NowNs() + kIntroductionNs), patience.cancel};
+    struct {
+      FrameHeader header;
+      uint8_t payload[8 + 4 + sizeof(Proof)];
+    } __attribute__((packed)) hello;
+    if (!ReceiveAll(fd.value().get(), {reinterpret_cast<uint8_t*>(&hello), sizeof(hello)}, brief).ok()) continue;
+    Reader in(hello.payload);
+    const uint64_t nonce = in.Get<uint64_t>();
+    const uint32_t rank = in.Get<uint32_t>();
+    const Proof proof = in.Get<Proof>();
+    const FrameHeader header = hello.header;
+    const bool wanted = std::find(expected.begin(), expected.end(), rank) != expected.end();
+    if (!CheckHeader(header, sizeof(hello.payload)).ok() || header.type != FrameType::kChild || !wanted ||
+        nonce != identity_.nonce || !IsSame(proof, MakeProof(identity_.secret, "child", nonce, rank)) ||
+        !out_children->emplace(rank, fd.Take()).second) {
+      Logf(SL_LOG_WARN, "rank {}: dropped a stranger's connection to the control tree", identity_.rank);
+      continue;
+    }
+    ++accepted;
+  }
+  return {};
+}
+
+Status ControlTree::OpenChannels(std::map<uint32_t, Fd> streams) {
+  for (auto& [rank, fd] : streams) {
+    neighbours_.push_back({rank, std::make_unique<Channel>(control_, std::move(fd), kMaxFrameBytes, this), false});
+  }
+  for (Neighbour& neighbour : neighbours_) SL_TRY(neighbour.channel->Open());
+  return {};
+}
+
+ControlTree::Neighbour* ControlTree::Find(Channel* channel) {
+  for (Neighbour& neighbour : neighbours_) {
+    if (neighbour.channel.get() == channel) return &neighbour;
+  }
+  return nullptr;
+}
+
+void ControlTree::SendTo(uint32_t rank, FrameType type, uint64_t sequence, std::span<const uint8_t> payload) {
+  for (Neighbour& neighbour : neighbours_) {
+    if (neighbour.rank != rank) continue;
+    neighbour.channel->Send(type, sequence, payload);
+    frames_sent_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+Result<Bytes> ControlTree::Await(uint64_t number, uint32_t from, const Patience& patience) {
+  constexpr auto kSlice = std::chrono::milliseconds(50);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto found = inbox_.find({number, from});
+    if (found != inbox_.end()) {
+      Bytes payload = std::move(found->second);
+      inbox_.erase(found);
+      return payload;
+    }
+    for (const auto& [rank, fate] : fates_) {
+      const char* what = fate == Fate::kLost ? " was lost (its process ended)" : " has left the communicator";
+      return Status(SL_ERR_PEER_LOST, RankText(rank) + what);
+    }
+    if (patience.cancelled()) return Status(SL_ERR_ABORTED, "aborted while waiting for " + RankText(from));
+    if (NowNs() >= patience.deadline_ns) {
+      return Status(SL_ERR_TIMEOUT, RankText(from) + " or a rank behind it did not take part in time");
+    }
+    arrived_.wait_for(lock, kSlice);
+  }
+}
+
+Result<std::vector<Bytes>> ControlTree::AllGather(uint64_t number, std::span<const uint8_t> mine,
+                                                  const Patience& patience) {
+  Writer subtree;
+  subtree.Put(identity_.rank);
+  subtree.PutBytes(mine);
+  for (uint32_t child : ChildrenOf(identity_.rank, identity_.size)) {
+    SL_ASSIGN(const Bytes part, Await(number, child, patience));
+    subtree.Append(part);
+  }
+  Bytes all = subtree.Take();
+  if (identity_.rank != 0) {
+    SendTo(ParentOf(identity_.rank), FrameType::kGather, number, all);
+    SL_ASSIGN(all, Await(number, ParentOf(identity_.rank), patience));
+  }
+  for (uint32_t child : ChildrenOf(identity_.rank, identity_.size)) SendTo(child, FrameType::kSpread, number, all);
+  std::vector<Bytes> contributions(identity_.size);
+  Reader in(all);
+  for (uint32_t i = 0; i < identity_.size; ++i) {
+    const uint32_t rank = in.Get<uint32_t>();
+    Bytes bytes = in.GetBytes();
+    if (!in.ok() || rank >= identity_.size)
+      return Status(SL_ERR_LINK_CORRUPT, "a broken all-gather on the control tree");
+    contributions[rank] = std::move(bytes);
+  }
+  return contributions;
+}
+
+void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) {
+  const Neighbour* from = Find(channel);
+  if (header.type == FrameType::kGather || header.type == FrameType::kSpread) {
+    std::lock_guard lock(mutex_);
+    inbox_[{header.sequence, from->rank}] = std::move(payload);
+    arrived_.notify_all();
+    return;
+  }
+  if (header.type != FrameType::kFault && header.type != FrameType::kDepart) return;
+  Reader in(payload);
+  const uint32_t rank = in.Get<uint32_t>();
+  const uint32_t fate = in.Get<uint32_t>();
+  if (in.ok() && rank < identity_.size && fate <= 2) Learn(rank, static_cast<Fate>(fate), from->rank);
+}
+
+void ControlTree::OnClosed(Channel* channel, const Status&) {
+  const std::shared_ptr<ControlTree> keep = shared_from_this();
+  Neighbour* from = Find(channel);
+  from->closed = true;
+  Learn(from->rank, Fate::kLost, from->rank);  // ignored when it has departed before
+  EndIfAlone();
+}
+
+void ControlTree::Learn(uint32_t rank, Fate fate, uint32_t heard_from) {
+  FateHandler handler;
+  {
+    std::lock_guard lock(mutex_);
+    if (rank == identity_.rank || !fates_.emplace(rank, fate).second) return;
+    handler = on_fate_;
+    arrived_.notify_all();
+  }
+  Writer news;
+  news.Put(rank);
+  news.Put(static_cast<uint32_t>(fate));
+  const FrameType type = fate == Fate::kLost ? FrameType::kFault : FrameType::kDepart;
+  for (Neighbour& neighbour : neighbours_) {
+    if (neighbour.rank != heard_from && !neighbour.closed) SendTo(neighbour.rank, type, 0, news.bytes());
+  }
+  if (handler) handler(rank, fate);
+  EndIfAlone();
+}
+
+void ControlTree::Depart(Fate fate) {
+  {
+    std::lock_guard lock(mutex_);
+    if (departed_) return;
+    departed_ = true;
+    on_fate_ = nullptr;
+    self_ = shared_from_this();
+  }
+  Writer news;
+  news.Put(identity_.rank);
+  news.Put(static_cast<uint32_t>(fate));
+  for (Neighbour& neighbour : neighbours_) SendTo(neighbour.rank, FrameType::kDepart, 0, news.bytes());
+  control_->Settle();  // a handler that was running has returned: its communicator may go
+  // The rest happens on the control thread, where nothing else is running.
+  control_->At(0, [weak = weak_from_this()] {
+    if (const std::shared_ptr<ControlTree> tree = weak.lock()) tree->EndIfAlone();
+  });
+}
+
+// A departed node ends when every neighbour has left too: nobody needs its relay any more. Control thread only.
+void ControlTree::EndIfAlone() {
+  std::lock_guard lock(mutex_);
+  if (!departed_) return;
+  for (const Neighbour& neighbour : neighbours_) {
+    if (!neighbour.closed && fates_.count(neighbour.rank) == 0) return;
+  }
+  // Not destroyed under its own lock or inside a channel's handler: a task lets go.
+  if (self_) control_->At(0, [last = std::move(self_)] {});
+}
+
+bool ControlTree::FateOf(uint32_t rank, Fate* out_fate) const {
+  std::lock_guard lock(mutex_);
+  const auto found = fates_.find(rank);
+  if (found == fates_.end()) return false;
+  *out_fate = found->second;
+  return true;
+}
+
+}  // namespace sl::kernel

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ranks of a communicator tell each other outside the data path: all-gathers for set-up and split, the barrier of
+// finalize, and news of ranks that were lost or have left, flooded to all.
+//
+// Each rank holds a stream to its parent and its children. A neighbour whose stream ends without a kDepart frame is
+// lost, and everybody hears of it. After Depart() the node goes on relaying until its neighbours are gone too, so that
+// ranks may leave in any order.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernel/comm/channel.h"
+#include "kernel/comm/unique_id.h"
+
+namespace sl::kernel {
+
+// Who takes part: the same nonce and secret on all ranks.
+struct TreeIdentity {
+  uint32_t rank;
+  uint32_t size;
+  uint64_t nonce;
+  Secret secret;
+};
+
+// What became of a rank.
+enum class Fate : uint32_t { kLost = 0, kDeparted = 1, kAborted = 2 };
+
+class ControlTree : public Channel::Owner, public std::enable_shared_from_this<ControlTree> {
+ public:
+  // Hears of another rank's fate, once a rank, on the control thread.
+  using FateHandler = std::function<void(uint32_t rank, Fate fate)>;
+
+  // Connects to the parent, accepts the children. shared_ptr: the node outlives its communicator while it relays.
+  static Result<std::shared_ptr<ControlTree>> Build(ControlThread* control, const TreeIdentity& identity,
+                                                    const Listener& listener, const SocketName& parent,
+                                                    FateHandler on_fate, const Patience& patience);
+  ~ControlTree() override;
+
+  // Numbers the next all-gather; all ranks take numbers in the same order. The all-gathers themselves may overlap.
+  uint64_t TakeNumber() { return ++numbers_; }
+  // Every rank's contribution, in rank order. Collective: all ranks call it with the same number.
+  // returns: SL_ERR_PEER_LOST naming the rank | SL_ERR_TIMEOUT | SL_ERR_ABORTED
+  Result<std::vector<Bytes>> AllGather(uint64_t number, std::span<const uint8_t> mine, const Patience& patience);
+
+  // Leaves: tells everybody, stops calling the handler, goes on relaying. Idempotent, never waits.
+  void Depart(Fate fate);
+
+  // What is known about a rank; false: nothing, it should be alive.   thread: [any]
+  bool FateOf(uint32_t rank, Fate* out_fate) const;
+  const TreeIdentity& identity() const { return identity_; }
+  // Frames sent and all-gathers done, for tests of scale.
+  uint64_t frames_sent() const { return frames_sent_; }
+
+ private:
+  struct Neighbour {
+    uint32_t rank;
+    std::unique_ptr<Channel> channel;
+    bool closed = false;
+  };
+
+  ControlTree(ControlThread* control, const TreeIdentity& identity, FateHandler on_fate)
+      : control_(control), identity_(identity), on_fate_(std::move(on_fate)) {}
+  Status AcceptChildren(const Listener& listener, std::map<uint32_t, Fd>* out_children, const Patience& patience);
+  Status OpenChannels(std::map<uint32_t, Fd> streams);
+  Result<Bytes> Await(uint64_t number, uint32_t from, const Patience& patience);
+  void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
+  void OnClosed(Channel* channel, const Status& why) override;
+  void Learn(uint32_t rank, Fate fate, uint32_t heard_from);
+  void SendTo(uint32_t rank, FrameType type, uint64_t sequence, std::span<const uint8_t> payload);
+  Neighbour* Find(Channel* channel);
+  void EndIfAlone();
+
+  ControlThread* control_;
+  const TreeIdentity identity_;
+  FateHandler on_fate_;                // guarded by mutex_; empty after Depart
+  std::vector<Neighbour> neighbours_;  // fixed after Build; `closed` is the control thread's
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::map<std::pair<uint64_t, uint32_t>, Bytes> inbox_;  // by number and sender; guarded by mutex_
+  std::map<uint32_t, Fate> fates_;                        // guarded by mutex_
+  std::atomic<uint64_t> numbers_{0};
+  std::atomic<uint64_t> frames_sent_{0};
+  bool departed_ = false;              // guarded by mutex_
+  std::shared_ptr<ControlTree> self_;  // keeps a departed node alive; guarded by mutex_
+};
+
+}  // namespace sl::kernel

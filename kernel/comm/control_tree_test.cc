@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/control_tree.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <thread>
+
+#include "kernel/comm/rendezvous.h"
+#include "kernel/comm/tree_shape.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+// A process's control plane, with all ranks as threads of this one.
+class ControlTreeTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Result<std::unique_ptr<ControlThread>> control = ControlThread::Start();
+    ASSERT_TRUE(control.ok()) << control.status().message();
+    control_ = control.Take();
+    rendezvous_ = std::make_unique<Rendezvous>(control_.get(), 500);
+  }
+  void TearDown() override {
+    trees_.clear();
+    rendezvous_.reset();
+    control_.reset();
+  }
+
+  Patience Brief() const { return {NowNs() + 10 * kSecond}; }
+
+  Result<std::shared_ptr<ControlTree>> JoinAs(const RendezvousId& id, uint32_t rank, uint32_t size,
+                                              ControlTree::FateHandler on_fate = nullptr) {
+    SL_ASSIGN(const Listener listener, Listen());
+    SL_ASSIGN(const SocketName parent, JoinRendezvous(id, rank, size, listener.name, Brief()));
+    return ControlTree::Build(control_.get(), {rank, size, id.nonce, id.secret}, listener, parent, std::move(on_fate),
+                              Brief());
+  }
+
+  void JoinAll(uint32_t size, const std::function<ControlTree::FateHandler(uint32_t)>& handler = {}) {
+    const RendezvousId id = rendezvous_->NewId().Take();
+    trees_.resize(size);
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto tree = JoinAs(id, rank, size, handler ? handler(rank) : nullptr);
+        ASSERT_TRUE(tree.ok()) << tree.status().message();
+        trees_[rank] = tree.Take();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  std::unique_ptr<ControlThread> control_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::vector<std::shared_ptr<ControlTree>> trees_;
+};
+
+TEST_F(ControlTreeTest, GathersEveryContributionInRankOrder) {
+  for (uint32_t size : {1u, 2u, 3u, 8u, 21u}) {
+    JoinAll(size);
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        for (uint8_t turn = 0; turn < 3; ++turn) {
+          const Bytes mine(rank % 5, static_cast<uint8_t>(rank + turn));
+          auto all = trees_[rank]->AllGather(trees_[rank]->TakeNumber(), mine, Brief());
+          ASSERT_TRUE(all.ok()) << all.status().message();
+          for (uint32_t r = 0; r < size; ++r) {
+            EXPECT_EQ(all.value()[r], Bytes(r % 5, static_cast<uint8_t>(r + turn)));
+          }
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    // One frame up, at most two down, for each all-gather: nobody talks to more than three.
+    for (uint32_t rank = 0; rank < size; ++rank) EXPECT_LE(trees_[rank]->frames_sent(), 3u * 3u);
+    for (auto& tree : trees_) tree->Depart(Fate::kDeparted);
+    trees_.clear();
+  }
+}
+
+TEST_F(ControlTreeTest, TellsEverybodyWhoHasLeftAndHow) {
+  constexpr uint32_t kSize = 8;
+  std::atomic<uint32_t> heard{0};
+  JoinAll(kSize, [&](uint32_t) {
+    return [&heard](uint32_t rank, Fate fate) {
+      if (rank == 1 && fate == Fate::kAborted) ++heard;
+    };
+  });
+  trees_[1]->Depart(Fate::kAborted);  // an inner node: it goes on relaying
+  const uint64_t deadline = NowNs() + 10 * kSecond;
+  while (heard != kSize - 1 && NowNs() < deadline) std::this_thread::yield();
+  EXPECT_EQ(heard, kSize - 1);
+  Fate fate = Fate::kLost;
+  EXPECT_TRUE(trees_[7]->FateOf(1, &fate));
+  EXPECT_EQ(fate, Fate::kAborted);
+  EXPECT_FALSE(trees_[7]->FateOf(2, &fate));
+  // Waiting for a rank that has left ends at once.
+  EXPECT_EQ(trees_[0]->AllGather(trees_[0]->TakeNumber(), {}, Brief()).status().code(), SL_ERR_PEER_LOST);
+  for (auto& tree : trees_) tree->Depart(Fate::kDeparted);
+}
+
+TEST_F(ControlTreeTest, NodesEndWhenAllNeighboursHaveLeft) {
+  JoinAll(7);
+  std::vector<std::weak_ptr<ControlTree>> watched(trees_.begin(), trees_.end());
+  for (auto& tree : trees_) tree->Depart(Fate::kDeparted);
+  trees_.clear();
+  const uint64_t deadline = NowNs() + 10 * kSecond;
+  for (const auto& tree : watched) {
+    while (!tree.expired() && NowNs() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(tree.expired());
+  }
+}
+
+TEST_F(ControlTreeTest, AnAllGatherEndsWhenItIsCancelled) {
+  JoinAll(2);
+  std::atomic<int32_t> cancel{0};
+  std::thread waiter([&] {
+    auto all = trees_[0]->AllGather(trees_[0]->TakeNumber(), {}, {SL_NO_DEADLINE, &cancel});
+    EXPECT_EQ(all.status().code(), SL_ERR_ABORTED);
+  });
+  cancel = 1;
+  waiter.join();
+  for (auto& tree : trees_) tree->Depart(Fate::kDeparted);
+}
+
+TEST_F(ControlTreeTest, NamesTheRanksThatNeverArrive) {
+  const RendezvousId id = rendezvous_->NewId().Take();
+  std::vector<std::thread> threads;
+  for (uint32_t rank : {0u, 2u}) {
+    threads.emplace_back([&, rank] {
+      auto tree = JoinAs(id, rank, 4);
+      EXPECT_EQ(tree.status().code(), SL_ERR_TIMEOUT);
+      EXPECT_NE(tree.status().message().find("rank 1, 3 did not arrive"), std::string::npos) << tree.status().message();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(ControlTreeTest, RefusesWrongNumbers) {
+  const RendezvousId id = rendezvous_->NewId().Take();
+  std::thread first([&] { EXPECT_EQ(JoinAs(id, 0, 3).status().code(), SL_ERR_TIMEOUT); });
+  const uint64_t deadline = NowNs() + 10 * kSecond;
+  // The first rank's word counts once it has been heard.
+  Status twice;
+  do {
+    twice = JoinAs(id, 0, 3).status();
+  } while (twice.code() == SL_ERR_TIMEOUT && NowNs() < deadline);
+  EXPECT_EQ(twice.code(), SL_ERR_MISMATCH);
+  EXPECT_NE(twice.message().find("joined as rank 0"), std::string::npos) << twice.message();
+  EXPECT_EQ(JoinAs(id, 1, 5).status().code(), SL_ERR_MISMATCH);
+  first.join();
+}
+
+TEST_F(ControlTreeTest, DropsStrangersUnanswered) {
+  RendezvousId id = rendezvous_->NewId().Take();
+  RendezvousId wrong = id;
+  wrong.secret[0] ^= 1;
+  EXPECT_EQ(JoinAs(wrong, 0, 1).status().code(), SL_ERR_PEER_LOST);
+  for (const std::string& garbage : {std::string("GET / HTTP/1.1\r\n\r\n........"), std::string(4096, 'x')}) {
+    Fd stranger = Connect(id.rendezvous, Brief()).Take();
+    EXPECT_TRUE(
+        SendAll(stranger.get(), {reinterpret_cast<const uint8_t*>(garbage.data()), garbage.size()}, Brief()).ok());
+    uint8_t byte;
+    EXPECT_EQ(ReceiveAll(stranger.get(), {&byte, 1}, Brief()).code(), SL_ERR_PEER_LOST);
+  }
+  Fd silent = Connect(id.rendezvous, Brief()).Take();  // half a hello, for ever
+  EXPECT_TRUE(JoinAs(id, 0, 1).ok());                  // the job does not notice
+}
+
+TEST(TreeShape, ConnectsEveryRankToItsParent) {
+  for (uint32_t size = 1; size < 70; ++size) {
+    uint32_t edges = 0;
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      for (uint32_t child : ChildrenOf(rank, size)) {
+        EXPECT_EQ(ParentOf(child), rank);
+        ++edges;
+      }
+    }
+    EXPECT_EQ(edges, size - 1);
+  }
+}
+
+}  // namespace
+}  // namespace sl::kernel

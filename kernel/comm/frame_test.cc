@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/frame.h"
+
+#include <gtest/gtest.h>
+
+#include "kernel/comm/unique_id.h"
+
+namespace sl::kernel {
+namespace {
+
+TEST(Frame, ReaderGivesBackWhatWriterTook) {
+  Writer out;
+  out.Put(uint32_t{7});
+  out.PutText("starling");
+  out.PutBytes({});
+  out.Put(uint64_t{9});
+  Reader in(out.bytes());
+  EXPECT_EQ(in.Get<uint32_t>(), 7u);
+  EXPECT_EQ(in.GetText(), "starling");
+  EXPECT_TRUE(in.GetBytes().empty());
+  EXPECT_EQ(in.Get<uint64_t>(), 9u);
+  EXPECT_TRUE(in.ok());
+  EXPECT_TRUE(in.empty());
+}
+
+TEST(Frame, ReaderRefusesLengthsBeyondTheEnd) {
+  Writer out;
+  out.Put(uint32_t{0xffffffff});  // a length
+  out.Put(uint16_t{1});
+  Reader in(out.bytes());
+  EXPECT_TRUE(in.GetBytes().empty());
+  EXPECT_FALSE(in.ok());
+  EXPECT_EQ(in.Get<uint64_t>(), 0u) << "everything after the first error reads as zero";
+}
+
+TEST(Frame, HeadersAreCheckedBeforeAnythingIsAllocated) {
+  FrameHeader header{kFrameMagic, kFrameVersion, FrameType::kJoin, 0, 16, 0};
+  EXPECT_TRUE(CheckHeader(header, 16).ok());
+  EXPECT_EQ(CheckHeader(header, 15).code(), SL_ERR_LINK_CORRUPT);
+  header.version = 2;
+  EXPECT_EQ(CheckHeader(header, 16).code(), SL_ERR_MISMATCH);
+  header.magic = 0;
+  EXPECT_EQ(CheckHeader(header, 16).code(), SL_ERR_LINK_CORRUPT);
+}
+
+TEST(UniqueId, SurvivesEncodingAndRefusesOthersBytes) {
+  RendezvousId id{};
+  id.magic = kIdMagic;
+  id.version = kIdVersion;
+  id.nonce = 42;
+  FillRandom(id.secret);
+  Result<RendezvousId> decoded = DecodeId(EncodeId(id));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded.value().nonce, 42u);
+  EXPECT_EQ(decoded.value().secret, id.secret);
+  EXPECT_EQ(DecodeId(sl_unique_id_t{}).status().code(), SL_ERR_INVALID);
+  id.version = 99;
+  EXPECT_EQ(DecodeId(EncodeId(id)).status().code(), SL_ERR_MISMATCH);
+}
+
+TEST(UniqueId, ProofsDependOnEveryInput) {
+  Secret secret{}, other{};
+  other[31] = 1;
+  const Proof proof = MakeProof(secret, "join", 1, 2);
+  EXPECT_TRUE(IsSame(proof, MakeProof(secret, "join", 1, 2)));
+  EXPECT_FALSE(IsSame(proof, MakeProof(other, "join", 1, 2)));
+  EXPECT_FALSE(IsSame(proof, MakeProof(secret, "child", 1, 2)));
+  EXPECT_FALSE(IsSame(proof, MakeProof(secret, "join", 2, 2)));
+  EXPECT_FALSE(IsSame(proof, MakeProof(secret, "join", 1, 3)));
+}
+
+}  // namespace
+}  // namespace sl::kernel

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What every rank called lately, in the symmetric heap, so that whoever waits can tell "not there yet" from "called
+// something else". One writer a slice, any reader; two plain stores a collective.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace sl::kernel {
+
+class OpLog {
+ public:
+  static constexpr uint32_t kRecords = 64;
+  static constexpr uint64_t kBytes = 64 + kRecords * 16;
+
+  OpLog() = default;
+  OpLog(uint8_t* base, uint64_t stride, uint32_t rank) : base_(base), stride_(stride), rank_(rank) {}
+
+  // [data], owner only. Sequences grow by one.
+  void Write(uint64_t sequence, uint64_t signature) {
+    Slice* mine = At(rank_);
+    Record& record = mine->records[sequence % kRecords];
+    std::atomic_ref<uint64_t>(record.sequence).store(0, std::memory_order_relaxed);
+    // The release pairs with Read: a reader that sees this signature also sees that the old sequence is gone.
+    std::atomic_ref<uint64_t>(record.signature).store(signature, std::memory_order_release);
+    std::atomic_ref<uint64_t>(record.sequence).store(sequence, std::memory_order_release);
+    std::atomic_ref<uint64_t>(mine->newest).store(sequence, std::memory_order_release);
+  }
+
+  // The newest collective of `rank`; 0: none yet.
+  uint64_t Newest(uint32_t rank) const {
+    return std::atomic_ref<uint64_t>(At(rank)->newest).load(std::memory_order_acquire);
+  }
+
+  // The signature of `rank`'s collective `sequence`, if it is still on record.
+  bool Read(uint32_t rank, uint64_t sequence, uint64_t* out_signature) const {
+    Record& record = At(rank)->records[sequence % kRecords];
+    std::atomic_ref<uint64_t> stamp(record.sequence);
+    if (stamp.load(std::memory_order_acquire) != sequence) return false;
+    *out_signature = std::atomic_ref<uint64_t>(record.signature).load(std::memory_order_acquire);
+    return stamp.load(std::memory_order_relaxed) == sequence;
+  }
+
+ private:
+  struct Record {
+    uint64_t sequence;
+    uint64_t signature;
+  };
+  struct Slice {
+    alignas(64) uint64_t newest;
+    alignas(64) Record records[kRecords];
+  };
+  static_assert(sizeof(Slice) == kBytes);
+
+  Slice* At(uint32_t rank) const { return reinterpret_cast<Slice*>(base_ + rank * stride_); }
+
+  uint8_t* base_ = nullptr;
+  uint64_t stride_ = 0;
+  uint32_t rank_ = 0;
+};
+
+}  // namespace sl::kernel

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/process.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
+#include "sl_observer.h"
+
+namespace sl::kernel {
+namespace {
+
+std::atomic<bool> forked_child{false};
+// Leaked on purpose: see the class comment.
+std::mutex* process_mutex = new std::mutex;
+Process* process = nullptr;
+
+template <typename Ops>
+std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
+  std::vector<Served<Ops>> served;
+  for (const Provider& provider : loader.Providers(id)) {
+    served.push_back({provider.name, static_cast<const Ops*>(provider.ops), provider.instance});
+  }
+  return served;
+}
+
+}  // namespace
+
+bool Process::IsForkedChild() { return forked_child.load(std::memory_order_relaxed); }
+
+Result<Process*> Process::Get() {
+  if (IsForkedChild()) {
+    return Status(SL_ERR_STATE,
+                  "this process was forked after starling had started; start ranks with exec, or fork "
+                  "before the first call");
+  }
+  std::lock_guard lock(*process_mutex);
+  if (process == nullptr) {
+    SL_ASSIGN(process, Make());
+    pthread_atfork(nullptr, nullptr, [] { forked_child.store(true, std::memory_order_relaxed); });
+  }
+  return process;
+}
+
+Result<Process*> Process::Make() {
+  SL_ASSIGN(Profile profile, Profile::Load(""));
+  std::unique_ptr<Process> made(new Process(std::move(profile)));
+  made->host_ = ReadHostId();
+  SL_TRY(made->LoadModules());
+  SL_TRY(made->OpenHostDevice());
+  SL_ASSIGN(made->control_, ControlThread::Start());
+  made->rendezvous_ =
+      std::make_unique<Rendezvous>(made->control_.get(), made->profile_.settings().comm.bootstrap_timeout_ms);
+  Logf(SL_LOG_INFO, "starling {} profile {}, {} algorithms, {} transports", SL_VERSION, made->profile_.name(),
+       made->algorithms_.size(), made->transports_.size());
+  return made.release();
+}
+
+Status Process::LoadModules() {
+  SL_ASSIGN(loader_, Loader::Open(profile_));
+  algorithms_ = Collect<sl_algorithm_ops_t>(*loader_, SL_ALGORITHM_ID);
+  transports_ = Collect<sl_transport_ops_t>(*loader_, SL_TRANSPORT_ID);
+  if (!profile_.settings().events.observers) return {};
+  std::vector<ObserverPump::Source> sources;
+  for (const auto& observer : Collect<sl_observer_ops_t>(*loader_, SL_OBSERVER_ID)) {
+    sources.push_back({observer.name, observer.ops, observer.instance});
+  }
+  if (sources.empty()) return {};
+  pump_ = std::make_unique<ObserverPump>(profile_.settings().events.drain_ms * 1000000);
+  return pump_->Start(sources);
+}
+
+Status Process::OpenHostDevice() {
+  for (const auto& device : Collect<sl_device_ops_t>(*loader_, SL_DEVICE_ID)) {
+    uint32_t count = 0;
+    if (device.ops->count(device.instance, &count) != SL_OK || count == 0) continue;
+    sl_device_t* handle = nullptr;
+    if (device.ops->open(device.instance, 0, &handle) != SL_OK) {
+      Logf(SL_LOG_WARN, "device {} left out: {}", device.name, LastError());
+      continue;
+    }
+    Device opened{device.ops, handle, {}};
+    opened.info.struct_size = sizeof(opened.info);
+    if (device.ops->info(handle, &opened.info) == SL_OK && opened.info.kind == SL_DEVICE_HOST) {
+      host_device_ = opened;
+      return {};
+    }
+    device.ops->close(handle);
+  }
+  return {SL_ERR_NOT_FOUND,
+          "no module provides a host device (device-host.so); see `starling modules` for the folders "
+          "searched, or set STARLING_MODULE_PATH"};
+}
+
+}  // namespace sl::kernel
