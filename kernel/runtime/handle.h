@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an sl_comm_t is: a communicator, the work in flight on it, and the thread that runs its non-blocking calls.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "kernel/comm/comm.h"
+#include "kernel/memory/registration_cache.h"
+
+namespace sl::kernel {
+
+struct Pending;
+
+// Operations that outlive the call that issued them: on streams, or in groups. Reused; grows to the deepest queue.
+class PendingPool {
+ public:
+  PendingPool();
+  ~PendingPool();
+  Pending* Take();
+  void Give(Pending* pending);  // any thread
+  uint32_t outstanding() const { return outstanding_.load(std::memory_order_acquire); }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Pending>> all_;  // guarded by mutex_
+  std::vector<Pending*> free_;                 // guarded by mutex_
+  std::atomic<uint32_t> outstanding_{0};
+};
+
+}  // namespace sl::kernel
+
+// Opaque in the ABI.
+struct sl_comm_t {
+  sl_comm_t(sl::kernel::Process* process, sl::kernel::CommConfig config)
+      : comm(process, std::move(config)), registrations(process->host_device().ops, process->host_device().handle) {}
+
+  sl::kernel::Communicator comm;
+  bool nonblocking = false;
+
+  // Hot: touched by every operation, by one thread at a time.
+  std::atomic<uint32_t> in_call{0};
+  uint64_t collectives = 0;  // issued
+  uint64_t operations = 0;
+  sl_stream_t* last_stream = nullptr;
+  bool oversubscribed = false;
+  sl_image_t* engine_image = nullptr;
+  sl_event_t* order_event = nullptr;
+  sl::kernel::PendingPool pending;
+  sl::kernel::RegistrationCache registrations;
+
+  // One non-blocking call at a time.
+  std::mutex work_mutex;
+  std::thread worker;       // guarded by work_mutex
+  bool working = false;     // guarded by work_mutex
+  sl::Status work_outcome;  // guarded by work_mutex; of the last call
+};
+
+struct sl_registration_t {
+  sl::kernel::RegistrationCache::Entry* entry;
+};
+
+struct sl_comm_window_t {
+  void* memory;
+  uint64_t bytes;
+  uint32_t flags;
+  sl::kernel::RegistrationCache::Entry* entry;
+};

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Issuing operations: from a checked call to a launch. The warm path of a single operation on the host's default stream
+// allocates nothing, takes no lock and makes no system call.
+#pragma once
+
+#include "kernel/runtime/handle.h"
+
+namespace sl::kernel {
+
+// One operation between issue and outcome. What its waits may report lives here.
+struct Pending {
+  sl_comm_t* handle = nullptr;
+  sl_op_t op{};
+  Run* run = nullptr;  // NULL: a launch
+  Status outcome;
+  // The last two looks at what it waits for: a wait that does not change after a rank was lost will never end.
+  sl_wait_t last_wait{};
+  uint64_t unchanged_since_ns = 0;
+  bool reported = false;
+  alignas(64) uint8_t args[4096];
+};
+
+// As sl_runtime_ops_t::enqueue and enqueue_group; errors with text.
+Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream);
+Status IssueGroup(const sl_group_entry_t* entries, uint32_t count);
+
+// What is wrong with the arguments of `op` on this communicator, or SL_OK.
+Status CheckOp(const Communicator& comm, const sl_op_t& op);
+// The same without the buffers, for those who only ask.
+Status CheckOpArguments(const Communicator& comm, const sl_op_t& op);
+
+// Called while a launch waits (sl_launch_t::check): decides whether waiting still makes sense.
+sl_status_t CheckWait(void* pending, const sl_wait_t* wait, uint64_t waited_ns);
+
+// Loads the engine's kernel and the event that orders streams. Once, when the communicator is ready.
+Status PrepareToIssue(sl_comm_t* handle);
+void StopIssuing(sl_comm_t* handle);
+
+}  // namespace sl::kernel

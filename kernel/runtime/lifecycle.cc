@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/runtime/lifecycle.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <csignal>
+
+#include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
+#include "kernel/plan/signature.h"
+#include "kernel/runtime/issue.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kAbortNs = 1'000'000'000;
+
+// Runs `call` now, or on the communicator's worker, which blocks all signals.
+Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call) {
+  if (!nonblocking) {
+    Status outcome = call();
+    std::lock_guard lock(handle->work_mutex);
+    handle->work_outcome = outcome;
+    return outcome;
+  }
+  std::lock_guard lock(handle->work_mutex);
+  if (handle->working) return {SL_ERR_STATE, "another call on this communicator is still in progress"};
+  if (handle->worker.joinable()) handle->worker.join();
+  handle->working = true;
+  handle->work_outcome = Status(SL_IN_PROGRESS);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  handle->worker = std::thread([handle, call = std::move(call)] {
+    Status outcome = call();
+    std::lock_guard done(handle->work_mutex);
+    handle->work_outcome = std::move(outcome);
+    handle->working = false;
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return Status(SL_IN_PROGRESS);
+}
+
+Status BecomeReady(sl_comm_t* handle, Status joined) {
+  if (joined.ok()) joined = PrepareToIssue(handle);
+  if (joined.ok()) {
+    handle->comm.state.store(Communicator::State::kReady, std::memory_order_release);
+  } else {
+    handle->comm.Fail(joined);
+  }
+  return joined;
+}
+
+Status CheckConfig(const sl_comm_config_t& config) {
+  if (config.size == 0 || config.size > kSignatureMaxRanks) {
+    return {SL_ERR_INVALID, "a communicator of " + std::to_string(config.size) + " ranks; 1 to " +
+                                std::to_string(kSignatureMaxRanks) + " are possible"};
+  }
+  if (config.rank >= config.size) {
+    return {SL_ERR_INVALID, "rank " + std::to_string(config.rank) + " of " + std::to_string(config.size) +
+                                "; ranks are 0 to " + std::to_string(config.size - 1)};
+  }
+  if (config.ids == nullptr || config.id_count == 0) return {SL_ERR_INVALID, "a communicator needs a unique id"};
+  if (config.device_kind >= 0 && config.device_kind != SL_DEVICE_HOST) {
+    return {SL_ERR_UNSUPPORTED, "device kind " + std::to_string(config.device_kind) +
+                                    " has no module here; communicators run on host memory"};
+  }
+  return {};
+}
+
+// All waits of the communicator end with SL_ERR_ABORTED; true once nobody is inside any more.
+bool DrainWithin(sl_comm_t* handle, uint64_t deadline_ns) {
+  while (handle->in_call.load(std::memory_order_seq_cst) != 0 || handle->pending.outstanding() != 0) {
+    if (NowNs() >= deadline_ns) return false;
+    sched_yield();
+  }
+  return true;
+}
+
+void JoinWorker(sl_comm_t* handle) {
+  std::thread worker;
+  {
+    std::lock_guard lock(handle->work_mutex);
+    worker = std::move(handle->worker);
+  }
+  if (worker.joinable()) worker.join();
+}
+
+void Free(sl_comm_t* handle) {
+  JoinWorker(handle);
+  StopIssuing(handle);
+  delete handle;
+}
+
+}  // namespace
+
+Status MakeId(sl_unique_id_t* out_id) {
+  SL_ASSIGN(Process * process, Process::Get());
+  SL_ASSIGN(const RendezvousId id, process->rendezvous()->NewId());
+  *out_id = EncodeId(id);
+  return {};
+}
+
+Status CreateComm(const sl_comm_config_t& config, sl_comm_t** out_comm) {
+  SL_TRY(CheckConfig(config));
+  SL_ASSIGN(Process * process, Process::Get());
+  SL_ASSIGN(const RendezvousId id, DecodeId(config.ids[0]));
+  CommConfig mine;
+  mine.rank = config.rank;
+  mine.size = config.size;
+  mine.timeout_ns =
+      config.timeout_ns != 0 ? config.timeout_ns : process->profile().settings().comm.bootstrap_timeout_ms * 1000000;
+  mine.name = config.name != nullptr ? config.name : "";
+  auto handle = std::make_unique<sl_comm_t>(process, mine);
+  handle->nonblocking = config.nonblocking != 0;
+  sl_comm_t* raw = handle.get();
+  Status status = RunCall(raw, raw->nonblocking, [raw, id] { return BecomeReady(raw, raw->comm.Join(id)); });
+  if (!status.ok()) {
+    StopIssuing(raw);
+    return status;
+  }
+  *out_comm = handle.release();
+  return status;
+}
+
+Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config, sl_comm_t** out_comm) {
+  if (parent->comm.state.load() != Communicator::State::kReady) {
+    return {SL_ERR_STATE, "split of a communicator that is not ready"};
+  }
+  SL_TRY(parent->comm.Health());
+  CommConfig child = parent->comm.config();
+  if (config != nullptr && config->timeout_ns != 0) child.timeout_ns = config->timeout_ns;
+  if (config != nullptr && config->name != nullptr) child.name = config->name;
+  const bool nonblocking = config != nullptr ? config->nonblocking != 0 : parent->nonblocking;
+  const Communicator::SplitTurn turn = parent->comm.BeginSplit();
+  SL_ASSIGN(Listener listener, Listen());
+  if (color < 0) {
+    *out_comm = nullptr;
+    return RunCall(parent, nonblocking,
+                   [parent, turn, color, key] { return parent->comm.Split(turn, color, key, SocketName{}).status(); });
+  }
+  auto handle = std::make_unique<sl_comm_t>(parent->comm.process(), child);
+  handle->nonblocking = nonblocking;
+  sl_comm_t* raw = handle.get();
+  auto shared_listener = std::make_shared<Listener>(std::move(listener));  // std::function copies what it holds
+  Status status = RunCall(raw, nonblocking, [raw, parent, turn, color, key, shared_listener]() -> Status {
+    Result<Communicator::Seat> seat = parent->comm.Split(turn, color, key, shared_listener->name);
+    if (!seat.ok()) return BecomeReady(raw, seat.status());
+    return BecomeReady(raw, raw->comm.JoinAsChild(seat.value(), *shared_listener));
+  });
+  if (!status.ok()) {
+    StopIssuing(raw);
+    return status;
+  }
+  *out_comm = handle.release();
+  return status;
+}
+
+Status CommState(sl_comm_t* handle) {
+  {
+    std::lock_guard lock(handle->work_mutex);
+    if (handle->working) return Status(SL_IN_PROGRESS);
+    if (!handle->work_outcome.ok()) return handle->work_outcome;
+  }
+  return handle->comm.Health();
+}
+
+Status WaitComm(sl_comm_t* handle, uint64_t deadline_ns) {
+  // The worker ends by itself: every wait in it is bounded.
+  for (;;) {
+    Status state = CommState(handle);
+    if (state.code() != SL_IN_PROGRESS) {
+      JoinWorker(handle);
+      return state;
+    }
+    if (NowNs() >= deadline_ns) return {SL_ERR_TIMEOUT, "the communicator is still in progress"};
+    const timespec nap{0, 200'000};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+Status FinalizeComm(sl_comm_t* handle) {
+  const auto state = handle->comm.state.load();
+  if (state != Communicator::State::kReady) {
+    return {SL_ERR_STATE, state == Communicator::State::kJoining ? "finalize of a communicator that is not ready"
+                                                                 : "the communicator was finalized before"};
+  }
+  handle->comm.state.store(Communicator::State::kFinalizing);
+  return RunCall(handle, handle->nonblocking, [handle]() -> Status {
+    const uint64_t timeout_ms = handle->comm.process()->profile().settings().comm.operation_timeout_ms;
+    const uint64_t deadline_ns = timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000;
+    while (handle->pending.outstanding() != 0 && !handle->comm.cancelled()) {
+      if (NowNs() >= deadline_ns) return {SL_ERR_TIMEOUT, "finalize: operations on streams did not end"};
+      const timespec nap{0, 50'000};
+      nanosleep(&nap, nullptr);
+    }
+    SL_TRY(handle->comm.Health());
+    SL_TRY(handle->comm.Finalize());
+    handle->comm.state.store(Communicator::State::kFinalized);
+    return {};
+  });
+}
+
+Status DestroyComm(sl_comm_t* handle) {
+  JoinWorker(handle);
+  // Work on streams ends by itself, or by the communicator's failure; both are bounded by the operation's timeout.
+  if (!DrainWithin(handle, SL_NO_DEADLINE)) return {SL_ERR_INTERNAL, "unreachable: no deadline was set"};
+  handle->comm.Leave(Fate::kDeparted);
+  Free(handle);
+  return {};
+}
+
+Status AbortComm(sl_comm_t* handle) {
+  handle->comm.Cancel();
+  handle->comm.Leave(Fate::kAborted);
+  if (!DrainWithin(handle, NowNs() + kAbortNs)) {
+    Logf(SL_LOG_WARN, "rank {}: work of an aborted communicator did not stop within 1 s; its memory is kept",
+         handle->comm.rank());
+    return {};
+  }
+  Free(handle);
+  return {};
+}
+
+}  // namespace sl::kernel

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/runtime/memory.h"
+
+#include "kernel/events/last_error.h"
+#include "kernel/runtime/issue.h"
+
+namespace sl::kernel {
+
+Status AllocateMemory(int32_t device_kind, uint64_t bytes, void** out_memory) {
+  if (device_kind > 0 && device_kind != SL_DEVICE_HOST) {
+    return {SL_ERR_UNSUPPORTED, "device kind " + std::to_string(device_kind) + " has no module here"};
+  }
+  SL_ASSIGN(Process * process, Process::Get());
+  const Device& device = process->host_device();
+  const sl_status_t status = device.ops->allocate(device.handle, SL_MEMORY_EXPORTABLE, bytes, out_memory);
+  return status == SL_OK ? Status() : Status(status, LastError());
+}
+
+Status ReleaseMemory(void* memory) {
+  SL_ASSIGN(Process * process, Process::Get());
+  const Device& device = process->host_device();
+  const sl_status_t status = device.ops->release(device.handle, memory);
+  return status == SL_OK ? Status() : Status(status, LastError());
+}
+
+Status RegisterMemory(sl_comm_t* comm, void* memory, uint64_t bytes, sl_registration_t** out_registration) {
+  if (memory == nullptr || bytes == 0) return {SL_ERR_INVALID, "register: the buffer is null or empty"};
+  SL_ASSIGN(RegistrationCache::Entry * entry, comm->registrations.Acquire(memory, bytes));
+  *out_registration = new sl_registration_t{entry};
+  return {};
+}
+
+Status DeregisterMemory(sl_comm_t* comm, sl_registration_t* registration) {
+  if (registration == nullptr) return {SL_ERR_INVALID, "deregister: the handle is null"};
+  comm->registrations.Release(registration->entry);
+  delete registration;
+  return {};
+}
+
+Status RegisterWindow(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t flags, sl_comm_window_t** out_window) {
+  if (memory == nullptr || bytes == 0) return {SL_ERR_INVALID, "window: the buffer is null or empty"};
+  if (comm->comm.state.load() != Communicator::State::kReady) {
+    return {SL_ERR_STATE, "window: the communicator is not ready"};
+  }
+  SL_ASSIGN(RegistrationCache::Entry * entry, comm->registrations.Acquire(memory, bytes));
+  if (Status agreed = comm->comm.AgreeOnWindow(bytes, flags, entry->exportable); !agreed.ok()) {
+    comm->registrations.Release(entry);
+    return agreed;
+  }
+  *out_window = new sl_comm_window_t{memory, bytes, flags, entry};
+  return {};
+}
+
+Status DeregisterWindow(sl_comm_t* comm, sl_comm_window_t* window) {
+  if (window == nullptr) return {SL_ERR_INVALID, "window: the handle is null"};
+  comm->registrations.Release(window->entry);
+  delete window;
+  return {};
+}
+
+}  // namespace sl::kernel

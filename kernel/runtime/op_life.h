@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The life of one operation: enter, fill the launch, leave. Shared by single operations and groups.
+#pragma once
+
+#include "kernel/runtime/issue.h"
+
+namespace sl::kernel {
+
+// Marks the communicator as in use by a call; comm_abort waits for it. The exchange is the one locked instruction of
+// the hot path: it orders the mark before the reading of `cancelled` (Dekker, partner in comm_abort).
+class InCall {
+ public:
+  explicit InCall(sl_comm_t* handle) : handle_(handle) { handle_->in_call.exchange(1, std::memory_order_seq_cst); }
+  ~InCall() { handle_->in_call.store(0, std::memory_order_release); }
+  InCall(const InCall&) = delete;
+  InCall& operator=(const InCall&) = delete;
+
+ private:
+  sl_comm_t* handle_;
+};
+
+// SL_OK when operations may be issued.
+Status CheckUsable(sl_comm_t* handle);
+// Chains the work of two streams of one communicator in issue order.
+Status ChainStreams(sl_comm_t* handle, sl_stream_t* stream);
+// Numbers the operation and tells the log of calls.
+void Enter(sl_comm_t* handle, const sl_op_t& op, Pending* pending);
+// Selects, and fills the launch. Everything it points to lives in `pending`.
+Status FillLaunch(Pending* pending, sl_launch_t* launch);
+// The outcome of a launch becomes that of the operation; a failure is the communicator's.
+Status Leave(Pending* pending, sl_status_t code);
+// The same as sl_launch_t::done of a pooled Pending.
+void LeaveAndGive(void* pending, sl_status_t code);
+
+}  // namespace sl::kernel

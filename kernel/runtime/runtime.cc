@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sl_runtime_query and its table: the C face of the kernel. Each slot checks its handle, calls the C++ function that
+// does the work, and turns exceptions and Status into codes with a thread-local text.
+#include "sl_runtime.h"
+
+#include <cstring>
+
+#include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
+#include "kernel/runtime/issue.h"
+#include "kernel/runtime/lifecycle.h"
+#include "kernel/runtime/memory.h"
+
+namespace {
+
+using sl::Status;
+using sl::kernel::LastError;
+using sl::kernel::Process;
+using sl::kernel::SetLastError;
+
+// Runs `body`, which returns a Status, as a C function.
+template <typename Body>
+sl_status_t Call(Body&& body) noexcept {
+  try {
+    const Status status = body();
+    return status.ok() ? status.code() : SetLastError(status);
+  } catch (const std::bad_alloc&) {
+    return SetLastError(SL_ERR_MEMORY, "out of host memory");
+  } catch (const std::exception& error) {
+    return SetLastError(SL_ERR_INTERNAL, error.what());
+  }
+}
+
+Status CheckComm(const sl_comm_t* comm) {
+  if (comm == nullptr) return {SL_ERR_INVALID, "the communicator is null"};
+  if (Process::IsForkedChild()) return {SL_ERR_STATE, "communicators do not work in a child after fork()"};
+  return {};
+}
+
+// The two-call idiom.
+sl_status_t GiveText(const std::string& from, char* text, uint64_t capacity, uint64_t* out_needed) {
+  if (out_needed != nullptr) *out_needed = from.size() + 1;
+  if (text != nullptr && capacity != 0) {
+    const size_t bytes = std::min<size_t>(from.size(), capacity - 1);
+    std::memcpy(text, from.data(), bytes);
+    text[bytes] = '\0';
+  }
+  return SL_OK;
+}
+
+sl_status_t UniqueId(sl_unique_id_t* out_id) {
+  return Call([&] { return sl::kernel::MakeId(out_id); });
+}
+
+sl_status_t CommCreate(const sl_comm_config_t* config, sl_comm_t** out_comm) {
+  return Call([&] { return sl::kernel::CreateComm(*config, out_comm); });
+}
+
+sl_status_t CommSplit(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config,
+                      sl_comm_t** out_comm) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(parent));
+    return sl::kernel::SplitComm(parent, color, key, config, out_comm);
+  });
+}
+
+sl_status_t CommStateText(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    Status state = sl::kernel::CommState(comm);
+    GiveText(state.message(), text, capacity, out_needed);
+    return state;
+  });
+}
+
+sl_status_t CommWait(sl_comm_t* comm, uint64_t deadline_ns) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::WaitComm(comm, deadline_ns);
+  });
+}
+
+sl_status_t CommFinalize(sl_comm_t* comm) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::FinalizeComm(comm);
+  });
+}
+
+sl_status_t CommDestroy(sl_comm_t* comm) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::DestroyComm(comm);
+  });
+}
+
+sl_status_t CommAbort(sl_comm_t* comm) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::AbortComm(comm);
+  });
+}
+
+sl_status_t CommInfo(sl_comm_t* comm, sl_comm_info_t* out_info) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    if (out_info == nullptr || out_info->struct_size < sizeof(uint64_t)) {
+      return {SL_ERR_INVALID, "comm_info needs out_info with its struct_size set"};
+    }
+    sl_comm_info_t info{};
+    comm->comm.FillInfo(&info);
+    info.operations = comm->operations;
+    info.struct_size = out_info->struct_size;
+    std::memcpy(out_info, &info, std::min<size_t>(out_info->struct_size, sizeof(info)));
+    return {};
+  });
+}
+
+sl_status_t Enqueue(sl_comm_t* comm, const sl_op_t* op, sl_stream_t* stream) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::Issue(comm, *op, stream);
+  });
+}
+
+sl_status_t EnqueueGroup(const sl_group_entry_t* entries, uint32_t count) {
+  return Call([&]() -> Status {
+    for (uint32_t i = 0; i < count; ++i) SL_TRY(CheckComm(entries[i].comm));
+    return count == 0 ? Status() : sl::kernel::IssueGroup(entries, count);
+  });
+}
+
+sl_status_t MemoryAllocate(int32_t device_kind, uint64_t bytes, void** out_memory) {
+  return Call([&] { return sl::kernel::AllocateMemory(device_kind, bytes, out_memory); });
+}
+
+sl_status_t MemoryRelease(void* memory) {
+  return Call([&] { return sl::kernel::ReleaseMemory(memory); });
+}
+
+sl_status_t RegisterMemory(sl_comm_t* comm, void* memory, uint64_t bytes, sl_registration_t** out_registration) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::RegisterMemory(comm, memory, bytes, out_registration);
+  });
+}
+
+sl_status_t DeregisterMemory(sl_comm_t* comm, sl_registration_t* registration) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::DeregisterMemory(comm, registration);
+  });
+}
+
+sl_status_t WindowRegister(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t flags,
+                           sl_comm_window_t** out_window) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::RegisterWindow(comm, memory, bytes, flags, out_window);
+  });
+}
+
+sl_status_t WindowDeregister(sl_comm_t* comm, sl_comm_window_t* window) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::DeregisterWindow(comm, window);
+  });
+}
+
+sl_status_t WindowMemory(sl_comm_t* comm, sl_comm_window_t* window, void** out_memory) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    if (window == nullptr) return {SL_ERR_INVALID, "the window is null"};
+    *out_memory = window->memory;
+    return {};
+  });
+}
+
+sl_status_t StreamCreate(sl_stream_t** out_stream) {
+  return Call([&]() -> Status {
+    SL_ASSIGN(Process * process, Process::Get());
+    const auto& device = process->host_device();
+    const sl_status_t status = device.ops->stream_create(device.handle, out_stream);
+    return status == SL_OK ? Status() : Status(status, LastError());
+  });
+}
+
+sl_status_t StreamDestroy(sl_stream_t* stream) {
+  return Call([&]() -> Status {
+    SL_ASSIGN(Process * process, Process::Get());
+    const auto& device = process->host_device();
+    const sl_status_t status = device.ops->stream_destroy(device.handle, stream);
+    return status == SL_OK ? Status() : Status(status, LastError());
+  });
+}
+
+sl_status_t StreamWaitIdle(sl_stream_t* stream, uint64_t deadline_ns) {
+  return Call([&]() -> Status {
+    SL_ASSIGN(Process * process, Process::Get());
+    const auto& device = process->host_device();
+    const sl_status_t status = device.ops->stream_wait_idle(device.handle, stream, deadline_ns);
+    return status == SL_OK ? Status() : Status(status, LastError());
+  });
+}
+
+sl_status_t Explain(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t capacity, uint64_t* out_needed) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    if (comm->comm.selector() == nullptr) return {SL_ERR_STATE, "the communicator is still being set up"};
+    SL_TRY(sl::kernel::CheckOpArguments(comm->comm, *op));
+    GiveText(comm->comm.selector()->Explain(*op), text, capacity, out_needed);
+    return {};
+  });
+}
+
+sl_status_t ProfileText(const char* profile, char* text, uint64_t capacity, uint64_t* out_needed) {
+  return Call([&]() -> Status {
+    std::string out;
+    SL_TRY(sl::kernel::ProfileText(profile, &out));
+    GiveText(out, text, capacity, out_needed);
+    return {};
+  });
+}
+
+sl_status_t ModulesText(const char* profile, char* text, uint64_t capacity, uint64_t* out_needed) {
+  return Call([&]() -> Status {
+    std::string out;
+    SL_TRY(sl::kernel::ModulesText(profile, &out));
+    GiveText(out, text, capacity, out_needed);
+    return {};
+  });
+}
+
+void LogLine(sl_log_level_t level, const char* text) { sl::kernel::Log(level, text); }
+
+const sl_runtime_ops_t kOps = {
+    .struct_size = sizeof(sl_runtime_ops_t),
+    .revision = SL_RUNTIME_REVISION,
+    .last_error = LastError,
+    .unique_id = UniqueId,
+    .comm_create = CommCreate,
+    .comm_split = CommSplit,
+    .comm_state = CommStateText,
+    .comm_wait = CommWait,
+    .comm_finalize = CommFinalize,
+    .comm_destroy = CommDestroy,
+    .comm_abort = CommAbort,
+    .comm_info = CommInfo,
+    .enqueue = Enqueue,
+    .enqueue_group = EnqueueGroup,
+    .memory_allocate = MemoryAllocate,
+    .memory_release = MemoryRelease,
+    .register_memory = RegisterMemory,
+    .deregister_memory = DeregisterMemory,
+    .window_register = WindowRegister,
+    .window_deregister = WindowDeregister,
+    .window_memory = WindowMemory,
+    .stream_create = StreamCreate,
+    .stream_destroy = StreamDestroy,
+    .stream_wait_idle = StreamWaitIdle,
+    .explain = Explain,
+    .profile_text = ProfileText,
+    .modules_text = ModulesText,
+    .log = LogLine,
+};
+
+}  // namespace
+
+sl_status_t sl_runtime_query(uint32_t revision, const sl_runtime_ops_t** out_ops) {
+  if (revision > SL_RUNTIME_REVISION || out_ops == nullptr) return SL_ERR_UNSUPPORTED;
+  *out_ops = &kOps;
+  return SL_OK;
+}

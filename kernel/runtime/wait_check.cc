@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a waiting operation finds out about why it waits. Slow path: every few milliseconds of waiting.
+#include "kernel/engine/run.h"
+#include "kernel/events/log.h"
+#include "kernel/plan/signature.h"
+#include "kernel/runtime/issue.h"
+#include "sdk/datatype.h"
+
+namespace sl::kernel {
+namespace {
+
+// An operation that can still end on what the lost rank left behind ends well within this.
+constexpr uint64_t kGraceNs = 100'000'000;
+
+std::string OpName(const Pending& pending) {
+  std::string name = OpKindName(pending.op.kind);
+  if (pending.op.seq != 0) name += " #" + std::to_string(pending.op.seq);
+  return name + " (" + DescribeSignature(pending.op.signature) + ")";
+}
+
+std::string WaitText(const Communicator& comm, const Pending& pending) {
+  if (pending.run != nullptr) return pending.run->Describe();
+  const sl_wait_t& wait = pending.last_wait;
+  std::string text = OpName(pending) + " waits for a " + (wait.what != nullptr ? wait.what : "peer");
+  if (wait.peer >= 0) text += " from " + comm.RankName(static_cast<uint32_t>(wait.peer));
+  return text + ", step " + std::to_string(wait.step) + ", seen " + std::to_string(wait.seen) + ", wanted " +
+         std::to_string(wait.wanted);
+}
+
+bool SameWait(const sl_wait_t& a, const sl_wait_t& b) {
+  return a.peer == b.peer && a.what == b.what && a.step == b.step && a.seen == b.seen && a.wanted == b.wanted;
+}
+
+// A rank whose call differs from ours, by the log of calls.
+Status FindMismatch(sl_comm_t* handle, const Pending& pending) {
+  Communicator& comm = handle->comm;
+  if (pending.op.seq == 0 || comm.shape().domain_size != comm.size()) return {};
+  for (uint32_t rank = 0; rank < comm.size(); ++rank) {
+    uint64_t theirs = 0;
+    if (rank == comm.rank() || !comm.op_log()->Read(rank, pending.op.seq, &theirs)) continue;
+    if (theirs == pending.op.signature) continue;
+    return {SL_ERR_MISMATCH, "operation #" + std::to_string(pending.op.seq) + " does not match: " +
+                                 DescribeMismatch(comm.rank(), pending.op.signature, rank, theirs)};
+  }
+  return {};
+}
+
+// Ranks that have not called this collective yet.
+std::string Absent(sl_comm_t* handle, const Pending& pending) {
+  Communicator& comm = handle->comm;
+  if (pending.op.seq == 0) return comm.RankName(static_cast<uint32_t>(pending.op.peer));
+  if (comm.shape().domain_size != comm.size()) return "a rank";
+  std::string names;
+  for (uint32_t rank = 0; rank < comm.size(); ++rank) {
+    if (rank == comm.rank() || comm.op_log()->Newest(rank) >= pending.op.seq) continue;
+    names += (names.empty() ? "" : ", ") + comm.RankName(rank);
+  }
+  return names;
+}
+
+Status PeerIsGone(sl_comm_t* handle, const Pending& pending, uint64_t now_ns) {
+  Communicator& comm = handle->comm;
+  if (now_ns - pending.unchanged_since_ns < kGraceNs) return {};
+  if (const int32_t lost = comm.lost_rank(); lost >= 0) {
+    return {SL_ERR_PEER_LOST,
+            comm.RankName(static_cast<uint32_t>(lost)) + " was lost, its process ended: " + WaitText(comm, pending)};
+  }
+  Fate fate;
+  const int32_t peer = pending.last_wait.peer;
+  if (peer < 0 || !comm.FateOf(static_cast<uint32_t>(peer), &fate)) return {};
+  return {SL_ERR_PEER_LOST, comm.RankName(static_cast<uint32_t>(peer)) +
+                                (fate == Fate::kAborted ? " aborted" : " destroyed") +
+                                " the communicator: " + WaitText(comm, pending)};
+}
+
+Status TakesTooLong(sl_comm_t* handle, Pending* pending, uint64_t waited_ns) {
+  Communicator& comm = handle->comm;
+  const auto& settings = comm.process()->profile().settings().comm;
+  const bool over = settings.operation_timeout_ms != 0 && waited_ns >= settings.operation_timeout_ms * 1000000;
+  const bool report =
+      !pending->reported && settings.report_wait_ms != 0 && waited_ns >= settings.report_wait_ms * 1000000;
+  if (!over && !report) return {};
+  const std::string absent = Absent(handle, *pending);
+  const std::string who = absent.empty() ? "all ranks have called it" : "not called by " + absent;
+  const std::string text = WaitText(comm, *pending) + "; " + who;
+  if (over) {
+    return {SL_ERR_TIMEOUT, "timeout after " + std::to_string(settings.operation_timeout_ms) + " ms: " + text};
+  }
+  pending->reported = true;
+  Logf(SL_LOG_WARN, "communicator {:016x} rank {}: waiting for {} s: {}", comm.id(), comm.rank(),
+       waited_ns / 1000000000, text);
+  return {};
+}
+
+Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
+  sl_comm_t* handle = pending->handle;
+  const uint64_t now_ns = NowNs();
+  if (pending->unchanged_since_ns == 0 || !SameWait(pending->last_wait, wait)) pending->unchanged_since_ns = now_ns;
+  pending->last_wait = wait;
+  if (handle->comm.cancelled()) return {SL_ERR_ABORTED, "aborted: " + WaitText(handle->comm, *pending)};
+  SL_TRY(FindMismatch(handle, *pending));
+  SL_TRY(PeerIsGone(handle, *pending, now_ns));
+  return TakesTooLong(handle, pending, waited_ns);
+}
+
+}  // namespace
+
+sl_status_t CheckWait(void* context, const sl_wait_t* wait, uint64_t waited_ns) {
+  auto* pending = static_cast<Pending*>(context);
+  const LogRankScope rank_scope(pending->handle->comm.rank());
+  pending->outcome = Judge(pending, *wait, waited_ns);
+  return pending->outcome.code();
+}
+
+}  // namespace sl::kernel
