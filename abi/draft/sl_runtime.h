@@ -54,7 +54,7 @@ typedef struct sl_comm_info_t {
   uint32_t reserved;
   uint64_t comm_id;      /* equal on all ranks */
   uint64_t host_bytes;   /* memory this rank holds for the communicator: private */
-  uint64_t shared_bytes; /* symmetric heap and links, pages in use */
+  uint64_t shared_bytes; /* of this rank's slice of the symmetric heap: pages in use */
   uint64_t device_bytes;
   uint64_t operations; /* issued so far */
 } sl_comm_info_t;
@@ -85,7 +85,8 @@ typedef struct sl_runtime_ops_t {
    * since: 1 */
   sl_status_t (*comm_create)(const sl_comm_config_t* config, sl_comm_t** out_comm);
   /* Splits `parent`: ranks of equal color form a communicator, ordered by key, then rank; color -1 gives NULL. All
-   * ranks of the parent call it. `config` may be NULL; its ids, rank and size are not looked at.   since: 1 */
+   * ranks of the parent call it. `config` may be NULL; its ids, rank and size are not looked at. Non-blocking, the
+   * outcome is the new communicator's state, or the parent's when color is -1; the parent outlives it.   since: 1 */
   sl_status_t (*comm_split)(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config,
                             sl_comm_t** out_comm);
   /* What the last non-blocking call has come to, or what went wrong since.   thread: [any]
