@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which modules a profile gets: names, versions, roles, options.
+#include <stdlib.h>
+
+#include "kernel/loader/catalog.h"
+#include "sl_fault.h"
+#include "tests/loader/fixture.h"
+
+namespace sl::kernel {
+namespace {
+
+class ChoiceTest : public LoaderTest {
+ protected:
+  // The version of the module "many" that the profile gets.
+  std::string VersionOf(const std::string& constraint) {
+    UseSamples("versions");
+    Result<std::unique_ptr<Loader>> loader = Open("[modules.many]\nversion = \"" + constraint + "\"\n");
+    if (!loader.ok()) return loader.status().message();
+    const std::vector<Provider> providers = loader.value()->Providers("sl.test.a/1");
+    return providers.size() == 1 ? providers[0].module->version().ToString() : "none";
+  }
+};
+
+TEST_F(ChoiceTest, FileNamesMayCarryTheVersion) {
+  EXPECT_EQ("transport-shm", ModuleNameOfFile("transport-shm.so"));
+  EXPECT_EQ("transport-shm", ModuleNameOfFile("transport-shm-1.2.0.so"));
+  EXPECT_EQ("transport-shm", ModuleNameOfFile("transport-shm-1.2.0-rc1.so"));
+  EXPECT_EQ("algo-2", ModuleNameOfFile("algo-2.so"));
+  EXPECT_EQ("", ModuleNameOfFile("libx.so.1"));
+  EXPECT_EQ("", ModuleNameOfFile(".so"));
+}
+
+TEST_F(ChoiceTest, NewestVersionThatTheConstraintAllows) {
+  EXPECT_EQ("2.0.0", VersionOf(""));
+  EXPECT_EQ("1.4.0", VersionOf("^1.2"));
+  EXPECT_EQ("1.2.0", VersionOf("=1.2"));
+  EXPECT_EQ("1.2.0", VersionOf(">=1.1, <1.3"));
+}
+
+TEST_F(ChoiceTest, UnsatisfiedVersionNamesWhatThereIs) {
+  const std::string message = VersionOf(">=3");
+  EXPECT_EQ(0u, message.find("p.toml:3:11: module many is wanted in version \">=3\", found 1.4.0 (")) << message;
+  EXPECT_NE(message.find("1.2.0 (" + Sample("versions", "many")), std::string::npos) << message;
+  EXPECT_NE(VersionOf("~1").find("is no version constraint; write it like"), std::string::npos) << VersionOf("~1");
+}
+
+TEST_F(ChoiceTest, MissingModuleNamesFolderAndNearest) {
+  UseSamples("fault");
+  const std::string message = OpenError("enable = [\"policy-a\",\n\"polcy-b\"]\n", SL_ERR_CONFIG);
+  EXPECT_EQ(0u, message.find("p.toml:3:1: there is no module polcy-b in ")) << message;
+  EXPECT_NE(message.find("; nearest is policy-b"), std::string::npos) << message;
+}
+
+TEST_F(ChoiceTest, TwoAskedForModulesForAnExclusiveRoleAreAnError) {
+  UseSamples("fault");
+  EXPECT_EQ(
+      "p.toml:2:23: modules policy-a and policy-b both serve sl.fault/1, which only one may; set roles.fault to the "
+      "one "
+      "to use, or leave one module out",
+      OpenError("enable = [\"policy-a\", \"policy-b\"]\n", SL_ERR_CONFIG));
+}
+
+TEST_F(ChoiceTest, RoleSettlesAnExclusiveInterface) {
+  UseSamples("fault");
+  Result<std::unique_ptr<Loader>> loader =
+      Open("enable = [\"policy-a\", \"policy-b\"]\n[roles]\nfault = \"policy-b\"\n");
+  ASSERT_TRUE(loader.ok()) << loader.status().message();
+  ASSERT_EQ(1u, loader.value()->Providers(SL_FAULT_ID).size());
+  EXPECT_EQ("policy-b", loader.value()->Providers(SL_FAULT_ID)[0].name);
+  Result<std::unique_ptr<Loader>> none = Open("[roles]\nfault = \"none\"\n");
+  ASSERT_TRUE(none.ok()) << none.status().message();
+  EXPECT_TRUE(none.value()->Providers(SL_FAULT_ID).empty());
+}
+
+TEST_F(ChoiceTest, UnknownRoleIsAnErrorWithItsPlace) {
+  UseSamples("fault");
+  const std::string message = OpenError("[roles]\nfault = \"policy-c\"\n", SL_ERR_CONFIG);
+  EXPECT_EQ(0u, message.find("p.toml:3:9: roles.fault is \"policy-c\", which no module in use provides")) << message;
+  EXPECT_EQ(0u, OpenError("[roles]\ndevice = \"tpu\"\n", SL_ERR_CONFIG).find("p.toml:3:10: roles.device is \"tpu\""));
+}
+
+TEST_F(ChoiceTest, FoundTwiceTheFirstByNameServesAndAskedForBeatsFound) {
+  UseSamples("fault");
+  Result<std::unique_ptr<Loader>> found = Open("");
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  ASSERT_EQ(1u, found.value()->Providers(SL_FAULT_ID).size());
+  EXPECT_EQ("policy-a", found.value()->Providers(SL_FAULT_ID)[0].name);
+  Result<std::unique_ptr<Loader>> asked = Open("[modules.policy-b]\n");
+  ASSERT_TRUE(asked.ok()) << asked.status().message();
+  EXPECT_EQ("policy-b", asked.value()->Providers(SL_FAULT_ID)[0].name);
+}
+
+TEST_F(ChoiceTest, TwoProvidersOfOneNameAreAnErrorWhenAskedFor) {
+  UseSamples("twins");
+  const std::string message = OpenError("enable = [\"twin-a\", \"twin-b\"]\n", SL_ERR_CONFIG);
+  EXPECT_EQ(0u, message.find("p.toml:2:21: modules twin-a and twin-b both serve sl.test.a/1 as twin")) << message;
+}
+
+TEST_F(ChoiceTest, ModuleOnRequestWaitsForTheProfile) {
+  UseSamples("fault");
+  Result<std::unique_ptr<Loader>> loader =
+      Open("[modules.policy-a]\nenabled = false\n[modules.policy-b]\nenabled = false\n");
+  ASSERT_TRUE(loader.ok()) << loader.status().message();
+  EXPECT_TRUE(loader.value()->Providers(SL_FAULT_ID).empty());
+  Result<std::unique_ptr<Loader>> asked = Open("enable = [\"policy-old\"]\n");
+  ASSERT_TRUE(asked.ok()) << asked.status().message();
+  EXPECT_EQ(1u, asked.value()->Providers(SL_FAULT_ID).size());
+}
+
+TEST_F(ChoiceTest, LayersAndModulesAreNotMixedUp) {
+  UseSamples("fault");
+  EXPECT_EQ("p.toml:2:11: wrap-x is a layer; name it in layers", OpenError("enable = [\"wrap-x\"]\n", SL_ERR_CONFIG));
+  EXPECT_EQ("p.toml:2:11: policy-a is not a layer", OpenError("layers = [\"policy-a\"]\n", SL_ERR_CONFIG));
+}
+
+TEST_F(ChoiceTest, OptionErrorsHaveTheirPlaceAndAreReportedTogether) {
+  UseSamples("busy");
+  EXPECT_EQ(
+      "p.toml:3:10: modules.busy.options.weight is 2000, but must be 0 to 1000\n"
+      "p.toml:4:1: unknown option modules.busy.options.lable; nearest is label",
+      OpenError("[modules.busy.options]\nweight = 2000\nlable = \"x\"\n", SL_ERR_CONFIG));
+  EXPECT_EQ("p.toml:3:9: modules.busy.options.label must be a string, not an integer",
+            OpenError("[modules.busy.options]\nlabel = 5\n", SL_ERR_CONFIG));
+}
+
+TEST_F(ChoiceTest, OptionsFollowThePrecedence) {
+  UseSamples("busy");
+  std::string text;
+  setenv("STARLING_BUSY_WEIGHT", "9", 1);
+  setenv("STARLING_PROFILE_PATH", folder_.c_str(), 1);
+  const Status status = ProfileText("auto", &text);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_NE(text.find("[modules.busy.options]\nweight = 9  # environment variable STARLING_BUSY_WEIGHT\n"
+                      "label = \"none\"  # default\n"),
+            std::string::npos)
+      << text;
+  setenv("STARLING_BUSY_WEIGHT", "heavy", 1);
+  EXPECT_EQ("environment variable STARLING_BUSY_WEIGHT: modules.busy.options.weight must be an integer, not \"heavy\"",
+            OpenError("", SL_ERR_CONFIG));
+  unsetenv("STARLING_BUSY_WEIGHT");
+}
+
+TEST_F(ChoiceTest, PinnedAlgorithmMustExist) {
+  UseSamples("busy");
+  const std::string message = OpenError("[[select]]\nalgorithm = \"rink\"\n", SL_ERR_CONFIG);
+  EXPECT_EQ(0u, message.find("p.toml:2:1: this rule's algorithm is rink, which no module in use provides")) << message;
+}
+
+TEST_F(ChoiceTest, PathInTheProfileReplacesTheSearch) {
+  const std::string path = Sample("busy", "busy");
+  Result<std::unique_ptr<Loader>> loader = Open("[modules.busy]\npath = \"" + path + "\"\n");
+  ASSERT_TRUE(loader.ok()) << loader.status().message();
+  EXPECT_EQ(path, loader.value()->Providers("sl.test.a/1").at(0).module->path());
+  EXPECT_NE(OpenError("[modules.busy]\npath = \"/no/such.so\"\n", SL_ERR_CONFIG).find("/no/such.so: cannot open"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace sl::kernel

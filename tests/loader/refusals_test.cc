@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every file that must not be loaded is refused, and the refusal names the file, what it offers and what was wanted.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "kernel/events/log.h"
+#include "kernel/loader/catalog.h"
+#include "tests/loader/fixture.h"
+
+namespace sl::kernel {
+namespace {
+
+struct BadModule {
+  const char* name;
+  const char* words;  // part of the message
+};
+
+class BadModuleTest : public LoaderTest, public ::testing::WithParamInterface<BadModule> {};
+
+TEST_P(BadModuleTest, IsAnErrorWhenTheProfileAsksForIt) {
+  const BadModule& bad = GetParam();
+  UseSamples("bad");
+  Result<std::unique_ptr<Loader>> loader = Open(std::string("enable = [\"") + bad.name + "\"]\n");
+  ASSERT_FALSE(loader.ok());
+  const std::string message = loader.status().message();
+  EXPECT_EQ(0u, message.find("p.toml:2:11: ")) << message;
+  EXPECT_NE(message.find(Sample("bad", bad.name)), std::string::npos) << message;
+  EXPECT_NE(message.find(bad.words), std::string::npos) << message;
+  EXPECT_FALSE(IsMapped(std::string(bad.name) + ".so"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, BadModuleTest,
+    ::testing::Values(
+        BadModule{"bad-no-entry", "refused: it has no entry sl_module_query"},
+        BadModule{"bad-query-refuses",
+                  "refused: it does not work with this kernel (unsupported), which speaks container 1"},
+        BadModule{"bad-query-throws", "refused: its sl_module_query threw"},
+        BadModule{"bad-query-nothing", "refused: its sl_module_query gave no table"},
+        BadModule{"bad-magic", "refused: its table has magic 0x0000000000001234, wanted 0x444f4d474e494c53"},
+        BadModule{"bad-older", "refused: its container version 0 is older than this kernel's, wanted 1"},
+        BadModule{"bad-newer", "refused: its container version 2 is newer than this kernel's, wanted 1"},
+        BadModule{"bad-truncated", "refused: its table is truncated: struct_size is"},
+        BadModule{"bad-no-close", "refused: its table has no close, which is mandatory"},
+        BadModule{"bad-build-id", "of build 1999-01-draft-0, wanted build " SL_ABI_BUILD_ID},
+        BadModule{"bad-no-create", "its sl.algorithm/1 table has no create, which is mandatory"},
+        BadModule{"bad-truncated-ops", "its sl.algorithm/1 table is truncated: struct_size is 12, wanted"},
+        BadModule{"bad-throws", "refused: it threw in open: no hardware and no manners"},
+        BadModule{"bad-fails", "cannot be opened: bad-fails: the firmware is too old; update it to 7"},
+        BadModule{"bad-requires", "it requires sl.absent/1 in revisions 1 to 1, which no module in use provides"},
+        BadModule{"bad-revision", "it requires sl.device/1 in revisions 8 to 9, this kernel speaks 1 to 1"},
+        BadModule{"bad-option", "an option's default does not fit it: default: depth must be an integer, not \"ten\""},
+        BadModule{"bad-name", "it says that it is somebody-else, wanted bad-name as the file is named"},
+        BadModule{"bad-version", "refused: \"latest\" is no version; write it like 1.2.0"}),
+    [](const auto& bad) {
+      std::string name = bad.param.name;
+      std::erase(name, '-');
+      return name;
+    });
+
+class RefusalTest : public LoaderTest {};
+
+TEST_F(RefusalTest, FoundButNotAskedForIsAWarningAndLeftOut) {
+  UseSamples("bad");
+  const std::string log = folder_ + "/log";
+  ConfigureLog(SL_LOG_WARN, log);
+  Result<std::unique_ptr<Loader>> loader = Open("");
+  ConfigureLog(SL_LOG_WARN, "");
+  ASSERT_TRUE(loader.ok()) << loader.status().message();
+  EXPECT_TRUE(loader.value()->Providers("sl.algorithm/1").empty());
+  std::ifstream file(log);
+  int lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  EXPECT_EQ(19, lines);
+}
+
+TEST_F(RefusalTest, NotAnElfFile) {
+  std::ofstream(folder_ + "/text.so") << "#!/bin/sh\n" << std::string(200, 'x');
+  EXPECT_EQ("p.toml:2:11: " + folder_ + "/text.so: refused: not an ELF file, wanted a shared library",
+            OpenError("enable = [\"text\"]\n", SL_ERR_CONFIG));
+  std::ofstream(folder_ + "/empty.so");
+  EXPECT_NE(OpenError("enable = [\"empty\"]\n", SL_ERR_CONFIG).find("not an ELF file"), std::string::npos);
+}
+
+TEST_F(RefusalTest, AProgramOrAnotherMachinesLibrary) {
+  const std::string path = Copy("busy", "busy", "busy");
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(18);
+  file.write("\x08\x00", 2);  // EM_MIPS
+  file.close();
+  EXPECT_NE(OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG).find("machine 8, type 3; wanted a shared library"),
+            std::string::npos);
+}
+
+TEST_F(RefusalTest, NotARegularFile) {
+  ASSERT_EQ(0, mkfifo((folder_ + "/pipe.so").c_str(), 0600));
+  EXPECT_NE(OpenError("enable = [\"pipe\"]\n", SL_ERR_CONFIG).find("not a regular file"), std::string::npos);
+}
+
+TEST_F(RefusalTest, WorldWritableFile) {
+  const std::string path = Copy("busy", "busy", "busy");
+  ASSERT_EQ(0, chmod(path.c_str(), 0757));
+  EXPECT_EQ("p.toml:2:11: " + path + ": refused: the file is world-writable (mode 0757); run chmod o-w on it",
+            OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG));
+}
+
+TEST_F(RefusalTest, WorldWritableFolder) {
+  Copy("busy", "busy", "busy");
+  ASSERT_EQ(0, chmod(folder_.c_str(), 0777));
+  EXPECT_NE(OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG).find("its folder " + folder_ + " is world-writable"),
+            std::string::npos);
+}
+
+TEST_F(RefusalTest, LinkIntoAWorldWritableFolder) {
+  const std::string open_folder = folder_ + "/open";
+  ASSERT_EQ(0, mkdir(open_folder.c_str(), 0777));
+  ASSERT_EQ(0, chmod(open_folder.c_str(), 0777));
+  Copy("busy", "busy", "open/busy");
+  ASSERT_EQ(0, symlink("open/busy.so", (folder_ + "/busy.so").c_str()));
+  EXPECT_NE(OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG).find("its folder " + open_folder + " is world-writable"),
+            std::string::npos);
+}
+
+TEST_F(RefusalTest, FileOfAnotherUser) {
+  const std::string path = Copy("busy", "busy", "busy");
+  if (chown(path.c_str(), 12345, static_cast<gid_t>(-1)) != 0) GTEST_SKIP() << "only root can give a file away";
+  EXPECT_NE(
+      OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG).find("the file belongs to user 12345, wanted root or user"),
+      std::string::npos);
+}
+
+TEST_F(RefusalTest, WrongHashIsRefusedAndTheRightOneLoads) {
+  const std::string path = Copy("busy", "busy", "busy");
+  const std::string head = "enable = [\"busy\"]\n[modules.busy]\nsha256 = \"";
+  const std::string message = OpenError(head + std::string(64, '0') + "\"\n", SL_ERR_CONFIG);
+  const std::string offered = path + ": refused: its SHA-256 is ";
+  ASSERT_NE(message.find(offered), std::string::npos) << message;
+  EXPECT_NE(message.find(", wanted " + std::string(64, '0')), std::string::npos) << message;
+  const std::string hash = message.substr(message.find(offered) + offered.size(), 64);
+  Result<std::unique_ptr<Loader>> loader = Open(head + hash + "\"\n");
+  EXPECT_TRUE(loader.ok()) << loader.status().message();
+}
+
+TEST_F(RefusalTest, DamagedLibraryGivesTheDynamicLoadersWords) {
+  const std::string path = Copy("busy", "busy", "busy");
+  ASSERT_EQ(0, truncate(path.c_str(), 256));
+  const std::string message = OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG);
+  EXPECT_NE(message.find(path + ": refused: cannot be loaded: "), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace sl::kernel
