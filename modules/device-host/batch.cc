@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/device-host/batch.h"
+
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "modules/device-host/image.h"
+
+namespace sl::device_host {
+namespace {
+
+// The launches of one stream.
+struct Lane {
+  sl_stream_t* stream = nullptr;
+  size_t tasks = 0;
+  size_t bytes = 0;
+  sl_stream_t::ItemPtr item;  // null for the default stream
+  TaskSet own;                // default stream only
+
+  TaskSet& set() { return item != nullptr ? item->tasks : own; }
+};
+
+// Where a launch of the batch went.
+struct Place {
+  uint32_t lane = 0;
+  uint32_t task = 0;
+};
+
+class Builder {
+ public:
+  Builder(uint32_t count, sl_stream_t* const* streams, const sl_launch_t* const* launches)
+      : count_(count), streams_(streams), launches_(launches), places_(count), predecessors_(count, -1) {}
+
+  void Build() {
+    SortIntoLanes();
+    FindPredecessors();
+    for (Lane& lane : lanes_) {
+      if (lane.stream != nullptr) lane.item = lane.stream->NewItem(Item::Kind::kTasks);
+      lane.set().Reserve(lane.tasks, lane.bytes);
+      if (crossings_ != 0) lane.set().Share(signals_);
+    }
+    for (uint32_t i = 0; i < count_; ++i) AddTask(i);
+  }
+
+  std::vector<Lane>& lanes() { return lanes_; }
+  bool crosses() const { return crossings_ != 0; }
+
+ private:
+  void SortIntoLanes() {
+    std::unordered_map<sl_stream_t*, uint32_t> lane_of;
+    for (uint32_t i = 0; i < count_; ++i) {
+      const auto [found, is_new] = lane_of.try_emplace(streams_[i], static_cast<uint32_t>(lanes_.size()));
+      if (is_new) lanes_.emplace_back().stream = streams_[i];
+      Lane& lane = lanes_[found->second];
+      const sl_host_kernel_t& kernel = *FindKernel(*launches_[i]);
+      places_[i] = {found->second, static_cast<uint32_t>(lane.tasks++)};
+      lane.bytes += TaskSet::Rounded(kernel.frame_bytes);
+      if (lane.stream != nullptr) lane.bytes += TaskSet::Rounded(launches_[i]->args_bytes);
+    }
+  }
+
+  void FindPredecessors() {
+    std::unordered_map<const void*, uint32_t> last;
+    for (uint32_t i = 0; i < count_; ++i) {
+      if (launches_[i]->chain == nullptr) continue;
+      const auto [found, is_new] = last.try_emplace(launches_[i]->chain, i);
+      if (is_new) continue;
+      predecessors_[i] = static_cast<int64_t>(std::exchange(found->second, i));
+      if (places_[static_cast<size_t>(predecessors_[i])].lane != places_[i].lane) ++crossings_;
+    }
+    if (crossings_ != 0) signals_ = std::shared_ptr<Signal[]>(new Signal[crossings_]);
+  }
+
+  void AddTask(uint32_t i) {
+    const Place place = places_[i];
+    TaskSet& set = lanes_[place.lane].set();
+    Task* task = set.Add(*launches_[i], *FindKernel(*launches_[i]), lanes_[place.lane].stream != nullptr);
+    if (predecessors_[i] < 0) return set.ActivateLast();
+    const Place before = places_[static_cast<size_t>(predecessors_[i])];
+    Task* predecessor = lanes_[before.lane].set().at(before.task);
+    if (before.lane == place.lane) {
+      predecessor->next = static_cast<int32_t>(place.task);
+      return;
+    }
+    Signal* signal = &signals_[next_signal_++];
+    predecessor->ends = signal;
+    task->after = signal;
+    set.ActivateLast();
+  }
+
+  const uint32_t count_;
+  sl_stream_t* const* const streams_;
+  const sl_launch_t* const* const launches_;
+  std::vector<Lane> lanes_;
+  std::vector<Place> places_;
+  std::vector<int64_t> predecessors_;  // by launch: the launch of the same chain before it, or -1
+  // One for each predecessor in another lane. Shared by the lanes, which end in any order.
+  std::shared_ptr<Signal[]> signals_;
+  uint32_t crossings_ = 0;
+  uint32_t next_signal_ = 0;
+};
+
+}  // namespace
+
+Result<sl_status_t> LaunchBatch(uint32_t count, sl_stream_t* const* streams, const sl_launch_t* const* launches,
+                                const Tuning& tuning, Counters* counters, std::mutex* queueing) {
+  Builder builder(count, streams, launches);
+  builder.Build();
+  // After this nothing can fail any more: a batch runs whole or not at all.
+  for (Lane& lane : builder.lanes()) {
+    if (lane.stream != nullptr) SL_TRY(lane.stream->Prepare());
+  }
+  {
+    // Two batches that cross the same streams would otherwise be able to wait for each other.
+    std::unique_lock lock(*queueing, std::defer_lock);
+    if (builder.crosses()) lock.lock();
+    for (Lane& lane : builder.lanes()) {
+      if (lane.stream != nullptr) SL_TRY(lane.stream->Submit(std::move(lane.item)));
+    }
+  }
+  sl_status_t first = SL_OK;
+  for (Lane& lane : builder.lanes()) {
+    if (lane.stream != nullptr) continue;
+    lane.own.Drive(nullptr, tuning, counters);
+    for (size_t i = 0; i < lane.own.size() && first == SL_OK; ++i) first = lane.own.at(i)->status;
+  }
+  return first;
+}
+
+}  // namespace sl::device_host
