@@ -74,6 +74,7 @@ double Measure(const Options& options, Kernel kernel) {
     }
     for (float* buffer : buffers) std::free(buffer);
   };
+  threads.reserve(static_cast<size_t>(options.threads));
   for (int i = 0; i < options.threads; ++i) threads.emplace_back(body);
   for (int sample = -1; sample < options.samples; ++sample) {
     while (ready.load() != options.threads * (sample + 2)) std::this_thread::yield();
