@@ -106,6 +106,7 @@ class Session {
     if (segment_) coordinator = MakeSegmentCoordinator(segment_->get(), worker, options_.timeout_s);
     if (coordinator) coordinator->Doing("ncclCommInitRank");
     std::vector<Rank> ranks;
+    ranks.reserve(static_cast<size_t>(options_.ranks_per_thread));
     for (int i = 0; i < options_.ranks_per_thread; ++i)
       ranks.emplace_back(api_, worker * options_.ranks_per_thread + i, ranks_);
     const NcclUniqueId id = ShareId(worker, coordinator.get());

@@ -78,7 +78,7 @@ std::string FindProgram(const std::string& command) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path ? path : "/usr/bin:/bin");
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + command;
+    std::string candidate = (folder.empty() ? "." : folder) + "/" + command;
     if (IsProgram(candidate)) return candidate;
   }
   return "";
