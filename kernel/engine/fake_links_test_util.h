@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Links in memory for tests: ranks of one process, bounded queues, faults on demand. Safe to use from several threads.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "kernel/link/link.h"
+#include "sl_base.h"
+
+namespace sl::kernel {
+
+struct FakeNetOptions {
+  uint32_t chunk_bytes = 4096;
+  uint32_t slots = 2;
+  bool doorbells = true;
+};
+
+// One direction between two ranks on one lane.
+class FakePipe {
+ public:
+  FakePipe(const FakeNetOptions& options, sl_doorbell_t* sender_bell, sl_doorbell_t* receiver_bell);
+
+  sl_status_t Reserve(void** out_payload);
+  sl_status_t Post(uint32_t bytes, uint64_t op_seq, uint64_t signature);
+  sl_status_t Peek(Chunk* out_chunk);
+  sl_status_t Release();
+  void Break(sl_status_t status);
+  uint64_t posted() const;
+  uint64_t released() const;
+
+ private:
+  friend class FakeLink;
+  struct Slot {
+    ChunkHeader header;
+    std::vector<uint8_t> payload;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Slot> slots_;  // guarded by mutex_, as all below
+  uint64_t posted_ = 0;
+  uint64_t released_ = 0;
+  sl_status_t broken_ = SL_OK;
+  sl_doorbell_t* sender_bell_;
+  sl_doorbell_t* receiver_bell_;
+};
+
+// All ranks' links. Made at first use, as real ones are.
+class FakeNet {
+ public:
+  FakeNet(uint32_t ranks, const FakeNetOptions& options);
+  ~FakeNet();
+
+  LinkProvider* provider(uint32_t rank);
+  FakePipe* pipe(uint32_t from, uint32_t to, uint32_t lane);
+  sl_doorbell_t* bell(uint32_t rank) { return &bells_[rank]; }
+  // Every chunk posted was released.
+  bool Drained() const;
+  // Chunks posted by anybody.
+  uint64_t posted() const;
+  const FakeNetOptions& options() const { return options_; }
+  // What Progress() of every rank returns from now on.
+  void FailProgress(sl_status_t status) { progress_ = status; }
+  sl_status_t progress() const { return progress_; }
+
+ private:
+  class Provider;
+  const FakeNetOptions options_;
+  sl_status_t progress_ = SL_OK;
+  std::deque<sl_doorbell_t> bells_;
+  mutable std::mutex mutex_;
+  std::map<std::pair<uint64_t, uint32_t>, std::unique_ptr<FakePipe>> pipes_;  // guarded by mutex_
+  std::vector<std::unique_ptr<Provider>> providers_;
+};
+
+}  // namespace sl::kernel
