@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The protocol between two ranks over a transport in memory that loses, repeats, delays and breaks.
+#include "kernel/link/chunk_link.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "kernel/events/log.h"
+#include "kernel/link/fake_transport_test_util.h"
+#include "kernel/link/link_table.h"
+
+namespace {
+thread_local uint64_t t_allocations = 0;
+}  // namespace
+
+// Not inlined: the compiler would pair malloc with the operators it sees and complain.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  ++t_allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint32_t kChunkBytes = 256;
+
+// Virtual time: a turn of a test's loop is 100 us.
+uint64_t g_now_ns = 1;
+uint64_t VirtualNs() { return g_now_ns; }
+
+LinkTableConfig Config(FakeNet* net, uint32_t rank, uint32_t size, uint32_t slots) {
+  LinkTableConfig config;
+  config.rank = rank;
+  config.size = size;
+  config.comm_id = 0xabcd0000ull << 32 | 0x77;
+  config.chunk_bytes = kChunkBytes;
+  config.slots = slots;
+  config.resend_ns = 5'000'000;
+  config.now_ns = VirtualNs;
+  config.transports = {{FakeNet::Ops(), net->Transport(rank), "fake", 0, net->Addresses()}};
+  return config;
+}
+
+uint32_t SizeOf(uint64_t sequence) { return static_cast<uint32_t>(sequence * 2654435761u % (kChunkBytes + 1)); }
+uint8_t ByteOf(uint32_t rank, uint64_t sequence) { return static_cast<uint8_t>(sequence * 31 + rank * 7); }
+
+// One rank's half of a stream both ways: sends and checks `total` chunks, a step at a time.
+class Half {
+ public:
+  Half(LinkTable* table, uint32_t rank, uint32_t peer, uint32_t lane, uint64_t total)
+      : table_(table), link_(table->Get(peer, lane)), rank_(rank), peer_(peer), total_(total) {}
+
+  // Does at most one send and one receive. `hold` keeps chunks a few steps, reserved and peeked.
+  void Step(bool hold) {
+    ++steps_;
+    Send(hold);
+    Receive(hold);
+    link_->Notify();
+    ASSERT_EQ(table_->Progress(), SL_OK);
+  }
+  bool done() const { return sent_ == total_ && received_ == total_; }
+  uint64_t sent() const { return sent_; }
+  uint64_t received() const { return received_; }
+
+ private:
+  void Send(bool hold) {
+    if (sent_ == total_) return;
+    if (payload_ == nullptr) {
+      void* payload = nullptr;
+      const sl_status_t status = link_->Reserve(&payload);
+      if (status == SL_ERR_AGAIN) return;
+      ASSERT_EQ(status, SL_OK);
+      payload_ = static_cast<uint8_t*>(payload);
+      std::memset(payload_, ByteOf(rank_, sent_ + 1), SizeOf(sent_ + 1));
+      if (hold && steps_ % 3 == 0) return;
+    }
+    ASSERT_EQ(link_->Post(SizeOf(sent_ + 1), sent_ + 1, rank_), SL_OK);
+    payload_ = nullptr;
+    ++sent_;
+  }
+
+  void Receive(bool hold) {
+    if (received_ == total_) return;
+    Chunk chunk;
+    const sl_status_t status = link_->Peek(&chunk);
+    if (status == SL_ERR_AGAIN) return;
+    ASSERT_EQ(status, SL_OK);
+    const uint64_t sequence = received_ + 1;
+    ASSERT_EQ(chunk.header->sequence, sequence);
+    ASSERT_EQ(chunk.header->op_seq, sequence);
+    ASSERT_EQ(chunk.header->signature, peer_);
+    ASSERT_EQ(chunk.header->bytes, SizeOf(sequence));
+    for (uint32_t i = 0; i < chunk.header->bytes; ++i) ASSERT_EQ(chunk.payload[i], ByteOf(peer_, sequence));
+    if (hold && steps_ % 5 != 0) return;
+    ASSERT_EQ(link_->Release(), SL_OK);
+    ++received_;
+  }
+
+  LinkTable* const table_;
+  Link* const link_;
+  const uint32_t rank_;
+  const uint32_t peer_;
+  const uint64_t total_;
+  uint8_t* payload_ = nullptr;
+  uint64_t sent_ = 0;
+  uint64_t received_ = 0;
+  uint64_t steps_ = 0;
+};
+
+struct Case {
+  const char* name;
+  bool mapped;
+  uint32_t slots;
+  FakeFaults faults;
+  bool hold;
+};
+
+class ChunkLinkStream : public ::testing::TestWithParam<Case> {};
+
+// Both ranks on this thread; every chunk arrives once, in order, and credits are never exceeded.
+TEST_P(ChunkLinkStream, DeliversEveryChunkOnceInOrder) {
+  const Case& c = GetParam();
+  ConfigureLog(SL_LOG_ERROR, "");
+  constexpr uint64_t kChunks = 10'000;
+  FakeNet net(2, c.mapped, c.faults);
+  {
+    LinkTable a(Config(&net, 0, 2, c.slots));
+    LinkTable b(Config(&net, 1, 2, c.slots));
+    Half left(&a, 0, 1, 0, kChunks);
+    Half right(&b, 1, 0, 0, kChunks);
+    uint64_t turns = 0;
+    while (!(left.done() && right.done()) && !HasFatalFailure()) {
+      left.Step(c.hold);
+      if (turns % 7 != 0) right.Step(c.hold);
+      ASSERT_LE(left.sent() - right.received(), c.slots);
+      ASSERT_LE(right.sent() - left.received(), c.slots);
+      g_now_ns += 100'000;
+      ASSERT_LT(++turns, 20'000'000u) << "stuck at " << left.received() << " and " << right.received();
+    }
+    for (int i = 0; i < 100'000 && !(a.Idle() && b.Idle()); ++i, g_now_ns += 100'000) {
+      ASSERT_EQ(a.Progress(), SL_OK);
+      ASSERT_EQ(b.Progress(), SL_OK);
+    }
+    EXPECT_TRUE(a.Idle() && b.Idle());
+    if (c.faults.drop_per_million != 0) {
+      EXPECT_GT(net.dropped(), 0u);
+      EXPECT_GT(a.resends() + b.resends(), 0u);
+    }
+    if (c.faults.kill_every_puts != 0) {
+      EXPECT_GT(static_cast<ChunkLink*>(a.Get(1, 0))->epoch(), 10u);
+    }
+  }
+  EXPECT_EQ(net.live_ends(), 0u) << "a connection was not retired";
+}
+
+FakeFaults Drops(uint32_t per_million) {
+  FakeFaults faults;
+  faults.drop_per_million = per_million;
+  return faults;
+}
+FakeFaults Everything() {
+  FakeFaults faults;
+  faults.drop_per_million = 30'000;
+  faults.duplicate_per_million = 30'000;
+  faults.delay_polls = 20;
+  faults.queue_capacity = 5;
+  faults.kill_every_puts = 997;
+  return faults;
+}
+FakeFaults Kills(uint32_t every) {
+  FakeFaults faults;
+  faults.kill_every_puts = every;
+  return faults;
+}
+FakeFaults SmallQueue() {
+  FakeFaults faults;
+  faults.queue_capacity = 1;
+  faults.delay_polls = 3;
+  return faults;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ChunkLinkStream,
+                         ::testing::Values(Case{"Mapped", true, 8, {}, false}, Case{"MappedHeld", true, 8, {}, true},
+                                           Case{"OneSlot", true, 1, {}, false}, Case{"ThreeSlots", true, 3, {}, true},
+                                           Case{"Put", false, 8, {}, false}, Case{"PutOneSlot", false, 1, {}, true},
+                                           Case{"SmallQueue", false, 8, SmallQueue(), false},
+                                           Case{"FewDrops", false, 8, Drops(1'000), false},
+                                           Case{"ManyDrops", false, 5, Drops(200'000), true},
+                                           Case{"MappedKills", true, 8, Kills(501), false},
+                                           Case{"MappedKillsHeld", true, 4, Kills(97), true},
+                                           Case{"PutKills", false, 8, Kills(301), true},
+                                           Case{"Everything", false, 8, Everything(), false},
+                                           Case{"EverythingHeld", false, 3, Everything(), true}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// The data path of an established link: no allocation.
+TEST(ChunkLink, AllocatesNothingOnTheDataPath) {
+  FakeNet net(2, true);
+  LinkTable a(Config(&net, 0, 2, 4));
+  LinkTable b(Config(&net, 1, 2, 4));
+  Half left(&a, 0, 1, 0, 2000);
+  Half right(&b, 1, 0, 0, 2000);
+  for (int i = 0; i < 20; ++i) {
+    left.Step(false);
+    right.Step(false);
+  }
+  const uint64_t before = t_allocations;
+  while (!(left.done() && right.done()) && !HasFatalFailure()) {
+    left.Step(false);
+    right.Step(false);
+  }
+  EXPECT_EQ(t_allocations, before);
+}
+
+// Two threads, each driving its own rank; ThreadSanitizer checks the order of payload and signals.
+class ChunkLinkThreads : public ::testing::TestWithParam<bool> {};
+
+TEST_P(ChunkLinkThreads, StreamBothWays) {
+  constexpr uint64_t kChunks = 5'000;
+  FakeNet net(2, GetParam());
+  std::vector<std::unique_ptr<LinkTable>> tables;
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    LinkTableConfig config = Config(&net, rank, 2, 4);
+    config.now_ns = nullptr;
+    tables.push_back(std::make_unique<LinkTable>(std::move(config)));
+  }
+  std::atomic<int> finished{0};
+  const auto drive = [&](uint32_t rank) {
+    Half half(tables[rank].get(), rank, 1 - rank, 0, kChunks);
+    // A rank keeps its links moving until both are through, as a communicator does before it ends.
+    bool counted = false;
+    for (uint64_t turns = 0; finished.load() < 2 && turns < 200'000'000; ++turns) {
+      half.Step(turns % 2 == 0);
+      if (half.done() && !std::exchange(counted, true)) ++finished;
+      if (turns % 16 == 0) std::this_thread::yield();
+    }
+    EXPECT_TRUE(half.done());
+  };
+  std::thread other(drive, 1);
+  drive(0);
+  other.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ChunkLinkThreads, ::testing::Bool(),
+                         [](const auto& test) { return std::string(test.param ? "Mapped" : "Put"); });
+
+}  // namespace
+}  // namespace sl::kernel

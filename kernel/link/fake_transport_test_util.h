@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A transport in memory for tests of links: ranks of one process, in order, with seeded losses. Mapped connections give
+// CPU access to the peer's window and lose nothing but the connection; others queue each put and deliver it in the
+// receiver's progress().
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "sl_transport.h"
+
+namespace sl::kernel {
+
+struct FakeFaults {
+  uint32_t drop_per_million = 0;       // of puts, signals alone among them
+  uint32_t duplicate_per_million = 0;  // delivered twice, one after the other
+  uint32_t delay_polls = 0;            // up to so many progress() calls of the receiver
+  uint32_t queue_capacity = 64;        // then AGAIN
+  uint32_t kill_every_puts = 0;        // resets the connection that makes the n-th put
+  uint64_t seed = 1;
+};
+
+class FakeNet;
+
+// One end; `pair` is shared by both.
+struct FakePair;
+struct FakeEnd {
+  FakeNet* net;
+  std::shared_ptr<FakePair> pair;
+  uint32_t side;
+};
+
+struct FakePut {
+  std::vector<uint8_t> bytes;
+  uint64_t offset;
+  uint32_t signal;
+  uint64_t value;
+  uint64_t due;  // the receiver's poll count
+};
+
+struct FakePair {
+  std::array<uint32_t, 2> ranks;
+  std::array<std::vector<uint8_t>, 2> windows;
+  std::array<std::vector<uint64_t>, 2> signals;
+  std::array<std::deque<FakePut>, 2> inbound;  // by receiving side
+  std::array<std::atomic<uint32_t>, 2> states;
+  sl_connect_args_t args;
+  bool accepted = false;
+};
+
+// Every rank's sl_transport_t is a FakePort of one net.
+struct FakePort {
+  FakeNet* net;
+  uint32_t rank;
+  bool listening = true;
+  uint64_t polls = 0;
+  sl_doorbell_t bell = {};
+};
+
+class FakeNet {
+ public:
+  FakeNet(uint32_t size, bool mapped, FakeFaults faults = {});
+  ~FakeNet();
+
+  static const sl_transport_ops_t* Ops();
+  sl_transport_t* Transport(uint32_t rank) { return reinterpret_cast<sl_transport_t*>(ports_[rank].get()); }
+  std::vector<sl_address_t> Addresses() const;
+
+  // Resets every connection, as a crash of the network would.
+  void KillAll();
+  // The rank refuses connections, as a process that has gone.
+  void StopListening(uint32_t rank);
+  void set_faults(const FakeFaults& faults) { faults_ = faults; }
+  size_t live_ends() const { return live_ends_; }
+  uint64_t puts() const { return puts_; }
+  uint64_t dropped() const { return dropped_; }
+
+ private:
+  friend struct FakeCalls;
+  bool Chance(uint32_t per_million) { return per_million != 0 && random_() % 1'000'000 < per_million; }
+  sl_connection_t* NewEnd(std::shared_ptr<FakePair> pair, uint32_t side);
+
+  const bool mapped_;
+  std::mutex mutex_;  // guards everything below, and all pairs but mapped windows and signals
+  FakeFaults faults_;
+  std::mt19937_64 random_;
+  std::vector<std::unique_ptr<FakePort>> ports_;
+  std::vector<std::weak_ptr<FakePair>> pairs_;
+  std::vector<std::deque<std::shared_ptr<FakePair>>> waiting_;  // by accepting rank
+  size_t live_ends_ = 0;
+  uint64_t puts_ = 0;
+  uint64_t dropped_ = 0;
+};
+
+}  // namespace sl::kernel
