@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// null-transport: the skeleton of a transport. It has no port, so no link ever uses it. README.md says in ten steps how
+// to make a module of it.
+#include "sdk/module.h"
+#include "sdk/options.h"
+#include "sl_transport.h"
+
+// One opened module: everything it holds per process.
+struct sl_instance_t {
+  const sl_host_t* host;
+  bool verbose;
+};
+
+// One rank's use of the module.
+struct sl_transport_t {
+  sl_instance_t* instance;
+};
+
+namespace {
+
+// Declared once: checking, `starling modules --describe` and the reference are made from this table. An enum beside it
+// names the positions.
+enum Option : uint32_t { kVerbose };
+const sl_option_t kOptions[] = {
+    sl::BoolOption("verbose", "whether the module logs that it was opened", "false"),
+};
+constexpr auto kOptionPointers = sl::PointersTo(kOptions);
+
+sl_status_t OpenTransport(sl_instance_t* instance, const sl_transport_env_t*, sl_transport_t** out_transport) {
+  return sl::Guard(instance->host, [&]() -> sl::Status {
+    *out_transport = new sl_transport_t{instance};
+    return {};
+  });
+}
+
+void CloseTransport(sl_transport_t* transport) { delete transport; }
+
+sl_status_t PortCount(sl_transport_t*, uint32_t* out_count) {
+  *out_count = 0;
+  return SL_OK;
+}
+
+sl_status_t PortInfo(sl_transport_t* transport, uint32_t, sl_port_t*) {
+  const sl_host_t* host = transport->instance->host;
+  return host->set_error(host->ctx, SL_ERR_INVALID, "there is no such port");
+}
+
+sl_status_t Progress(sl_transport_t*) { return SL_OK; }
+
+sl_status_t Poll(sl_transport_t*, sl_completion_t*, uint32_t, uint32_t* out_count) {
+  *out_count = 0;
+  return SL_OK;
+}
+
+constexpr sl_transport_ops_t MakeOps() {
+  sl_transport_ops_t ops{};
+  ops.struct_size = sizeof(ops);
+  ops.open = OpenTransport;
+  ops.close = CloseTransport;
+  ops.port_count = PortCount;
+  ops.port_info = PortInfo;
+  ops.progress = Progress;
+  ops.poll = Poll;
+  return ops;
+}
+constexpr sl_transport_ops_t kOps = MakeOps();
+
+sl_status_t Open(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {
+  return sl::Guard(host, [&]() -> sl::Status {
+    const sl::OptionReader options(args);
+    *out_instance = new sl_instance_t{host, options.Bool(kVerbose)};
+    if (options.Bool(kVerbose)) host->log(host->ctx, SL_LOG_INFO, "opened");
+    return {};
+  });
+}
+
+sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
+void Close(sl_instance_t* instance) { delete instance; }
+
+const sl_provide_t kProvides[] = {
+    {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, "null"},
+};
+constexpr auto kProvidePointers = sl::PointersTo(kProvides);
+
+const sl_module_t kModule = {
+    .struct_size = sizeof(sl_module_t),
+    .container_version = SL_CONTAINER_VERSION,
+    .magic = SL_MODULE_MAGIC,
+    .name = SL_MODULE_NAME,
+    .version = SL_MODULE_VERSION,
+    .vendor = "Starling",
+    .summary = "a transport without a port",
+    .build_id = SL_ABI_BUILD_ID,
+    .options = kOptionPointers.data(),
+    .provides = kProvidePointers.data(),
+    .requirements = nullptr,
+    .option_count = kOptionPointers.size(),
+    .provide_count = kProvidePointers.size(),
+    .require_count = 0,
+    .reserved = 0,
+    .open = Open,
+    .quiesce = Quiesce,
+    .close = Close,
+};
+
+}  // namespace
+
+extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
+  return sl::AnswerQuery(hello, &kModule, out_module);
+}
