@@ -61,7 +61,8 @@ Status CheckPin(const Profile& profile, const std::string& name, ModuleFile& fil
                 fmt::format("{}: refused: its SHA-256 is {}, wanted {}", file.path(), hash, entry->sha256));
 }
 
-Result<std::unique_ptr<LoadedModule>> LoadCandidate(const Profile& profile, const Candidate& candidate, bool hash) {
+Result<std::unique_ptr<LoadedModule>> LoadCandidate(const Profile& profile, const ModuleCandidate& candidate,
+                                                    bool hash) {
   SL_ASSIGN(std::unique_ptr<ModuleFile> file, ModuleFile::Open(candidate.path));
   if (hash) {
     if (Result<std::string> known = file->Hash(); !known.ok()) return known.status();
@@ -126,8 +127,8 @@ std::string ModuleNameOfFile(std::string_view file_name) {
   return std::string(stem);
 }
 
-std::vector<Candidate> FindCandidates(const Profile& profile) {
-  std::vector<Candidate> found;
+std::vector<ModuleCandidate> FindCandidates(const Profile& profile) {
+  std::vector<ModuleCandidate> found;
   std::set<std::string> by_path;
   for (const auto& [name, entry] : profile.modules()) {
     if (entry.path.empty()) continue;
@@ -149,10 +150,10 @@ std::vector<Candidate> FindCandidates(const Profile& profile) {
   return found;
 }
 
-Catalog Catalog::Read(const Profile& profile, const std::vector<Candidate>& candidates,
+Catalog Catalog::Read(const Profile& profile, const std::vector<ModuleCandidate>& candidates,
                       const std::vector<std::string>* wanted, bool hash_all) {
   Catalog catalog;
-  for (const Candidate& candidate : candidates) {
+  for (const ModuleCandidate& candidate : candidates) {
     if (!Accepts(wanted, candidate.name)) continue;
     Result<std::unique_ptr<LoadedModule>> module = LoadCandidate(profile, candidate, hash_all);
     if (module.ok()) {

@@ -41,7 +41,7 @@ class LoadedModule {
 };
 
 // A file that may be a module, by its name.
-struct Candidate {
+struct ModuleCandidate {
   std::string name;  // "transport-shm" of transport-shm.so and of transport-shm-1.2.0.so
   std::string path;
 };
@@ -56,7 +56,7 @@ struct Refusal {
 std::vector<std::string> ModuleFolders();
 
 // All *.so of the folders, in folder order, then by name; and files that the profile names by path.
-std::vector<Candidate> FindCandidates(const Profile& profile);
+std::vector<ModuleCandidate> FindCandidates(const Profile& profile);
 
 // "transport-shm" of "transport-shm-1.2.0.so"; "" when it is no such name.
 std::string ModuleNameOfFile(std::string_view file_name);
@@ -65,7 +65,7 @@ class Catalog {
  public:
   // Loads the candidates whose name is among `wanted` (NULL: all) and checks hashes that the profile pins. Other files
   // are hashed only when `hash_all` says so, since that takes milliseconds each.
-  static Catalog Read(const Profile& profile, const std::vector<Candidate>& candidates,
+  static Catalog Read(const Profile& profile, const std::vector<ModuleCandidate>& candidates,
                       const std::vector<std::string>* wanted, bool hash_all);
 
   std::vector<std::unique_ptr<LoadedModule>> modules;

@@ -30,7 +30,7 @@ bool IsDisabled(const Profile& profile, const std::string& name) {
 
 class Chooser {
  public:
-  Chooser(const Profile& profile, const Catalog& catalog, Choice* choice)
+  Chooser(const Profile& profile, const Catalog& catalog, ModuleChoice* choice)
       : profile_(profile), catalog_(catalog), choice_(*choice) {}
 
   Status Choose() {
@@ -119,7 +119,7 @@ class Chooser {
 
   std::vector<std::string> FoundNames() const {
     std::set<std::string> names;
-    for (const Candidate& candidate : FindCandidates(profile_)) names.insert(candidate.name);
+    for (const ModuleCandidate& candidate : FindCandidates(profile_)) names.insert(candidate.name);
     return {names.begin(), names.end()};
   }
 
@@ -269,7 +269,7 @@ class Chooser {
 
   const Profile& profile_;
   const Catalog& catalog_;
-  Choice& choice_;
+  ModuleChoice& choice_;
   std::vector<std::string> problems_;
 };
 
@@ -291,7 +291,7 @@ bool WantedNames(const Profile& profile, std::vector<std::string>* out_names) {
   return true;
 }
 
-Status ChooseModules(const Profile& profile, const Catalog& catalog, Choice* out_choice) {
+Status ChooseModules(const Profile& profile, const Catalog& catalog, ModuleChoice* out_choice) {
   return Chooser(profile, catalog, out_choice).Choose();
 }
 

@@ -21,7 +21,7 @@ struct ChosenModule {
   std::vector<const sl_provide_t*> serves;  // what of its provided interfaces is used
 };
 
-struct Choice {
+struct ModuleChoice {
   std::vector<ChosenModule> modules;  // not layers; by name
   std::vector<ChosenModule> layers;   // in calling order
   std::vector<std::string> warnings;  // one line each
@@ -35,7 +35,7 @@ bool WantedNames(const Profile& profile, std::vector<std::string>* out_names);
 
 // All problems are reported together, one a line, each beginning with file:line:column where the profile asked.
 // returns: SL_ERR_CONFIG
-Status ChooseModules(const Profile& profile, const Catalog& catalog, Choice* out_choice);
+Status ChooseModules(const Profile& profile, const Catalog& catalog, ModuleChoice* out_choice);
 
 // The effective options of one module: default, profile, environment. Appends what is wrong to `problems`.
 std::vector<OptionValue> EffectiveOptions(const Profile& profile, const sl_module_t& table,

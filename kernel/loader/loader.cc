@@ -17,7 +17,7 @@ namespace sl::kernel {
 namespace {
 
 // Unloads what the choice does not use.
-void Prune(const Choice& choice, Catalog* catalog) {
+void Prune(const ModuleChoice& choice, Catalog* catalog) {
   std::set<const LoadedModule*> used;
   for (const ChosenModule& chosen : choice.modules) used.insert(chosen.module);
   for (const ChosenModule& chosen : choice.layers) used.insert(chosen.module);
@@ -39,7 +39,7 @@ struct Loader::Impl {
 
   const Profile profile;
   Catalog catalog;
-  Choice choice;
+  ModuleChoice choice;
   std::unique_ptr<Opener> opener;
   std::vector<const Provider*> providers;
   std::atomic<State> state{State::kActive};
@@ -123,7 +123,7 @@ std::string Loader::SharedText() const {
 Status ProfileText(const char* profile, std::string* out) {
   SL_ASSIGN(const Profile wanted, Profile::Load(profile == nullptr ? "" : profile));
   const Catalog catalog = ReadCatalog(wanted);
-  Choice choice;
+  ModuleChoice choice;
   SL_TRY(ChooseModules(wanted, catalog, &choice));
   *out = wanted.ToToml();
   for (const ChosenModule& chosen : choice.modules) *out += OptionsToToml(chosen);
@@ -135,7 +135,7 @@ Status ProfileText(const char* profile, std::string* out) {
 Status ModulesText(const char* profile, std::string* out) {
   SL_ASSIGN(const Profile wanted, Profile::Load(profile == nullptr ? "" : profile));
   const Catalog catalog = Catalog::Read(wanted, FindCandidates(wanted), nullptr, true);
-  Choice choice;
+  ModuleChoice choice;
   const Status status = ChooseModules(wanted, catalog, &choice);
   std::vector<std::string> modules;
   for (const auto& module : catalog.modules) {

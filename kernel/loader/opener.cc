@@ -37,7 +37,7 @@ const void* TableOf(const sl_provide_t& provide, std::vector<OverlaidTable>* sto
 
 }  // namespace
 
-Opener::Opener(const Profile& profile, const Choice& choice) : profile_(profile), choice_(choice) {
+Opener::Opener(const Profile& profile, const ModuleChoice& choice) : profile_(profile), choice_(choice) {
   for (const ChosenModule& chosen : choice_.modules) {
     for (const sl_provide_t* provide : chosen.serves) {
       auto slot = std::make_unique<ProviderSlot>();

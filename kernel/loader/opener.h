@@ -36,7 +36,7 @@ struct ProviderSlot {
 
 class Opener {
  public:
-  Opener(const Profile& profile, const Choice& choice);
+  Opener(const Profile& profile, const ModuleChoice& choice);
   ~Opener() { CloseAll(); }
 
   // Opens everything chosen. A module that was not asked for and fails is left out with a line in the log.
@@ -68,7 +68,7 @@ class Opener {
   bool IsPreferred(const ProviderSlot& slot) const;
 
   const Profile& profile_;
-  const Choice& choice_;
+  const ModuleChoice& choice_;
   std::vector<std::unique_ptr<ProviderSlot>> slots_;  // preferred first, then by name
   std::map<const ChosenModule*, ModuleState> states_;
   std::vector<Instance> instances_;   // in the order of opening
