@@ -103,6 +103,9 @@ class PlanBuilder {
   Status BeginLane();
   Status AddStep(const sl_step_t& step);
 
+  // The first error of a call so far.
+  const Status& error() const { return error_; }
+
   // The plan, or the first error. Once, last.
   Result<std::unique_ptr<Plan>> Finish();
 

@@ -122,7 +122,7 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
   verdict.estimate.reason[sizeof(verdict.estimate.reason) - 1] = '\0';
   for (const SelectRule& rule : settings_.rules) {
     if (Applies(rule, op, bytes) && Forbids(rule, candidate.name)) {
-      verdict.excluded = fmt::format("forbidden by {}", rule.place);
+      verdict.excluded = fmt::format("is forbidden by {}", rule.place);
       return verdict;
     }
   }
@@ -132,7 +132,7 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
   } else if (verdict.estimate.run != SL_RUN_PLAN && verdict.estimate.run != SL_RUN_LAUNCH) {
     verdict.excluded = fmt::format("cannot: unknown kind of run {}", verdict.estimate.run);
   } else if (verdict.estimate.determinism < settings_.determinism) {
-    verdict.excluded = fmt::format("{}, the profile wants {}", DeterminismName(verdict.estimate.determinism),
+    verdict.excluded = fmt::format("gives {}, the profile wants {}", DeterminismName(verdict.estimate.determinism),
                                    DeterminismName(settings_.determinism));
   }
   return verdict;
@@ -167,9 +167,9 @@ Selector::Decision Selector::Decide(const sl_op_t& op) const {
     decision.chosen = &*pinned;
     decision.reason = fmt::format("pinned by {}", pin->place);
   } else {
-    decision.reason += fmt::format("; {} wants {}, {}", pin->place, pin->algorithm,
-                                   pinned == candidates_.end() ? "which this communicator does not have"
-                                                               : "which is " + decision.verdicts[index].excluded);
+    decision.reason += fmt::format(
+        "; {} wants {}, but {}", pin->place, pin->algorithm,
+        pinned == candidates_.end() ? "this communicator does not have it" : "it " + decision.verdicts[index].excluded);
   }
   return decision;
 }
@@ -188,12 +188,12 @@ Result<std::unique_ptr<const Plan>> Selector::MakePlan(const Candidate& candidat
   PlanBuilder builder({shape_->rank, shape_->size, shape_->lanes, shape_->link_chunk_bytes, shape_->link_slots, op});
   ClearLastError();
   const sl_status_t status = candidate.ops->plan(candidate.algorithm, &op, PlanBuilder::Ops(), builder.handle());
-  auto plan = builder.Finish();
   if (status != SL_OK) {
-    const std::string text = plan.ok() ? LastError() : plan.status().message();
+    const std::string text = builder.error().ok() ? LastError() : builder.error().message();
     return Status(status, fmt::format("algorithm {} made no plan for {}: {}", candidate.name, OpKindName(op.kind),
                                       text.empty() ? StatusName(status) : text));
   }
+  auto plan = builder.Finish();
   if (!plan.ok()) {
     return Status(SL_ERR_INTERNAL, fmt::format("algorithm {} made a wrong plan for {}: {}", candidate.name,
                                                OpKindName(op.kind), plan.status().message()));

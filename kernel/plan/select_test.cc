@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/plan/select.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "kernel/events/last_error.h"
+#include "kernel/plan/allocation_count_test_util.h"
+
+// An algorithm whose answers a test sets.
+struct sl_algorithm_t {
+  uint64_t time_ns = 1000;
+  sl_status_t status = SL_OK;
+  uint32_t determinism = SL_DETERMINISM_RANK;
+  uint32_t run = SL_RUN_PLAN;
+  sl_status_t plan_status = SL_OK;
+  bool describes = true;
+  int estimates = 0;
+  int plans = 0;
+};
+
+namespace sl::kernel {
+namespace {
+
+sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t*, sl_estimate_t* out) {
+  ++algorithm->estimates;
+  out->time_ns = algorithm->time_ns;
+  out->determinism = algorithm->determinism;
+  out->run = algorithm->run;
+  std::snprintf(out->reason, sizeof(out->reason), "%s", algorithm->status == SL_OK ? "as told" : "not today");
+  return algorithm->status;
+}
+
+sl_status_t MakePlan(sl_algorithm_t* algorithm, const sl_op_t*, const sl_plan_builder_ops_t* ops,
+                     sl_plan_builder_t* builder) {
+  ++algorithm->plans;
+  if (algorithm->plan_status != SL_OK) return SetLastError(algorithm->plan_status, "out of ideas");
+  sl_plan_desc_t desc{};
+  desc.struct_size = sizeof(desc);
+  desc.block_modulus = 1;
+  if (algorithm->describes) static_cast<void>(ops->describe(builder, &desc));
+  return SL_OK;
+}
+
+class Selection : public testing::Test {
+ protected:
+  Selection() {
+    ops_.estimate = Estimate;
+    ops_.plan = MakePlan;
+    shape_.rank = 1;
+    shape_.size = 4;
+    shape_.lanes = 1;
+    shape_.link_chunk_bytes = 4096;
+    a_.time_ns = 3000;
+    b_.time_ns = 2000;
+    c_.time_ns = 2000;
+  }
+
+  std::unique_ptr<Selector> Make(SelectSettings settings = {}) {
+    return std::make_unique<Selector>(
+        std::vector<Candidate>{{"gamma", &ops_, &c_}, {"beta", &ops_, &b_}, {"alpha", &ops_, &a_}}, std::move(settings),
+        &shape_);
+  }
+
+  static sl_op_t Op(uint64_t count = 1024) {
+    sl_op_t op{};
+    op.kind = SL_OP_ALL_REDUCE;
+    op.datatype = SL_FLOAT32;
+    op.root = -1;
+    op.peer = -1;
+    op.count = count;
+    return op;
+  }
+
+  static SelectRule Pin(const std::string& name, const std::string& place) {
+    SelectRule rule;
+    rule.algorithm = name;
+    rule.place = place;
+    return rule;
+  }
+
+  sl_algorithm_ops_t ops_{};
+  sl_comm_shape_t shape_{};
+  sl_algorithm_t a_, b_, c_;
+};
+
+TEST_F(Selection, TakesTheCheapestAndTheFirstNameOfEquals) {
+  auto selector = Make();
+  auto choice = selector->Select(Op());
+  ASSERT_TRUE(choice.ok());
+  EXPECT_STREQ(choice.value()->name, "beta");
+  EXPECT_EQ(choice.value()->reason, "the cheapest of 3");
+  EXPECT_EQ(choice.value()->algorithm, &b_);
+  EXPECT_EQ(choice.value()->index, 1u);
+  EXPECT_NE(choice.value()->plan, nullptr);
+}
+
+TEST_F(Selection, AsksNobodyWhenWarm) {
+  auto selector = Make();
+  const Choice* first = selector->Select(Op()).value();
+  const int estimates = b_.estimates;
+  const uint64_t before = AllocationCount();
+  for (int i = 0; i < 1000; ++i) {
+    if (selector->Select(Op()).value() != first) FAIL();
+  }
+  EXPECT_EQ(AllocationCount(), before);
+  EXPECT_EQ(b_.estimates, estimates);
+  EXPECT_EQ(b_.plans, 1);
+}
+
+TEST_F(Selection, KeysOnEverythingThatMatters) {
+  auto selector = Make();
+  std::vector<const Choice*> choices;
+  const auto add = [&](auto change) {
+    sl_op_t op = Op();
+    change(&op);
+    const Choice* choice = selector->Select(op).value();
+    for (const Choice* other : choices) EXPECT_NE(choice, other);
+    choices.push_back(choice);
+  };
+  add([](sl_op_t*) {});
+  add([](sl_op_t* op) { op->kind = SL_OP_REDUCE; });
+  add([](sl_op_t* op) { op->datatype = SL_INT32; });
+  add([](sl_op_t* op) { op->reduction = SL_MAX; });
+  add([](sl_op_t* op) { op->root = 3; });
+  add([](sl_op_t* op) { op->peer = 3; });
+  add([](sl_op_t* op) { op->count = 1; });
+  EXPECT_EQ(selector->Select(Op()).value(), choices[0]);
+}
+
+TEST_F(Selection, BuildsNoPlanForLaunches) {
+  b_.run = SL_RUN_LAUNCH;
+  auto selector = Make();
+  EXPECT_EQ(selector->Select(Op()).value()->plan, nullptr);
+  EXPECT_EQ(b_.plans, 0);
+}
+
+TEST_F(Selection, PinsByRule) {
+  SelectSettings settings;
+  settings.rules = {Pin("alpha", "site.toml:3"), Pin("gamma", "site.toml:9")};
+  settings.rules[0].max_bytes = 4096;
+  auto selector = Make(std::move(settings));
+  EXPECT_STREQ(selector->Select(Op(1024)).value()->name, "alpha");
+  EXPECT_EQ(selector->Select(Op(1024)).value()->reason, "pinned by site.toml:3");
+  EXPECT_STREQ(selector->Select(Op(1025)).value()->name, "gamma");
+}
+
+TEST_F(Selection, AppliesRulesByOperationAndRanks) {
+  SelectSettings settings;
+  settings.rules = {Pin("alpha", "x"), Pin("alpha", "y")};
+  settings.rules[0].ops = {SL_OP_BROADCAST};
+  settings.rules[1].min_ranks = 5;
+  auto selector = Make(std::move(settings));
+  EXPECT_STREQ(selector->Select(Op()).value()->name, "beta");
+}
+
+TEST_F(Selection, FallsBackAndSaysWhyWhenThePinnedCannot) {
+  a_.status = SL_ERR_UNSUPPORTED;
+  SelectSettings settings;
+  settings.rules = {Pin("alpha", "site.toml:3")};
+  EXPECT_EQ(Make(std::move(settings))->Select(Op()).value()->reason,
+            "the cheapest of 2; site.toml:3 wants alpha, but it cannot: not today");
+  SelectSettings unknown;
+  unknown.rules = {Pin("delta", "site.toml:3")};
+  EXPECT_EQ(Make(std::move(unknown))->Select(Op()).value()->reason,
+            "the cheapest of 2; site.toml:3 wants delta, but this communicator does not have it");
+}
+
+TEST_F(Selection, ForbidsByRuleEvenThePinned) {
+  SelectSettings settings;
+  settings.rules = {Pin("beta", "p:1")};
+  settings.rules.push_back({});
+  settings.rules.back().forbid = {"beta"};
+  settings.rules.back().place = "p:2";
+  auto selector = Make(std::move(settings));
+  auto choice = selector->Select(Op());
+  EXPECT_STREQ(choice.value()->name, "gamma");
+  EXPECT_EQ(choice.value()->reason, "the cheapest of 2; p:1 wants beta, but it is forbidden by p:2");
+}
+
+TEST_F(Selection, DemandsDeterminism) {
+  b_.determinism = SL_DETERMINISM_NONE;
+  SelectSettings settings;
+  settings.determinism = SL_DETERMINISM_RANK;
+  EXPECT_STREQ(Make(std::move(settings))->Select(Op()).value()->name, "gamma");
+}
+
+TEST_F(Selection, NamesEverybodysReasonWhenNobodyServes) {
+  a_.status = b_.status = c_.status = SL_ERR_UNSUPPORTED;
+  auto choice = Make()->Select(Op());
+  EXPECT_EQ(choice.status().code(), SL_ERR_UNSUPPORTED);
+  EXPECT_EQ(choice.status().message(),
+            "no algorithm serves all_reduce of 1024 float32, sum over 4 ranks: alpha: cannot: not today; beta: cannot: "
+            "not today; gamma: cannot: not today");
+}
+
+TEST_F(Selection, ReportsPlansThatCannotBeMade) {
+  b_.plan_status = SL_ERR_MEMORY;
+  auto choice = Make()->Select(Op());
+  EXPECT_EQ(choice.status().code(), SL_ERR_MEMORY);
+  EXPECT_EQ(choice.status().message(), "algorithm beta made no plan for all_reduce: out of ideas");
+  b_.plan_status = SL_OK;
+  b_.describes = false;
+  EXPECT_EQ(Make()->Select(Op()).status().message(),
+            "algorithm beta made a wrong plan for all_reduce: plan of rank 1: ends before describe");
+}
+
+TEST_F(Selection, IsBoundedAndKeepsPlansThatRun) {
+  SelectSettings settings;
+  settings.cache_sets = 1;
+  auto selector = Make(std::move(settings));
+  const Choice* held = selector->Select(Op(1)).value();
+  held->plan->Hold();
+  for (uint64_t count = 2; count < 100; ++count) ASSERT_TRUE(selector->Select(Op(count)).ok());
+  selector->Collect();
+  EXPECT_STREQ(held->name, "beta");  // still there, though long evicted
+  EXPECT_EQ(selector->Find(Op(1)), nullptr);
+  held->plan->Drop();
+  selector->Collect();
+  // The last four are what one set holds.
+  for (uint64_t count = 96; count < 100; ++count) EXPECT_NE(selector->Find(Op(count)), nullptr);
+  EXPECT_EQ(selector->Find(Op(95)), nullptr);
+}
+
+TEST_F(Selection, EvictsTheLeastRecentlyUsed) {
+  SelectSettings settings;
+  settings.cache_sets = 1;
+  auto selector = Make(std::move(settings));
+  for (uint64_t count = 1; count <= 4; ++count) ASSERT_TRUE(selector->Select(Op(count)).ok());
+  ASSERT_TRUE(selector->Select(Op(1)).ok());
+  ASSERT_TRUE(selector->Select(Op(5)).ok());
+  EXPECT_NE(selector->Find(Op(1)), nullptr);
+  EXPECT_EQ(selector->Find(Op(2)), nullptr);
+}
+
+TEST_F(Selection, ExplainsItself) {
+  a_.status = SL_ERR_UNSUPPORTED;
+  SelectSettings settings;
+  settings.rules = {Pin("gamma", "site.toml:7")};
+  EXPECT_EQ(Make(std::move(settings))->Explain(Op()),
+            "all_reduce of 1024 float32, sum: 4096 bytes over 4 ranks\n"
+            "  alpha                        -  cannot: not today\n"
+            "  beta                  2.000 us  plan, same bits on all ranks: as told\n"
+            "* gamma                 2.000 us  plan, same bits on all ranks: as told\n"
+            "chosen: gamma, pinned by site.toml:7\n");
+  EXPECT_EQ(b_.plans + c_.plans, 0);
+}
+
+}  // namespace
+}  // namespace sl::kernel
