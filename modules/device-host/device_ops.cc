@@ -215,8 +215,8 @@ sl_status_t StreamWaitEvent(sl_device_t* device, sl_stream_t* stream, sl_event_t
   return Guarded(device, [&]() -> Status {
     const Mark mark = event->mark;
     if (mark == nullptr || IsReached(*mark)) return {};
-    Signal* signal = mark.get();
-    return Wait(device, stream, kWaitMarkKernel, &signal, sizeof(signal), mark);
+    const WaitMarkArgs args{mark.get()};
+    return Wait(device, stream, kWaitMarkKernel, &args, sizeof(args), mark);
   });
 }
 

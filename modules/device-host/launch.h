@@ -34,7 +34,7 @@ inline constexpr uint64_t kDefaultCheckNs = 50'000'000;
 // The module's options, see module.cc for defaults and words.
 struct Tuning {
   uint32_t spin_polls = 1000;
-  uint32_t crowded_polls = 50;
+  uint32_t crowded_polls = 10;
   uint32_t yield_count = 200;
   uint64_t sleep_slice_ns = 10'000'000;
   uint32_t handover_polls = 500;

@@ -255,7 +255,7 @@ void LeavePlace(void* place, uint64_t bytes, bool is_in_reservation) {
     munmap(place, bytes);
     return;
   }
-  mmap(place, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  static_cast<void>(mmap(place, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
   madvise(place, bytes, MADV_DONTFORK);
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 sl_status_t RunWaitMark(const void* args, void*, sl_wait_t* wait) {
   // The stream's item keeps the mark alive.
-  Signal* mark = *static_cast<Signal* const*>(args);
+  Signal* mark = static_cast<const WaitMarkArgs*>(args)->mark;
   if (IsReached(*mark)) return SL_OK;
   wait->doorbell = &mark->bell;
   wait->what = "event";

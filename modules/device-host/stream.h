@@ -48,8 +48,11 @@ struct Item {
 };
 
 // Waits, as kernels that the driver runs like any other.
-extern const sl_host_kernel_t kWaitMarkKernel;   // args: a Signal*
+extern const sl_host_kernel_t kWaitMarkKernel;   // args: WaitMarkArgs
 extern const sl_host_kernel_t kWaitValueKernel;  // args: WaitValueArgs
+struct WaitMarkArgs {
+  Signal* mark;
+};
 struct WaitValueArgs {
   const uint64_t* word;
   uint64_t value;
