@@ -101,6 +101,14 @@ void ControlTree::SendTo(uint32_t rank, FrameType type, uint64_t sequence, std::
   }
 }
 
+// Passed on here, on the control thread, and not by the rank that waits for it: a rank that has the result may leave at
+// once, and the news of that must not overtake the result on its way to others. The lock does the same for the root,
+// whose result starts on another thread.
+void ControlTree::SendToChildren(uint64_t number, const Bytes& all) {
+  std::lock_guard lock(relay_mutex_);
+  for (uint32_t child : ChildrenOf(identity_.rank, identity_.size)) SendTo(child, FrameType::kSpread, number, all);
+}
+
 Result<Bytes> ControlTree::Await(uint64_t number, uint32_t from, const Patience& patience) {
   constexpr auto kSlice = std::chrono::milliseconds(50);
   std::unique_lock lock(mutex_);
@@ -133,11 +141,12 @@ Result<std::vector<Bytes>> ControlTree::AllGather(uint64_t number, std::span<con
     subtree.Append(part);
   }
   Bytes all = subtree.Take();
-  if (identity_.rank != 0) {
+  if (identity_.rank == 0) {
+    SendToChildren(number, all);
+  } else {
     SendTo(ParentOf(identity_.rank), FrameType::kGather, number, all);
     SL_ASSIGN(all, Await(number, ParentOf(identity_.rank), patience));
   }
-  for (uint32_t child : ChildrenOf(identity_.rank, identity_.size)) SendTo(child, FrameType::kSpread, number, all);
   std::vector<Bytes> contributions(identity_.size);
   Reader in(all);
   for (uint32_t i = 0; i < identity_.size; ++i) {
@@ -152,6 +161,7 @@ Result<std::vector<Bytes>> ControlTree::AllGather(uint64_t number, std::span<con
 
 void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) {
   const Neighbour* from = Find(channel);
+  if (header.type == FrameType::kSpread) SendToChildren(header.sequence, payload);
   if (header.type == FrameType::kGather || header.type == FrameType::kSpread) {
     std::lock_guard lock(mutex_);
     inbox_[{header.sequence, from->rank}] = std::move(payload);
@@ -185,8 +195,11 @@ void ControlTree::Learn(uint32_t rank, Fate fate, uint32_t heard_from) {
   news.Put(rank);
   news.Put(static_cast<uint32_t>(fate));
   const FrameType type = fate == Fate::kLost ? FrameType::kFault : FrameType::kDepart;
-  for (Neighbour& neighbour : neighbours_) {
-    if (neighbour.rank != heard_from && !neighbour.closed) SendTo(neighbour.rank, type, 0, news.bytes());
+  {
+    std::lock_guard lock(relay_mutex_);
+    for (Neighbour& neighbour : neighbours_) {
+      if (neighbour.rank != heard_from && !neighbour.closed) SendTo(neighbour.rank, type, 0, news.bytes());
+    }
   }
   if (handler) handler(rank, fate);
   EndIfAlone();

@@ -70,6 +70,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
       : control_(control), identity_(identity), on_fate_(std::move(on_fate)) {}
   Status AcceptChildren(const Listener& listener, std::map<uint32_t, Fd>* out_children, const Patience& patience);
   Status OpenChannels(std::map<uint32_t, Fd> streams);
+  void SendToChildren(uint64_t number, const Bytes& all);
   Result<Bytes> Await(uint64_t number, uint32_t from, const Patience& patience);
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
   void OnClosed(Channel* channel, const Status& why) override;
@@ -82,6 +83,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   const TreeIdentity identity_;
   FateHandler on_fate_;                // guarded by mutex_; empty after Depart
   std::vector<Neighbour> neighbours_;  // fixed after Build; `closed` is the control thread's
+  std::mutex relay_mutex_;             // keeps results before the news that follows them; taken before mutex_
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::map<std::pair<uint64_t, uint32_t>, Bytes> inbox_;  // by number and sender; guarded by mutex_

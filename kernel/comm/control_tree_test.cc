@@ -104,6 +104,24 @@ TEST_F(ControlTreeTest, TellsEverybodyWhoHasLeftAndHow) {
   for (auto& tree : trees_) tree->Depart(Fate::kDeparted);
 }
 
+// Whoever has the result leaves at once; the others must still get it, however far they are from the root.
+TEST_F(ControlTreeTest, ResultsOvertakeTheNewsOfThoseWhoLeaveAfterwards) {
+  constexpr uint32_t kSize = 15;
+  for (int turn = 0; turn < 20; ++turn) {
+    JoinAll(kSize);
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < kSize; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto all = trees_[rank]->AllGather(trees_[rank]->TakeNumber(), {}, Brief());
+        EXPECT_TRUE(all.ok()) << "rank " << rank << ": " << all.status().message();
+        trees_[rank]->Depart(Fate::kDeparted);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    trees_.clear();
+  }
+}
+
 TEST_F(ControlTreeTest, NodesEndWhenAllNeighboursHaveLeft) {
   JoinAll(7);
   std::vector<std::weak_ptr<ControlTree>> watched(trees_.begin(), trees_.end());
