@@ -176,7 +176,8 @@ void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes pay
 }
 
 void ControlTree::OnClosed(Channel* channel, const Status&) {
-  const std::shared_ptr<ControlTree> keep = shared_from_this();
+  const std::shared_ptr<ControlTree> keep = weak_from_this().lock();
+  if (keep == nullptr) return;  // being destroyed
   Neighbour* from = Find(channel);
   from->closed = true;
   Learn(from->rank, Fate::kLost, from->rank);  // ignored when it has departed before
