@@ -48,35 +48,36 @@ Status Run::FindReduce(const Plan& plan, const sl_op_t& op) {
   return Status();
 }
 
-Status Run::FindLinks(const Plan& plan) {
-  const uint64_t chunk_bytes = plan.desc().chunk * plan.element_bytes();
-  links_.resize(plan.links().size());
+// Not at the start: links belong to whoever polls.
+sl_status_t Run::TakeTurns() {
+  const uint64_t chunk_bytes = plan_->desc().chunk * plan_->element_bytes();
+  const std::span<const PlanLink> links = plan_->links();
   for (size_t i = 0; i < links_.size(); ++i) {
-    Link* link = pool_->context().links->Get(plan.links()[i].peer, plan.links()[i].lane);
+    Link* link = pool_->context().links->Get(links[i].peer, links[i].lane);
     if (chunk_bytes > link->chunk_bytes()) {
-      return Status(SL_ERR_INTERNAL, fmt::format("a plan with chunks of {} bytes on a link to rank {} with {} bytes",
-                                                 chunk_bytes, link->peer(), link->chunk_bytes()));
+      return Stop(
+          Status(SL_ERR_INTERNAL, fmt::format("a plan with chunks of {} bytes on a link to rank {} with {} bytes",
+                                              chunk_bytes, link->peer(), link->chunk_bytes())));
     }
     links_[i] = LinkState{};
     links_[i].link = link;
+    if (links[i].send_lane != kNoLink) links_[i].send_ticket = link->TakeSendTicket();
+    if (links[i].recv_lane != kNoLink) links_[i].recv_ticket = link->TakeRecvTicket();
   }
-  return Status();
+  begun_ = true;
+  pool_->begun_.store(number_ + 1, std::memory_order_release);
+  return SL_OK;
 }
 
 Status Run::Prepare(const Plan& plan, const sl_op_t& op, uint32_t algorithm) {
   const sl_plan_desc_t& desc = plan.desc();
   SL_TRY(FindReduce(plan, op));
-  SL_TRY(FindLinks(plan));
+  links_.resize(plan.links().size());
   if (scratch_.size() < desc.scratch_bytes) scratch_.resize(desc.scratch_bytes);
   lanes_.assign(plan.lane_count(), LaneState{});
   for (uint32_t i = 0; i < plan.lane_count(); ++i) {
     // A plan without rounds goes straight to leaving its links.
     if (desc.rounds == 0) lanes_[i].step = static_cast<uint32_t>(plan.lane(i).size());
-  }
-  // Nothing fails from here on: a ticket taken is a ticket given back.
-  for (size_t i = 0; i < links_.size(); ++i) {
-    if (plan.links()[i].send_lane != kNoLink) links_[i].send_ticket = links_[i].link->TakeSendTicket();
-    if (plan.links()[i].recv_lane != kNoLink) links_[i].recv_ticket = links_[i].link->TakeRecvTicket();
   }
   op_ = op;
   if (op_.signature == 0) op_.signature = EncodeSignature(op);
@@ -84,6 +85,8 @@ Status Run::Prepare(const Plan& plan, const sl_op_t& op, uint32_t algorithm) {
   lanes_left_ = plan.lane_count();
   status_ = Status();
   finished_ = false;
+  begun_ = false;
+  number_ = pool_->started_++;
   plan_ = &plan;
   plan.Hold();
   if (EventWanted(SL_EVENT_OP_BEGIN)) [[unlikely]] {
@@ -122,7 +125,21 @@ sl_status_t Run::Poll(sl_wait_t* wait) {
   if (finished_) return status_.code();
   if (pool_->failed()) [[unlikely]]
     return Stop(pool_->failure());
+  if (!begun_) {
+    if (pool_->begun_.load(std::memory_order_acquire) != number_) [[unlikely]]
+      return WaitToBegin(wait);
+    if (const sl_status_t status = TakeTurns(); status != SL_OK) return status;
+  }
   return PollLanes(wait);
+}
+
+sl_status_t Run::WaitToBegin(sl_wait_t* wait) {
+  moved_ = false;
+  wait->peer = -1;
+  wait->what = "turn";
+  wait->step = 0;
+  wait->doorbell = nullptr;
+  return SL_ERR_AGAIN;
 }
 
 sl_status_t Run::PollLanes(sl_wait_t* wait) {
@@ -179,6 +196,7 @@ std::string Run::Position(const LaneState& lane) const {
 
 std::string Run::Describe() const {
   if (finished_) return fmt::format("{}: {}", Name(), status_.ok() ? "complete" : status_.message());
+  if (!begun_) return fmt::format("{} has not begun", Name());
   std::string text;
   for (const LaneState& lane : lanes_) {
     if (lane.done) continue;

@@ -5,8 +5,9 @@
 //
 // Life: RunPool::Start -> Poll until it returns something else than SL_ERR_AGAIN -> RunPool::Finish.
 //
-// Order. A run takes its turn on every link direction it uses when it starts, and uses a direction only when all runs
-// that started before it have left that direction, so chunks of different runs never mix.
+// Order. Runs begin in the order in which they were started: one that is polled too early waits for those before it.
+// When it begins, a run takes its turn on every link direction it uses, and it uses a direction only when all runs that
+// began before it have left that direction, so chunks of different runs never mix.
 //
 // Failure. A run that fails stops at once and poisons its pool: chunks of a broken operation may be anywhere on the
 // links, so all runs of that communicator end with the first failure instead of waiting for what will never come.
@@ -82,6 +83,8 @@ class Run {
     uint8_t* outbox;       // reserved chunk; NULL: none
     const uint8_t* inbox;  // arrived chunk; NULL: none
     uint64_t inbox_bytes;
+    uint64_t posted;  // chunks of this run
+    uint64_t taken;
     bool send_turn;
     bool recv_turn;
     bool recv_left;
@@ -96,7 +99,8 @@ class Run {
   explicit Run(RunPool* pool) : pool_(pool) {}
   Status Prepare(const Plan& plan, const sl_op_t& op, uint32_t algorithm);
   Status FindReduce(const Plan& plan, const sl_op_t& op);
-  Status FindLinks(const Plan& plan);
+  sl_status_t TakeTurns();
+  sl_status_t WaitToBegin(sl_wait_t* wait);
   sl_status_t PollLanes(sl_wait_t* wait);
   sl_status_t AdvanceLane(uint32_t index, Budget* budget);
   sl_status_t Execute(LaneState* lane, const PlanStep& step, uint64_t elements, Budget* budget);
@@ -126,11 +130,13 @@ class Run {
   sl_op_t op_{};
   Status status_;
   bool finished_ = true;
+  bool begun_ = false;  // has its links and turns
   bool moved_ = false;
   bool notify_any_ = false;
   bool scale_inputs_ = false;  // multiply raw contributions
   bool scale_sum_ = false;     // divide the complete sum
   uint32_t algorithm_ = 0;
+  uint64_t number_ = 0;  // of the pool's runs, from 0
   uint32_t lanes_left_ = 0;
   sl_reduce_fn reduce_ = nullptr;
   std::vector<LaneState> lanes_;
@@ -147,8 +153,8 @@ class RunPool {
   RunPool(const RunPool&) = delete;
   RunPool& operator=(const RunPool&) = delete;
 
-  // Starts a run: finds its links, takes its turns, holds the plan. `op` is copied; its buffers must live until the run
-  // has ended. Allocates only while the pool or the run is still growing.
+  // Makes a run ready and holds the plan; touches no link. `op` is copied; its buffers must live until the run has
+  // ended. Allocates only while the pool or the run is still growing.
   // returns: SL_OK | SL_ERR_STATE the pool has failed | SL_ERR_UNSUPPORTED memory the CPU cannot reach
   Status Start(const Plan& plan, const sl_op_t& op, uint32_t algorithm, Run** out_run);
 
@@ -176,6 +182,8 @@ class RunPool {
   std::atomic<const Status*> failure_{nullptr};
   std::atomic<Run*> free_{nullptr};  // pushed by any thread, popped by one, hence no ABA
   std::atomic<uint32_t> running_{0};
+  std::atomic<uint64_t> begun_{0};  // runs that have begun; the next one to begin has this number
+  uint64_t started_ = 0;
   std::vector<std::unique_ptr<Run>> runs_;
 };
 

@@ -91,6 +91,10 @@ sl_status_t Run::Put(LaneState* lane, const PlanStep& step, uint64_t bytes) {
   if (status != SL_OK) return FailLink(*lane, step.link, status);
   lane->blocked = Blocked::kNo;
   state.outbox = nullptr;
+  ++state.posted;
+  if (EventWanted(SL_EVENT_CHUNK_POST)) [[unlikely]] {
+    Record(SL_EVENT_CHUNK_POST, step.data.peer, step.data.lane, bytes, state.posted, lane->round);
+  }
   Announce(&state, bytes);
   return SL_OK;
 }
@@ -101,6 +105,10 @@ sl_status_t Run::Release(LaneState* lane, const PlanStep& step) {
   const sl_status_t status = state.link->Release();
   if (status != SL_OK) return FailLink(*lane, step.link, status);
   state.inbox = nullptr;
+  ++state.taken;
+  if (EventWanted(SL_EVENT_CHUNK_DONE)) [[unlikely]] {
+    Record(SL_EVENT_CHUNK_DONE, step.data.peer, step.data.lane, state.inbox_bytes, state.taken, lane->round);
+  }
   Announce(&state, state.inbox_bytes);
   return SL_OK;
 }
