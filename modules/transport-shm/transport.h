@@ -20,6 +20,8 @@
 
 namespace sl::transport_shm {
 
+constexpr uint32_t kCallsPerClock = 16;
+
 // Effective options of the module.
 struct Settings {
   bool huge_pages = false;
@@ -46,8 +48,11 @@ class Transport {
     const uint32_t attention = std::atomic_ref<uint32_t>(port_->attention).load(std::memory_order_acquire);
     if (attention != seen_attention_.load(std::memory_order_relaxed)) [[unlikely]]
       return true;
-    // Reading the clock costs 20 ns, hence only now and then; a sleeping caller comes by at least every 100 ms or so.
-    if ((calls_.fetch_add(1, std::memory_order_relaxed) & 7) != 0) return false;
+    // Reading the clock costs 20 ns, hence only now and then; a caller that sleeps between calls sleeps for some
+    // milliseconds. A count lost between two threads does no harm.
+    const uint32_t calls = calls_.load(std::memory_order_relaxed) + 1;
+    calls_.store(calls, std::memory_order_relaxed);
+    if (calls % kCallsPerClock != 0) return false;
     return now() >= next_look_ns_.load(std::memory_order_relaxed);
   }
   // Accepts, finishes hand-shakes, answers probes, looks for dead peers. Makes a few system calls.

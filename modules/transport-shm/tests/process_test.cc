@@ -121,6 +121,7 @@ TEST_F(Processes, FindAKilledPeerDown) {
   sl_connection_t* connection = Accept();
   ASSERT_NE(connection, nullptr);
   ASSERT_EQ(ops_->connection_state(connection), SL_CONNECTION_UP);
+  ASSERT_TRUE(Eventually([&] { return Signal(WindowOf(ops_, connection), 0) == 1; }));
   ASSERT_EQ(kill(pid_, SIGKILL), 0);
   ASSERT_TRUE(Eventually(
       [&] {
