@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kFirstBackoffNs = 1'000'000;
 constexpr uint64_t kLongestBackoffNs = 100'000'000;
 constexpr uint64_t kLongestTickNs = 5'000'000;
+constexpr uint32_t kCallsPerClock = 16;
 // A transport refuses at once when nobody listens; after so many in a row the process has gone, or has closed.
 constexpr uint32_t kRefusalsToGiveUp = 3;
 
@@ -94,8 +95,8 @@ sl_status_t LinkTable::Progress() {
     const sl_status_t status = transport.ops->progress(transport.transport);
     if (status < SL_OK && status != SL_ERR_AGAIN && first == SL_OK) first = status;
   }
-  // The clock costs as much as all the rest.
-  if (unsettled_ != 0 || (++calls_ & 7) == 0) {
+  // The clock costs more than all the rest.
+  if (unsettled_ != 0 || ++calls_ % kCallsPerClock == 0) [[unlikely]] {
     const uint64_t now = config_.now_ns();
     if (unsettled_ != 0 || now >= next_tick_ns_) AcceptAll();
     if (now >= next_tick_ns_) Tick(now);
