@@ -130,6 +130,9 @@ typedef struct sl_runtime_ops_t {
 
   /* How an operation would be served: candidates, costs, the choice and why; text, one candidate a line.   since: 1 */
   sl_status_t (*explain)(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t capacity, uint64_t* out_needed);
+  /* What served this communicator's last operation: "algorithm<tab>module<tab>reason"; "" before the first.
+   * thread: [control], not beside an operation of the same communicator   since: 1 */
+  sl_status_t (*served_by)(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed);
   /* A profile by name or path (NULL: the effective one), checked: SL_OK with the effective set as TOML, or
    * SL_ERR_CONFIG with file:line:column messages. Loads the modules' tables, opens none.   since: 1 */
   sl_status_t (*profile_text)(const char* profile, char* text, uint64_t capacity, uint64_t* out_needed);
