@@ -153,6 +153,7 @@ void Communicator::FillShape() {
   shape_.processors = mine.processors;
   shape_.link_chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
   shape_.lanes = settings.link.lanes;
+  shape_.link_slots = settings.link.slots;
   shape_.host_of = hosts_.data();
 }
 

@@ -8,6 +8,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
+#include "kernel/loader/catalog.h"
 #include "sl_observer.h"
 
 namespace sl::kernel {
@@ -22,7 +23,8 @@ template <typename Ops>
 std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
   std::vector<Served<Ops>> served;
   for (const Provider& provider : loader.Providers(id)) {
-    served.push_back({provider.name, static_cast<const Ops*>(provider.ops), provider.instance});
+    const std::string module = provider.module->name() + " " + provider.module->table().version;
+    served.push_back({provider.name, module, static_cast<const Ops*>(provider.ops), provider.instance});
   }
   return served;
 }

@@ -23,6 +23,7 @@ namespace sl::kernel {
 template <typename Ops>
 struct Served {
   std::string name;
+  std::string module;  // name and version, for people
   const Ops* ops;
   sl_instance_t* instance;
 };

@@ -47,6 +47,7 @@ struct sl_comm_t {
   std::atomic<uint32_t> in_call{0};
   uint64_t collectives = 0;  // issued
   uint64_t operations = 0;
+  const sl::kernel::Choice* last_choice = nullptr;  // of the newest operation; the selector keeps it till the next
   sl_stream_t* last_stream = nullptr;
   bool oversubscribed = false;
   sl_image_t* engine_image = nullptr;

@@ -78,6 +78,7 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
 Status FillLaunch(Pending* pending, sl_launch_t* launch) {
   sl_comm_t* handle = pending->handle;
   SL_ASSIGN(const Choice* choice, handle->comm.selector()->Select(pending->op));
+  handle->last_choice = choice;
   EmitOp(handle->comm, pending->op, SL_EVENT_OP_BEGIN, pending->op.kind, choice->index);
   *launch = {};
   launch->struct_size = sizeof(*launch);

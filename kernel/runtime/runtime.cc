@@ -214,6 +214,22 @@ sl_status_t Explain(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t cap
   });
 }
 
+sl_status_t ServedBy(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    std::string out;
+    if (const sl::kernel::Choice* choice = comm->last_choice; choice != nullptr) {
+      out = std::string(choice->name) + "\t";
+      for (const auto& served : comm->comm.process()->algorithms()) {
+        if (served.name == choice->name) out += served.module;
+      }
+      out += std::string("\t") + choice->estimate.reason + "; " + choice->reason;
+    }
+    GiveText(out, text, capacity, out_needed);
+    return {};
+  });
+}
+
 sl_status_t ProfileText(const char* profile, char* text, uint64_t capacity, uint64_t* out_needed) {
   return Call([&]() -> Status {
     std::string out;
@@ -260,6 +276,7 @@ const sl_runtime_ops_t kOps = {
     .stream_destroy = StreamDestroy,
     .stream_wait_idle = StreamWaitIdle,
     .explain = Explain,
+    .served_by = ServedBy,
     .profile_text = ProfileText,
     .modules_text = ModulesText,
     .log = LogLine,
