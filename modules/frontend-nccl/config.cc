@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/frontend-nccl/config.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <cstring>
+
+#include "modules/frontend-nccl/runtime.h"
+#include "modules/frontend-nccl/status.h"
+#include "modules/frontend-nccl/variables.h"
+
+namespace sl::frontend_nccl {
+namespace {
+
+constexpr int kUndefined = NCCL_CONFIG_UNDEF_INT;
+
+using C = ncclConfig_t;
+constexpr ConfigField kFields[] = {
+    {"blocking", "NCCL_COMM_BLOCKING", 21400, &C::blocking, 0, 1, 1},
+    {"cgaClusterSize", "NCCL_CGA_CLUSTER_SIZE", 21700, &C::cgaClusterSize, 0, 8, 4},
+    {"minCTAs", "NCCL_MIN_CTAS", 21700, &C::minCTAs, 1, INT_MAX, 1},
+    {"maxCTAs", "NCCL_MAX_CTAS", 21700, &C::maxCTAs, 1, INT_MAX, 64},
+    {"splitShare", "NCCL_COMM_SPLIT_SHARE_RESOURCES", 21800, &C::splitShare, 0, 1, 0},
+    {"trafficClass", nullptr, 22600, &C::trafficClass, 0, INT_MAX, kUndefined},
+    {"collnetEnable", "NCCL_COLLNET_ENABLE", 22700, &C::collnetEnable, 0, 1, 0},
+    {"CTAPolicy", "NCCL_CTA_POLICY", 22700, &C::CTAPolicy, 0, 3, 0},
+    {"shrinkShare", "NCCL_COMM_SHRINK_SHARE_RESOURCES", 22700, &C::shrinkShare, 0, 1, 0},
+    {"nvlsCTAs", "NCCL_NVLS_NCHANNELS", 22700, &C::nvlsCTAs, 1, INT_MAX, kUndefined},
+    {"nChannelsPerNetPeer", "NCCL_NCHANNELS_PER_NET_PEER", 22800, &C::nChannelsPerNetPeer, 1, 1024, kUndefined},
+    {"nvlinkCentricSched", "NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", 22800, &C::nvlinkCentricSched, 0, 1, 0},
+    {"graphUsageMode", nullptr, 22900, &C::graphUsageMode, 0, 2, 2},
+    {"numRmaCtx", "NCCL_NUM_RMA_CTX", 22900, &C::numRmaCtx, 1, INT_MAX, 1},
+    {"maxP2pPeers", "NCCL_P2P_MAX_PEERS", 23003, &C::maxP2pPeers, 1, INT_MAX, kUndefined},
+    {"graphStreamOrdering", "NCCL_GRAPH_STREAM_ORDERING", 23007, &C::graphStreamOrdering, 0, 1, kUndefined},
+};
+
+constexpr int kNetNameVersion = 21700;
+constexpr int kCommNameVersion = 22700;
+
+ncclConfig_t Undefined() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  return config;
+}
+
+// Copies what both sides know of `user`, and forgets what its version did not have yet.
+ncclResult_t CopyKnownFields(const char* function, const ncclConfig_t* user, ncclConfig_t* out) {
+  if (user->magic != NCCL_API_MAGIC) {
+    return Fail(ncclInvalidArgument, "%s: argument config was not initialised; start from NCCL_CONFIG_INITIALIZER",
+                function);
+  }
+  const size_t header = offsetof(ncclConfig_t, blocking);
+  if (user->size < header) {
+    return Fail(ncclInvalidArgument,
+                "%s: config.size is %zu, smaller than its own header of %zu bytes; start from "
+                "NCCL_CONFIG_INITIALIZER",
+                function, user->size, header);
+  }
+  const size_t known = std::min(user->size, sizeof(ncclConfig_t));
+  std::memcpy(out, user, known);
+  const int version = static_cast<int>(std::min<unsigned>(user->version, INT_MAX));
+  // The size alone does not tell: it includes padding, which an older caller never initialised.
+  for (const ConfigField& field : kFields) {
+    if (field.version > version) out->*field.member = kUndefined;
+  }
+  if (version < kNetNameVersion) out->netName = nullptr;
+  if (version < kCommNameVersion) out->commName = nullptr;
+  return ncclSuccess;
+}
+
+ncclResult_t CheckRange(const char* function, const ConfigField& field, int value) {
+  if (value == kUndefined || (value >= field.minimum && value <= field.maximum)) return ncclSuccess;
+  if (field.maximum == INT_MAX) {
+    return Fail(ncclInvalidArgument, "%s: config.%s is %d, must be at least %d or undefined", function, field.name,
+                value, field.minimum);
+  }
+  return Fail(ncclInvalidArgument, "%s: config.%s is %d, must be %d to %d or undefined", function, field.name, value,
+              field.minimum, field.maximum);
+}
+
+// A variable overrides the program; one that means nothing is said to be ignored and changes nothing, so that a typing
+// error in a job script does not decide whether the job runs.
+void Override(const ConfigField& field, ncclConfig_t* config) {
+  if (field.variable == nullptr) return;
+  const char* text = VariableText(field.variable);
+  if (text == nullptr) return;
+  int64_t value = 0;
+  if (ParseInteger(text, &value) && value >= field.minimum && value <= field.maximum) {
+    config->*field.member = static_cast<int>(value);
+    return;
+  }
+  char line[256];
+  std::snprintf(line, sizeof(line), "%s is \"%.64s\", must be a number from %d to %d; ignored", field.variable, text,
+                field.minimum, field.maximum);
+  Log(SL_LOG_WARN, line);
+}
+
+ncclResult_t CheckTogether(const char* function, const ncclConfig_t& asked) {
+  if (asked.minCTAs != kUndefined && asked.maxCTAs != kUndefined && asked.minCTAs > asked.maxCTAs) {
+    return Fail(ncclInvalidArgument, "%s: config.minCTAs is %d, more than config.maxCTAs %d", function, asked.minCTAs,
+                asked.maxCTAs);
+  }
+  return ncclSuccess;
+}
+
+}  // namespace
+
+const ConfigField* ConfigFields(size_t* out_count) {
+  *out_count = sizeof(kFields) / sizeof(kFields[0]);
+  return kFields;
+}
+
+CommSettings::CommSettings() : values(Undefined()) {
+  for (const ConfigField& field : kFields) values.*field.member = field.default_value;
+}
+
+ncclResult_t ParseConfig(const char* function, const ncclConfig_t* user, const CommSettings* parent,
+                         CommSettings* out_settings) {
+  ncclConfig_t asked = Undefined();
+  if (user != nullptr) {
+    const ncclResult_t copied = CopyKnownFields(function, user, &asked);
+    if (copied != ncclSuccess) return copied;
+  }
+  for (const ConfigField& field : kFields) {
+    const ncclResult_t checked = CheckRange(function, field, asked.*field.member);
+    if (checked != ncclSuccess) return checked;
+  }
+  const ncclResult_t together = CheckTogether(function, asked);
+  if (together != ncclSuccess) return together;
+  // A split without a config is made as its parent was, which the environment has shaped already.
+  CommSettings settings = user == nullptr && parent != nullptr ? *parent : CommSettings();
+  for (const ConfigField& field : kFields) {
+    if (asked.*field.member != kUndefined) settings.values.*field.member = asked.*field.member;
+    Override(field, &settings.values);
+  }
+  if (asked.netName != nullptr) settings.net_name = asked.netName;
+  if (asked.commName != nullptr) settings.comm_name = asked.commName;
+  if (const char* net = VariableText("NCCL_NET"); net != nullptr) settings.net_name = net;
+  settings.values.netName = nullptr;
+  settings.values.commName = nullptr;
+  // Only a default or the environment can contradict here; the larger bound is the one somebody asked for.
+  settings.values.maxCTAs = std::max(settings.values.minCTAs, settings.values.maxCTAs);
+  *out_settings = std::move(settings);
+  return ncclSuccess;
+}
+
+}  // namespace sl::frontend_nccl

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// ncclConfig_t by its rules: the magic is checked, as many bytes are taken as both sides know, fields younger than the
+// caller's version are undefined, the environment overrides the program, undefined fields take the parent's value or
+// the default, and a value out of range is refused by name.
+#pragma once
+
+#include <string>
+
+#include "nccl.h"
+
+namespace sl::frontend_nccl {
+
+// The effective settings of one communicator. Integers hold defined values; the texts are our own copies.
+struct CommSettings {
+  ncclConfig_t values;
+  std::string net_name;
+  std::string comm_name;
+
+  CommSettings();  // the defaults
+  bool blocking() const { return values.blocking != 0; }
+};
+
+// What a program's field says, as text for ncclParamGet… and the reference page.
+struct ConfigField {
+  const char* name;
+  const char* variable;  // the NCCL variable that overrides it; NULL: none
+  int version;           // the release that introduced it, as config.version says it
+  int ncclConfig_t::*member;
+  int minimum;
+  int maximum;
+  int default_value;
+};
+
+const ConfigField* ConfigFields(size_t* out_count);
+
+// Settings for a new communicator: from `user` (NULL: nothing asked), the environment, and `parent` (NULL: no parent;
+// else what it was made with stands where `user` is NULL). `function` names the call in error texts.
+// returns: ncclSuccess | ncclInvalidArgument with the field, its value and its range in the last error text
+ncclResult_t ParseConfig(const char* function, const ncclConfig_t* user, const CommSettings* parent,
+                         CommSettings* out_settings);
+
+}  // namespace sl::frontend_nccl

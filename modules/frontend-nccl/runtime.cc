@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/frontend-nccl/runtime.h"
+
+#include <cstdio>
+
+#include "modules/frontend-nccl/status.h"
+#include "modules/frontend-nccl/variables.h"
+
+namespace sl::frontend_nccl {
+
+constinit std::atomic<const sl_runtime_ops_t*> g_runtime{nullptr};
+
+namespace {
+
+constinit std::atomic<bool> g_greeted{false};
+
+void Greet() {
+  char line[160];
+  const int version = ReportedVersion();
+  std::snprintf(line, sizeof(line), "starling serves the nccl api of version %d.%d.%d", version / 10000,
+                version / 100 % 100, version % 100);
+  Log(SL_LOG_INFO, line);
+  ReportVariables();
+}
+
+}  // namespace
+
+const sl_runtime_ops_t* AskForRuntime() noexcept {
+  const sl_runtime_ops_t* ops = nullptr;
+  const sl_status_t status = sl_runtime_query(SL_RUNTIME_REVISION, &ops);
+  if (status != SL_OK || ops == nullptr || ops->struct_size < sizeof(sl_runtime_ops_t)) {
+    Fail(ncclInternalError,
+         "libstarling.so does not offer %s revision %u, which this libnccl.so.2 needs; install both from one build",
+         SL_RUNTIME_ID, SL_RUNTIME_REVISION);
+    return nullptr;
+  }
+  g_runtime.store(ops, std::memory_order_release);
+  return ops;
+}
+
+ncclResult_t EnsureRuntime() noexcept {
+  if (Runtime() == nullptr) return ncclInternalError;
+  if (!g_greeted.load(std::memory_order_relaxed) && !g_greeted.exchange(true)) Greet();
+  return ncclSuccess;
+}
+
+void Log(sl_log_level_t level, const char* text) noexcept {
+  const sl_runtime_ops_t* ops = g_runtime.load(std::memory_order_acquire);
+  if (ops != nullptr) ops->log(level, text);
+}
+
+}  // namespace sl::frontend_nccl
