@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/frontend-nccl/comm.h"
+
+#include <time.h>
+
+#include <cstdio>
+#include <deque>
+#include <memory>
+
+#include "modules/frontend-nccl/runtime.h"
+#include "modules/frontend-nccl/status.h"
+#include "modules/frontend-nccl/window.h"
+#include "sdk/status.h"
+
+namespace sl::frontend_nccl {
+
+constinit ncclComm g_comms[kMaxComms];
+
+namespace {
+
+constinit std::mutex g_slots_mutex;
+constinit uint32_t g_slots_used = 0;                     // guarded by g_slots_mutex; slots from here on were never used
+constinit std::deque<uint32_t>* g_slots_free = nullptr;  // guarded by g_slots_mutex; oldest first; never freed
+
+constexpr uint64_t kWaitSliceNs = 20'000'000;
+
+uint64_t NowNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// A slot's number; kMaxComms when there is none left. Old slots rest as long as there are fresh ones to spare.
+uint32_t TakeSlot() {
+  const std::lock_guard<std::mutex> lock(g_slots_mutex);
+  if (g_slots_free == nullptr) g_slots_free = new std::deque<uint32_t>();
+  const bool must_reuse = g_slots_used == kMaxComms;
+  if (!g_slots_free->empty() && (must_reuse || g_slots_free->size() > kQuarantine)) {
+    const uint32_t slot = g_slots_free->front();
+    g_slots_free->pop_front();
+    return slot;
+  }
+  return must_reuse ? kMaxComms : g_slots_used++;
+}
+
+ncclResult_t KeptFailure(const char* function, ncclComm* comm) {
+  const std::lock_guard<std::mutex> lock(comm->cold->mutex);
+  SetLastError((std::string(function) + ": " + comm->cold->failure_text).c_str());
+  return comm->cold->failure;
+}
+
+ncclResult_t PollKernel(const char* function, ncclComm* comm, uint32_t phase) {
+  char text[1024] = "";
+  uint64_t needed = 0;
+  const sl_status_t status = LoadedRuntime().comm_state(comm->kernel, text, sizeof(text), &needed);
+  if (status == SL_IN_PROGRESS) return ncclInProgress;
+  if (status != SL_OK) {
+    if (phase == kConnecting || phase == kFinalizing) return BecomeFailed(function, comm, status, text);
+    SetLastError((std::string(function) + ": " + (*text != '\0' ? text : StatusName(status))).c_str());
+    return ResultOf(status);
+  }
+  if (phase == kConnecting) return BecomeReady(function, comm);
+  if (phase == kFinalizing) {
+    comm->cold->finalizing = false;
+    comm->phase.store(kFinalized, std::memory_order_release);
+  }
+  return ncclSuccess;
+}
+
+}  // namespace
+
+ncclComm* CheckComm(const char* function, const ncclComm* handle) noexcept {
+  if (ncclComm* comm = Live(handle); comm != nullptr) return comm;
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(g_comms);
+  if (handle == nullptr) {
+    Fail(ncclInvalidArgument, "%s: argument comm is NULL; make a communicator with ncclCommInitRank first", function);
+  } else if (offset < sizeof(g_comms) && offset % sizeof(ncclComm) == 0) {
+    Fail(ncclInvalidArgument, "%s: communicator %p was destroyed or aborted; it cannot be used any more", function,
+         static_cast<const void*>(handle));
+  } else {
+    Fail(ncclInvalidArgument, "%s: argument comm %p is no communicator of this library", function,
+         static_cast<const void*>(handle));
+  }
+  return nullptr;
+}
+
+ncclResult_t Poll(const char* function, ncclComm* comm) noexcept {
+  return Guarded(function, [&]() -> ncclResult_t {
+    const uint32_t phase = comm->phase.load(std::memory_order_acquire);
+    switch (phase) {
+      case kQueued:
+        return ncclInProgress;
+      case kFailed:
+        return KeptFailure(function, comm);
+      case kFinalized:
+      case kDestroying:
+        return ncclSuccess;
+      default:
+        return PollKernel(function, comm, phase);
+    }
+  });
+}
+
+ncclResult_t RequireReady(const char* function, ncclComm* comm) noexcept {
+  uint32_t phase = comm->phase.load(std::memory_order_acquire);
+  if (phase == kConnecting || phase == kFinalizing) {
+    const ncclResult_t result = Poll(function, comm);
+    if (result != ncclSuccess && result != ncclInProgress) return result;
+    phase = comm->phase.load(std::memory_order_acquire);
+  }
+  switch (phase) {
+    case kReady:
+      return ncclSuccess;
+    case kQueued:
+      return Fail(ncclInvalidArgument, "%s: the communicator is made in this group; use it after ncclGroupEnd",
+                  function);
+    case kConnecting:
+      return Fail(ncclInvalidArgument,
+                  "%s: the communicator is still connecting; wait until ncclCommGetAsyncError no longer says "
+                  "ncclInProgress",
+                  function);
+    case kFinalizing:
+    case kFinalized:
+      return Fail(ncclInvalidUsage, "%s: the communicator was finalized; only ncclCommDestroy may follow", function);
+    case kFailed:
+      return Guarded(function, [&] { return KeptFailure(function, comm); });
+    default:
+      return Fail(ncclInvalidUsage, "%s: the communicator was handed to ncclCommDestroy", function);
+  }
+}
+
+ncclComm* Allocate() {
+  const uint32_t slot = TakeSlot();
+  if (slot == kMaxComms) return nullptr;
+  ncclComm* comm = &g_comms[slot];
+  comm->cold = new CommCold(slot);
+  comm->kernel = nullptr;
+  comm->rank = -1;
+  comm->size = 0;
+  comm->device = -1;
+  comm->parked = false;
+  comm->comm_id.store(0, std::memory_order_relaxed);
+  comm->phase.store(kQueued, std::memory_order_release);
+  return comm;
+}
+
+void Release(ncclComm* comm) noexcept {
+  comm->phase.store(kFree, std::memory_order_release);
+  for (ncclWindow_t window : comm->cold->windows) ForgetWindow(window);
+  delete comm->cold;
+  comm->cold = nullptr;
+  comm->kernel = nullptr;
+  const std::lock_guard<std::mutex> lock(g_slots_mutex);
+  try {
+    g_slots_free->push_back(static_cast<uint32_t>(comm - g_comms));
+  } catch (...) {
+    // Without memory for the list the slot stays unused for ever, which harms nobody.
+  }
+}
+
+ncclResult_t BecomeReady(const char* function, ncclComm* comm) noexcept {
+  sl_comm_info_t info{};
+  info.struct_size = sizeof(info);
+  const sl_status_t status = LoadedRuntime().comm_info(comm->kernel, &info);
+  if (status != SL_OK) return BecomeFailed(function, comm, status);
+  const std::lock_guard<std::mutex> lock(comm->cold->mutex);
+  if (comm->phase.load(std::memory_order_relaxed) != kConnecting) return ncclSuccess;  // another thread was faster
+  comm->rank = static_cast<int32_t>(info.rank);
+  comm->size = static_cast<int32_t>(info.size);
+  comm->device = info.device_ordinal;
+  comm->comm_id.store(info.comm_id, std::memory_order_relaxed);
+  comm->phase.store(kReady, std::memory_order_release);
+  return ncclSuccess;
+}
+
+ncclResult_t BecomeFailed(const char* function, ncclComm* comm, sl_status_t status, const char* text) noexcept {
+  return Guarded(function, [&]() -> ncclResult_t {
+    std::string why = text;
+    if (why.empty()) why = LoadedRuntime().last_error();
+    if (why.empty()) why = StatusName(status);
+    const ncclResult_t result = ResultOf(status);
+    SetLastError((std::string(function) + ": " + why).c_str());
+    const std::lock_guard<std::mutex> lock(comm->cold->mutex);
+    comm->cold->failure = result;
+    comm->cold->failure_text = std::move(why);
+    comm->phase.store(kFailed, std::memory_order_release);
+    return result;
+  });
+}
+
+sl_status_t AwaitKernel(ncclComm* comm) noexcept {
+  const sl_runtime_ops_t& runtime = LoadedRuntime();
+  // The pin is set before the phase is looked at, and who ends a handle marks it before looking at the pins: so either
+  // the wait ends before the kernel's communicator does, or it does not begin. In slices, since the mark wakes nobody.
+  comm->pins.fetch_add(1, std::memory_order_seq_cst);
+  const bool destroying = comm->phase.load(std::memory_order_seq_cst) == kDestroying;  // by ourselves: waits on
+  sl_status_t status = SL_ERR_ABORTED;
+  for (;;) {
+    const uint32_t phase = comm->phase.load(std::memory_order_seq_cst);
+    if (phase == kFree || (phase == kDestroying && !destroying)) {
+      status = SL_ERR_ABORTED;
+      break;
+    }
+    status = runtime.comm_wait(comm->kernel, NowNs() + kWaitSliceNs);
+    // A slice that is over and a rank that came too late have the same number; the state tells them apart.
+    if (status == SL_ERR_TIMEOUT) status = runtime.comm_state(comm->kernel, nullptr, 0, nullptr);
+    if (status != SL_IN_PROGRESS) break;
+  }
+  comm->pins.fetch_sub(1, std::memory_order_seq_cst);
+  return status;
+}
+
+bool ClaimForEnding(ncclComm* comm) noexcept {
+  uint32_t phase = comm->phase.load(std::memory_order_seq_cst);
+  do {
+    if (phase == kFree || phase == kDestroying) return false;
+  } while (!comm->phase.compare_exchange_weak(phase, kDestroying, std::memory_order_seq_cst));
+  return true;
+}
+
+void AwaitPins(const ncclComm* comm) noexcept {
+  const timespec pause{0, 100000};
+  const uint64_t deadline_ns = NowNs() + 10 * kWaitSliceNs;
+  while (comm->pins.load(std::memory_order_seq_cst) != 0 && NowNs() < deadline_ns) nanosleep(&pause, nullptr);
+}
+
+std::vector<ncclComm*> RanksHere(uint64_t comm_id, const ncclComm* except) {
+  const std::lock_guard<std::mutex> lock(g_slots_mutex);
+  std::vector<ncclComm*> found;
+  for (uint32_t slot = 0; slot < g_slots_used; ++slot) {
+    ncclComm* comm = &g_comms[slot];
+    if (comm == except || comm->phase.load(std::memory_order_acquire) < kReady) continue;
+    if (comm->comm_id.load(std::memory_order_relaxed) == comm_id) found.push_back(comm);
+  }
+  return found;
+}
+
+}  // namespace sl::frontend_nccl

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The handle behind ncclComm_t. Handles lie in one array that is never given back, so that any pointer a program passes
+// can be judged without a lock and without touching foreign memory: inside the array, on a boundary, and in use. A slot
+// rests for kQuarantine other slots before it is used again, so that a handle used after its end is found out.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "modules/frontend-nccl/config.h"
+#include "modules/frontend-nccl/red_op.h"
+#include "nccl.h"
+#include "sl_runtime.h"
+
+namespace sl::frontend_nccl {
+
+enum Phase : uint32_t {
+  kFree = 0,    // no communicator
+  kQueued,      // made inside a group, whose end will start it
+  kConnecting,  // the kernel waits for the other ranks
+  kReady,
+  kFinalizing,  // the kernel completes what is outstanding
+  kFinalized,
+  kFailed,      // could not be made or finalized; the reason is kept
+  kDestroying,  // handed to ncclCommDestroy, which waits for the other ranks of this process or for the group's end
+};
+
+// What no operation needs. Lives from Allocate to Release.
+struct CommCold {
+  explicit CommCold(uint32_t salt) : red_ops(salt) {}
+
+  RedOpTable red_ops;
+  CommSettings settings;
+  bool finalizing = false;  // the kernel was asked to finalize and has not said that it is done
+  std::mutex mutex;         // guards the three below, and changes of phase by polling
+  ncclResult_t failure = ncclSuccess;
+  std::string failure_text;
+  std::vector<ncclWindow_t> windows;  // not yet deregistered
+};
+
+}  // namespace sl::frontend_nccl
+
+// One rank of a communicator; named by nccl.h, hence global. One cache line: all that an operation
+// reads.
+struct alignas(64) ncclComm {
+  std::atomic<uint32_t> phase{sl::frontend_nccl::kFree};
+  int32_t rank = 0;
+  int32_t size = 0;
+  int32_t device = 0;
+  sl_comm_t* kernel = nullptr;
+  sl::frontend_nccl::CommCold* cold = nullptr;
+  std::atomic<uint64_t> comm_id{0};  // equal on all ranks; 0 until ready
+  std::atomic<uint32_t> pins{0};     // threads that wait in the kernel; abort lets them leave first
+  bool parked = false;               // destroyed by its program, left to the last of its siblings; see destroy.cc
+};
+
+namespace sl::frontend_nccl {
+
+constexpr uint32_t kMaxComms = 32768;
+constexpr uint32_t kQuarantine = 1024;
+extern constinit ncclComm g_comms[kMaxComms];
+
+// The communicator behind a handle; NULL when there is none.   thread: [any], no lock
+inline ncclComm* Live(const ncclComm* handle) noexcept {
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(g_comms);
+  if (offset >= sizeof(g_comms) || offset % sizeof(ncclComm) != 0) return nullptr;
+  ncclComm* comm = const_cast<ncclComm*>(handle);
+  return comm->phase.load(std::memory_order_acquire) != kFree ? comm : nullptr;
+}
+
+// As Live, and says what is wrong with the handle: then the caller returns ncclInvalidArgument.
+ncclComm* CheckComm(const char* function, const ncclComm* handle) noexcept;
+
+// Refuses a communicator that cannot take operations, in NCCL's manner. A non-blocking one is asked how far it is.
+// returns: ncclSuccess | ncclInvalidArgument still connecting | ncclInvalidUsage ended | its error
+ncclResult_t RequireReady(const char* function, ncclComm* comm) noexcept;
+
+// Asks the kernel how the communicator is, and keeps up the phase.
+// returns: ncclSuccess | ncclInProgress | its error, whose text becomes the last error text
+ncclResult_t Poll(const char* function, ncclComm* comm) noexcept;
+
+// A free slot in phase kQueued, with its cold part; NULL when kMaxComms are in use. May throw std::bad_alloc.
+ncclComm* Allocate();
+// Ends the handle; the kernel's communicator is gone already. Whatever was not deregistered goes too.
+void Release(ncclComm* comm) noexcept;
+
+// After the kernel said it is connected: learns rank, size and device, becomes ready.
+ncclResult_t BecomeReady(const char* function, ncclComm* comm) noexcept;
+// Keeps why it failed (`text`, or the thread's last kernel error when that is empty) for every later call, and makes it
+// the last error text.
+ncclResult_t BecomeFailed(const char* function, ncclComm* comm, sl_status_t status, const char* text = "") noexcept;
+
+// Waits in the kernel for what was started; abort from another thread ends the wait.
+// returns: the kernel's status | SL_ERR_ABORTED the handle is being ended, nothing of it may be touched any more
+sl_status_t AwaitKernel(ncclComm* comm) noexcept;
+// Takes the handle for ending it: everybody else is refused from now on. False when somebody else ends it.
+bool ClaimForEnding(ncclComm* comm) noexcept;
+// After claiming, before the kernel's abort: until threads that wait in the kernel have left; a few milliseconds.
+void AwaitPins(const ncclComm* comm) noexcept;
+
+// Live communicators of this process with this id, `except` left out. For ranks that share a process.
+std::vector<ncclComm*> RanksHere(uint64_t comm_id, const ncclComm* except);
+
+}  // namespace sl::frontend_nccl

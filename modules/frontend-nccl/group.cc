@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/frontend-nccl/group.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "modules/frontend-nccl/red_op.h"
+#include "modules/frontend-nccl/runtime.h"
+#include "modules/frontend-nccl/status.h"
+#include "modules/frontend-nccl/thread.h"
+#include "sdk/datatype.h"
+
+namespace sl::frontend_nccl {
+
+constinit thread_local int t_group_depth = 0;
+
+namespace {
+
+constinit thread_local std::unique_ptr<ThreadState> t_state;
+
+constexpr unsigned kSimInfoMagic = 0x74685283;
+
+// All communicators of a group wait, or none does: its end can answer only once.
+ncclResult_t AgreeOnWaiting(const char* function, Group& group, ncclComm* comm) {
+  if (group.first == nullptr) group.first = comm;
+  if (Live(group.first) == nullptr || group.first->cold->settings.blocking() == comm->cold->settings.blocking()) {
+    return ncclSuccess;
+  }
+  return Fail(ncclInvalidArgument,
+              "%s: a group cannot mix blocking and non-blocking communicators; end the group between them", function);
+}
+
+// Takes back what the calls of a group have handed out already.
+void DropJobs(std::vector<Job>& jobs) {
+  for (Job& job : jobs) {
+    if (job.out != nullptr) *job.out = nullptr;
+    if ((job.kind == JobKind::kCreate || job.kind == JobKind::kSplit) && job.comm != nullptr) Release(job.comm);
+  }
+}
+
+ncclResult_t IssueOps(Group& group) {
+  const sl_runtime_ops_t& runtime = LoadedRuntime();
+  group.entries.clear();
+  for (PendingOp& pending : group.ops) {
+    if (pending.comm->phase.load(std::memory_order_acquire) != kReady) {
+      return Fail(ncclInvalidUsage, "ncclGroupEnd: a communicator with operations in the group was ended meanwhile");
+    }
+    if (pending.device_scalar != nullptr) {
+      pending.op.scalar_bits = ReadScalar(pending.device_scalar, DatatypeBytes(pending.op.datatype));
+    }
+    group.entries.push_back({pending.comm->kernel, &pending.op, pending.stream});
+  }
+  sl_status_t status = SL_OK;
+  if (group.entries.size() == 1) {
+    const sl_group_entry_t& only = group.entries[0];
+    status = runtime.enqueue(only.comm, only.op, only.stream);
+  } else {
+    status = runtime.enqueue_group(group.entries.data(), static_cast<uint32_t>(group.entries.size()));
+  }
+  return status == SL_OK ? ncclSuccess : FailWith("ncclGroupEnd", status);
+}
+
+ncclResult_t RunGroup(Group& group) {
+  if (group.error != ncclSuccess) {
+    DropJobs(group.jobs);
+    SetLastError(group.error_text.c_str());
+    return group.error;
+  }
+  ncclResult_t result = ncclSuccess;
+  if (!group.jobs.empty()) result = RunJobs(group.jobs);
+  if ((result == ncclSuccess || result == ncclInProgress) && !group.ops.empty()) {
+    const ncclResult_t issued = IssueOps(group);
+    if (issued != ncclSuccess) result = issued;
+  }
+  return result;
+}
+
+// Leaves one level. False when the outermost end has not come; `out_result` is then what the call returns.
+bool IsOutermost(const char* function, ncclResult_t* out_result) {
+  if (t_group_depth == 0) {
+    *out_result = Fail(ncclInvalidUsage, "%s: no group is open on this thread; call ncclGroupStart first", function);
+    return false;
+  }
+  *out_result = ncclSuccess;
+  return --t_group_depth == 0;
+}
+
+// What the kernel expects an operation to take: it writes one candidate a line, the chosen one's begins with '*' and
+// has its cost before " us". A negative number when nobody serves the operation.
+double EstimateUs(const PendingOp& pending) {
+  char text[8192] = "";
+  uint64_t needed = 0;
+  if (LoadedRuntime().explain(pending.comm->kernel, &pending.op, text, sizeof(text), &needed) != SL_OK) return -1;
+  const char* line = std::strstr(text, "\n*");
+  const char* unit = line != nullptr ? std::strstr(line, " us") : nullptr;
+  const char* end = line != nullptr ? std::strchr(line + 1, '\n') : nullptr;
+  if (unit == nullptr || (end != nullptr && unit > end)) return -1;
+  const char* digits = unit;
+  while (digits > line && (digits[-1] == '.' || (digits[-1] >= '0' && digits[-1] <= '9'))) --digits;
+  return digits < unit ? std::strtod(digits, nullptr) : -1;
+}
+
+}  // namespace
+
+ThreadState* MyState() noexcept {
+  if (t_state == nullptr) t_state.reset(new (std::nothrow) ThreadState);
+  return t_state.get();
+}
+
+void Group::Clear() {
+  jobs.clear();
+  ops.clear();
+  error = ncclSuccess;
+  error_text.clear();
+  first = nullptr;
+}
+
+ncclResult_t NoteInGroup(ncclResult_t result) noexcept {
+  if (t_group_depth == 0 || result == ncclSuccess || result == ncclInProgress) return result;
+  Group& group = MyState()->group;
+  if (group.error != ncclSuccess) return result;
+  group.error = result;
+  try {
+    group.error_text = LastError();
+  } catch (...) {
+    group.error_text.clear();
+  }
+  return result;
+}
+
+ncclResult_t SubmitJob(Job job) {
+  if (t_group_depth == 0) {
+    std::vector<Job> one;
+    one.push_back(std::move(job));
+    return RunJobs(one);
+  }
+  Group& group = MyState()->group;
+  const ncclResult_t agreed = AgreeOnWaiting(job.function, group, job.Subject());
+  if (agreed != ncclSuccess) {
+    std::vector<Job> one;
+    one.push_back(std::move(job));
+    DropJobs(one);
+    return agreed;
+  }
+  group.jobs.push_back(std::move(job));
+  return ncclSuccess;
+}
+
+ncclResult_t SubmitOp(const char* function, const PendingOp& op) noexcept {
+  return Guarded(function, [&] {
+    Group& group = MyState()->group;
+    const ncclResult_t agreed = AgreeOnWaiting(function, group, op.comm);
+    if (agreed == ncclSuccess) group.ops.push_back(op);
+    return agreed;
+  });
+}
+
+ncclResult_t StartGroup() noexcept {
+  ThreadState* state = MyState();
+  if (state == nullptr) return Fail(ncclSystemError, "ncclGroupStart: out of host memory");
+  if (t_group_depth++ == 0) state->group.Clear();
+  return ncclSuccess;
+}
+
+ncclResult_t EndGroup() noexcept {
+  ncclResult_t result = ncclSuccess;
+  if (!IsOutermost("ncclGroupEnd", &result)) return result;
+  Group& group = MyState()->group;
+  result = Guarded("ncclGroupEnd", [&] { return RunGroup(group); });
+  group.Clear();
+  return result;
+}
+
+ncclResult_t SimulateGroup(ncclSimInfo_t* info) noexcept {
+  constexpr const char* kFunction = "ncclGroupSimulateEnd";
+  ncclResult_t result = ncclSuccess;
+  if (!IsOutermost(kFunction, &result)) return result;
+  Group& group = MyState()->group;
+  result = group.error;
+  if (result != ncclSuccess) SetLastError(group.error_text.c_str());
+  double total_us = 0;
+  for (size_t i = 0; i < group.ops.size() && total_us >= 0; ++i) {
+    const double one_us = EstimateUs(group.ops[i]);
+    total_us = one_us < 0 ? -1 : total_us + one_us;
+  }
+  const bool known = total_us >= 0;
+  DropJobs(group.jobs);
+  group.Clear();
+  if (result != ncclSuccess || info == nullptr) return result;
+  if (info->magic != kSimInfoMagic || info->size < sizeof(ncclSimInfo_t)) {
+    return Fail(ncclInvalidArgument, "%s: argument simInfo was not initialised; start from NCCL_SIM_INFO_INITIALIZER",
+                kFunction);
+  }
+  info->estimatedTime = known ? static_cast<float>(total_us) : NCCL_UNDEF_FLOAT;
+  if (known) return ncclSuccess;
+  return Fail(ncclInvalidUsage,
+              "%s: no estimate is to be had for an operation of this group; starling explain says why", kFunction);
+}
+
+}  // namespace sl::frontend_nccl

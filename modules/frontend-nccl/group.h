@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a group collects and how its end issues it: first communicators are made, split, finalized or destroyed, all at
+// once; then every operation of every communicator goes to the kernel in one call.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "modules/frontend-nccl/comm.h"
+#include "nccl.h"
+#include "sl_runtime.h"
+
+namespace sl::frontend_nccl {
+
+enum class JobKind : uint8_t { kCreate, kSplit, kFinalize, kDestroy, kWindow };
+
+// A call on a communicator that meets other ranks, and so cannot be waited for before all of a thread's have started.
+struct Job {
+  Job(JobKind job_kind, const char* called) : kind(job_kind), function(called) {}
+
+  JobKind kind;
+  const char* function;        // what the program called
+  ncclComm* comm = nullptr;    // create and split: the new one (NULL: this rank goes without); else the one meant
+  ncclComm_t* out = nullptr;   // create and split: where the program's handle stands, set to NULL on failure
+  ncclComm* parent = nullptr;  // split
+  int color = 0;
+  int key = 0;
+  int size = 0;  // create
+  int rank = 0;
+  int device = -1;
+  std::vector<sl_unique_id_t> ids;
+  void* memory = nullptr;  // window
+  uint64_t bytes = 0;
+  uint32_t flags = 0;
+  ncclWindow_t* out_window = nullptr;
+  ncclResult_t result = ncclSuccess;
+  std::string text;  // why, when `result` is a failure
+
+  // The communicator whose mode, waiting or not, decides for this call.
+  ncclComm* Subject() const { return comm != nullptr ? comm : parent; }
+};
+
+struct PendingOp {
+  ncclComm* comm;
+  sl_stream_t* stream;
+  const void* device_scalar;  // premul-sum with a scalar in device memory: read when the group is issued
+  sl_op_t op;
+};
+
+struct Group {
+  std::vector<Job> jobs;
+  std::vector<PendingOp> ops;
+  std::vector<sl_group_entry_t> entries;  // kept for its memory
+  ncclResult_t error = ncclSuccess;       // of the first call that failed
+  std::string error_text;
+  ncclComm* first = nullptr;  // decides whether the group waits
+
+  void Clear();
+};
+
+// A call inside a group failed: the end will say so too, and issue nothing. Outside a group nothing is kept.
+ncclResult_t NoteInGroup(ncclResult_t result) noexcept;
+
+// Runs a job at once, or keeps it for the group's end.   returns: ncclSuccess | ncclInProgress | its failure
+ncclResult_t SubmitJob(Job job);
+// Keeps an operation for the group's end. The caller has checked it.
+ncclResult_t SubmitOp(const char* function, const PendingOp& op) noexcept;
+
+// Starts all jobs, then waits for all of them unless their communicators are non-blocking. On failure, what the jobs
+// were to make is unmade. In jobs.cc.
+ncclResult_t RunJobs(std::vector<Job>& jobs);
+
+ncclResult_t StartGroup() noexcept;
+ncclResult_t EndGroup() noexcept;
+// Ends the group without issuing it and estimates how long it would take.
+ncclResult_t SimulateGroup(ncclSimInfo_t* info) noexcept;
+
+// Communicators that one program call destroys, or one group. In destroy.cc.
+ncclResult_t StartFinalize(const char* function, ncclComm* comm);
+ncclResult_t AwaitFinalize(const char* function, ncclComm* comm);
+// Ends the handles. A rank whose siblings in this process were not destroyed yet is left to the last of them, so that
+// one thread may destroy its ranks one after the other.
+ncclResult_t DestroyComms(const char* function, const std::vector<ncclComm*>& comms);
+ncclResult_t AbortComm(const char* function, ncclComm* comm);
+
+}  // namespace sl::frontend_nccl

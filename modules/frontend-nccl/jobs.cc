@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The calls that meet other ranks. The kernel is always asked not to wait; waiting is done here, after all calls of a
+// group have been started, so that one thread can hold several ranks.
+#include <pthread.h>
+#include <signal.h>
+
+#include <thread>
+#include <utility>
+
+#include "modules/frontend-nccl/group.h"
+#include "modules/frontend-nccl/runtime.h"
+#include "modules/frontend-nccl/status.h"
+#include "modules/frontend-nccl/window.h"
+
+namespace sl::frontend_nccl {
+namespace {
+
+sl_comm_config_t KernelConfig(const Job& job, const CommSettings& settings) {
+  sl_comm_config_t config{};
+  config.struct_size = sizeof(config);
+  config.nonblocking = 1;
+  config.ids = job.ids.data();
+  config.id_count = static_cast<uint32_t>(job.ids.size());
+  config.rank = static_cast<uint32_t>(job.rank);
+  config.size = static_cast<uint32_t>(job.size);
+  config.device_kind = -1;
+  config.device_ordinal = job.device;
+  config.name = settings.comm_name.empty() ? nullptr : settings.comm_name.c_str();
+  return config;
+}
+
+// After the kernel accepted a new communicator, or refused it.
+ncclResult_t Accepted(const Job& job, sl_status_t status, sl_comm_t* kernel) {
+  if (status < SL_OK) return FailWith(job.function, status);
+  if (kernel == nullptr) return Fail(ncclInternalError, "%s: the kernel made no communicator", job.function);
+  job.comm->kernel = kernel;
+  job.comm->phase.store(kConnecting, std::memory_order_release);
+  return status == SL_OK ? BecomeReady(job.function, job.comm) : ncclInProgress;
+}
+
+ncclResult_t StartCreate(const Job& job) {
+  const sl_comm_config_t config = KernelConfig(job, job.comm->cold->settings);
+  sl_comm_t* kernel = nullptr;
+  const sl_status_t status = LoadedRuntime().comm_create(&config, &kernel);
+  return Accepted(job, status, kernel);
+}
+
+ncclResult_t StartSplit(const Job& job) {
+  const ncclResult_t ready = RequireReady(job.function, job.parent);
+  if (ready != ncclSuccess) return ready;
+  const CommSettings& settings = job.comm != nullptr ? job.comm->cold->settings : job.parent->cold->settings;
+  const sl_comm_config_t config = KernelConfig(job, settings);
+  sl_comm_t* kernel = nullptr;
+  const sl_status_t status = LoadedRuntime().comm_split(job.parent->kernel, job.color, job.key, &config, &kernel);
+  if (job.comm != nullptr) return Accepted(job, status, kernel);
+  return status < SL_OK ? FailWith(job.function, status) : ResultOf(status);
+}
+
+ncclResult_t Start(Job& job) {
+  switch (job.kind) {
+    case JobKind::kCreate:
+      return StartCreate(job);
+    case JobKind::kSplit:
+      return StartSplit(job);
+    case JobKind::kFinalize:
+      return StartFinalize(job.function, job.comm);
+    case JobKind::kDestroy:
+    case JobKind::kWindow:
+      return ncclSuccess;  // have steps of their own, after everything is connected
+  }
+  return ncclInternalError;
+}
+
+ncclResult_t AwaitConnection(Job& job) {
+  const sl_status_t status = AwaitKernel(job.comm);
+  if (status == SL_OK) return BecomeReady(job.function, job.comm);
+  if (status != SL_ERR_ABORTED) return BecomeFailed(job.function, job.comm, status);
+  job.comm = nullptr;  // whoever aborted it ends the handle
+  return Fail(ncclInvalidUsage, "%s: the communicator was aborted while it was connecting", job.function);
+}
+
+ncclResult_t Await(Job& job) {
+  switch (job.kind) {
+    case JobKind::kCreate:
+      return AwaitConnection(job);
+    case JobKind::kSplit: {
+      if (job.comm != nullptr) return AwaitConnection(job);
+      const sl_status_t status = LoadedRuntime().comm_wait(job.parent->kernel, SL_NO_DEADLINE);
+      return status == SL_OK ? ncclSuccess : FailWith(job.function, status);
+    }
+    case JobKind::kFinalize:
+      return AwaitFinalize(job.function, job.comm);
+    default:
+      return ncclSuccess;
+  }
+}
+
+void Settle(Job& job, ncclResult_t result) {
+  job.result = result;
+  if (result != ncclSuccess && result != ncclInProgress) job.text = LastError();
+}
+
+// Registering a window meets the other ranks and has no form that does not wait: one thread each, and none for one.
+void RunWindows(std::vector<Job*>& windows) {
+  const auto run = [](Job* job) {
+    ncclResult_t result = RequireReady(job->function, job->comm);
+    if (result == ncclSuccess) {
+      result = RegisterWindow(job->function, job->comm, job->memory, job->bytes, job->flags, job->out_window);
+    }
+    Settle(*job, result);
+  };
+  if (windows.size() == 1) return run(windows[0]);
+  // The program's signals belong to its own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::vector<std::thread> threads;
+  threads.reserve(windows.size());
+  for (Job* job : windows) threads.emplace_back(run, job);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// What a failed call made is unmade; the program's handle becomes NULL.
+void Unmake(Job& job) {
+  const bool makes = job.kind == JobKind::kCreate || job.kind == JobKind::kSplit;
+  if (!makes) return;
+  if (job.out != nullptr) *job.out = nullptr;
+  if (job.comm == nullptr) return;
+  if (!ClaimForEnding(job.comm)) return;
+  if (job.comm->kernel != nullptr) LoadedRuntime().comm_abort(job.comm->kernel);
+  Release(job.comm);
+}
+
+bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
+
+// The group's answer: the first failure, else whether anything is still under way. After a failure nothing that these
+// jobs were to make stays: the program cannot tell which of its handles would be good.
+ncclResult_t Conclude(std::vector<Job>& jobs) {
+  ncclResult_t result = ncclSuccess;
+  const std::string* text = nullptr;
+  for (const Job& job : jobs) {
+    if (Failed(job.result) && !Failed(result)) {
+      result = job.result;
+      text = &job.text;
+    } else if (job.result == ncclInProgress && result == ncclSuccess) {
+      result = ncclInProgress;
+    }
+  }
+  if (!Failed(result)) return result;
+  for (Job& job : jobs) Unmake(job);
+  SetLastError(text->c_str());
+  return result;
+}
+
+}  // namespace
+
+ncclResult_t RunJobs(std::vector<Job>& jobs) {
+  bool failed = false;
+  std::vector<Job*> windows;
+  std::vector<ncclComm*> destroyed;
+  const char* destroy_function = "";
+  for (Job& job : jobs) {
+    Settle(job, Start(job));
+    failed = failed || Failed(job.result);
+    if (job.kind == JobKind::kWindow) windows.push_back(&job);
+    if (job.kind == JobKind::kDestroy) {
+      destroyed.push_back(job.comm);
+      destroy_function = job.function;
+    }
+  }
+  // After a failure nobody waits: the other ranks may never hear of a call that did not start.
+  for (Job& job : jobs) {
+    if (failed || job.result != ncclInProgress || !job.Subject()->cold->settings.blocking()) continue;
+    Settle(job, Await(job));
+    failed = Failed(job.result);
+  }
+  if (!failed && !windows.empty()) RunWindows(windows);
+  ncclResult_t result = Conclude(jobs);
+  if (!destroyed.empty()) {
+    const ncclResult_t ended = DestroyComms(destroy_function, destroyed);
+    if (result == ncclSuccess) result = ended;
+  }
+  return result;
+}
+
+}  // namespace sl::frontend_nccl

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operators made by ncclRedOpCreatePreMulSum, per communicator. Made and destroyed under a lock, looked up without one.
+//
+// An operator's number is bit 30, then the communicator's salt (10 bits), the slot's generation (8) and the slot (12):
+// an operator of another communicator, or one destroyed since, is recognised and not mistaken for its successor.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "nccl.h"
+
+namespace sl::frontend_nccl {
+
+struct RedOp {
+  std::atomic<uint32_t> number{0};  // 0: free
+  ncclDataType_t datatype = ncclInt8;
+  const void* device_scalar = nullptr;  // residence device: read when an operation is issued
+  uint64_t scalar_bits = 0;             // residence host: read already
+};
+
+// thread: Create and Destroy [any]; Find [any], without a lock, while the operator is not being destroyed
+class RedOpTable {
+ public:
+  static constexpr uint32_t kSlotBits = 12;
+  static constexpr uint32_t kCapacity = 1u << kSlotBits;
+
+  explicit RedOpTable(uint32_t salt) : salt_(salt & 0x3ffu) {}
+  ~RedOpTable();
+  RedOpTable(const RedOpTable&) = delete;
+  RedOpTable& operator=(const RedOpTable&) = delete;
+
+  // The new operator's number; 0 when kCapacity live already. Reads `scalar` when it is resident on the host.
+  uint32_t Create(ncclDataType_t datatype, ncclScalarResidence_t residence, const void* scalar);
+  // False when `number` is not a live operator of this table.
+  bool Destroy(uint32_t number);
+  const RedOp* Find(uint32_t number) const;
+
+ private:
+  static constexpr uint32_t kChunkBits = 6;
+  static constexpr uint32_t kChunkSlots = 1u << kChunkBits;
+
+  RedOp* Slot(uint32_t slot) const;
+
+  const uint32_t salt_;
+  std::atomic<RedOp*> chunks_[kCapacity / kChunkSlots] = {};  // filled front to back, never moved
+  std::mutex mutex_;
+  uint32_t slots_used_ = 0;           // guarded by mutex_
+  std::vector<uint16_t> free_slots_;  // guarded by mutex_
+  std::vector<uint8_t> generations_;  // guarded by mutex_
+};
+
+// The first `bytes` of memory as the low bytes of a number, which is how the kernel takes a scalar.
+uint64_t ReadScalar(const void* scalar, size_t bytes);
+
+}  // namespace sl::frontend_nccl
