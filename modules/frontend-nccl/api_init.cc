@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Making and ending communicators: arguments are checked here, the rest is a job (jobs.cc, destroy.cc).
+#include <cstdio>
+#include <cstring>
+#include <set>
+
+#include "modules/frontend-nccl/comm.h"
+#include "modules/frontend-nccl/config.h"
+#include "modules/frontend-nccl/group.h"
+#include "modules/frontend-nccl/runtime.h"
+#include "modules/frontend-nccl/status.h"
+#include "modules/frontend-nccl/thread.h"
+#include "modules/frontend-nccl/variables.h"
+
+namespace sl::frontend_nccl {
+namespace {
+
+static_assert(sizeof(ncclUniqueId) == sizeof(sl_unique_id_t), "an id is the kernel's, byte for byte");
+
+struct InitRequest {
+  const char* function;
+  ncclComm_t* out;
+  int size;
+  int rank;
+  const ncclUniqueId* ids;
+  int id_count;
+  const ncclConfig_t* config;
+  int device = -1;
+};
+
+ncclResult_t CheckInit(const InitRequest& request) {
+  const char* function = request.function;
+  if (request.out == nullptr) return Fail(ncclInvalidArgument, "%s: argument comm is NULL", function);
+  if (request.size < 1) {
+    return Fail(ncclInvalidArgument, "%s: argument nranks is %d, must be at least 1", function, request.size);
+  }
+  if (request.rank < 0 || request.rank >= request.size) {
+    return Fail(ncclInvalidArgument, "%s: argument rank is %d, must be 0 to %d", function, request.rank,
+                request.size - 1);
+  }
+  if (request.id_count < 1 || request.id_count > request.size) {
+    return Fail(ncclInvalidArgument, "%s: argument nId is %d, must be 1 to the number of ranks, %d", function,
+                request.id_count, request.size);
+  }
+  if (request.ids == nullptr) return Fail(ncclInvalidArgument, "%s: argument commIds is NULL", function);
+  return ncclSuccess;
+}
+
+// A handle in phase kQueued with its settings, from which a job is made.
+ncclResult_t NewHandle(const char* function, CommSettings settings, ncclComm** out_comm) {
+  ncclComm* comm = Allocate();
+  if (comm == nullptr) {
+    return Fail(ncclSystemError, "%s: this process holds %u communicators already; destroy some first", function,
+                kMaxComms);
+  }
+  comm->cold->settings = std::move(settings);
+  *out_comm = comm;
+  return ncclSuccess;
+}
+
+ncclResult_t MakeInitJob(const InitRequest& request, Job* out_job) {
+  if (const ncclResult_t checked = CheckInit(request); checked != ncclSuccess) return checked;
+  CommSettings settings;
+  const ncclResult_t parsed = ParseConfig(request.function, request.config, nullptr, &settings);
+  if (parsed != ncclSuccess) return parsed;
+  if (const ncclResult_t ensured = EnsureRuntime(); ensured != ncclSuccess) return ensured;
+  Job job(JobKind::kCreate, request.function);
+  job.ids.resize(static_cast<size_t>(request.id_count));
+  std::memcpy(job.ids.data(), request.ids, job.ids.size() * sizeof(sl_unique_id_t));
+  job.size = request.size;
+  job.rank = request.rank;
+  job.device = request.device;
+  const ncclResult_t made = NewHandle(request.function, std::move(settings), &job.comm);
+  if (made != ncclSuccess) return made;
+  job.out = request.out;
+  *request.out = job.comm;
+  *out_job = std::move(job);
+  return ncclSuccess;
+}
+
+ncclResult_t Init(const InitRequest& request) {
+  return NoteInGroup(Guarded(request.function, [&] {
+    Job job(JobKind::kCreate, request.function);
+    const ncclResult_t made = MakeInitJob(request, &job);
+    return made == ncclSuccess ? SubmitJob(std::move(job)) : made;
+  }));
+}
+
+ncclResult_t CheckDevices(const char* function, int count, const int* devices) {
+  int64_t allowed_twice = 0;
+  const char* text = VariableText("NCCL_MULTI_RANK_GPU_ENABLE");
+  if (text != nullptr && !ParseInteger(text, &allowed_twice)) allowed_twice = 0;
+  std::set<int> seen;
+  for (int i = 0; i < count; ++i) {
+    if (devices[i] < 0) {
+      return Fail(ncclInvalidArgument, "%s: devlist[%d] is %d, must not be negative", function, i, devices[i]);
+    }
+    if (!seen.insert(devices[i]).second && allowed_twice == 0) {
+      return Fail(ncclInvalidUsage,
+                  "%s: devlist[%d] names device %d a second time; give every rank its own, or set "
+                  "NCCL_MULTI_RANK_GPU_ENABLE to 1",
+                  function, i, devices[i]);
+    }
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices) {
+  constexpr const char* kFunction = "ncclCommInitAll";
+  if (comms == nullptr) return Fail(ncclInvalidArgument, "%s: argument comm is NULL", kFunction);
+  if (count < 0) return Fail(ncclInvalidArgument, "%s: argument ndev is %d, must not be negative", kFunction, count);
+  if (t_group_depth != 0) {
+    return Fail(ncclInvalidUsage, "%s: it is a group of its own and cannot stand inside one", kFunction);
+  }
+  if (count == 0) return ncclSuccess;
+  if (devices != nullptr) {
+    const ncclResult_t checked = CheckDevices(kFunction, count, devices);
+    if (checked != ncclSuccess) return checked;
+  }
+  if (const ncclResult_t ensured = EnsureRuntime(); ensured != ncclSuccess) return ensured;
+  ncclUniqueId id;
+  const sl_status_t status = LoadedRuntime().unique_id(reinterpret_cast<sl_unique_id_t*>(&id));
+  if (status != SL_OK) return FailWith(kFunction, status);
+  std::vector<Job> jobs(static_cast<size_t>(count), Job(JobKind::kCreate, kFunction));
+  for (int rank = 0; rank < count; ++rank) {
+    const InitRequest request{
+        kFunction, &comms[rank], count, rank, &id, 1, nullptr, devices != nullptr ? devices[rank] : rank};
+    const ncclResult_t made = MakeInitJob(request, &jobs[static_cast<size_t>(rank)]);
+    if (made == ncclSuccess) continue;
+    for (int earlier = 0; earlier < rank; ++earlier) {
+      Release(comms[earlier]);
+      comms[earlier] = nullptr;
+    }
+    return made;
+  }
+  // InitAll always waits: it has no way to say that it is not done.
+  for (Job& job : jobs) job.comm->cold->settings.values.blocking = 1;
+  return RunJobs(jobs);
+}
+
+ncclResult_t Split(ncclComm_t handle, int color, int key, ncclComm_t* out, const ncclConfig_t* config) {
+  constexpr const char* kFunction = "ncclCommSplit";
+  ncclComm* parent = CheckComm(kFunction, handle);
+  if (parent == nullptr) return ncclInvalidArgument;
+  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", kFunction);
+  if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
+    return Fail(ncclInvalidArgument, "%s: argument color is %d, must not be negative, or NCCL_SPLIT_NOCOLOR (%d)",
+                kFunction, color, NCCL_SPLIT_NOCOLOR);
+  }
+  if (const ncclResult_t ready = RequireReady(kFunction, parent); ready != ncclSuccess) return ready;
+  CommSettings settings;
+  const ncclResult_t parsed = ParseConfig(kFunction, config, &parent->cold->settings, &settings);
+  if (parsed != ncclSuccess) return parsed;
+  Job job(JobKind::kSplit, kFunction);
+  job.parent = parent;
+  job.color = color;
+  job.key = key;
+  job.out = out;
+  *out = nullptr;
+  if (color != NCCL_SPLIT_NOCOLOR) {
+    const ncclResult_t made = NewHandle(kFunction, std::move(settings), &job.comm);
+    if (made != ncclSuccess) return made;
+    *out = job.comm;
+  }
+  return SubmitJob(std::move(job));
+}
+
+ncclResult_t Finalize(ncclComm_t handle) {
+  constexpr const char* kFunction = "ncclCommFinalize";
+  if (handle == nullptr) return ncclSuccess;
+  ncclComm* comm = CheckComm(kFunction, handle);
+  if (comm == nullptr) return ncclInvalidArgument;
+  const uint32_t phase = comm->phase.load(std::memory_order_acquire);
+  if (phase == kFinalizing || phase == kFinalized) {
+    return Fail(ncclInvalidArgument, "%s: the communicator was finalized already; call ncclCommDestroy", kFunction);
+  }
+  if (const ncclResult_t ready = RequireReady(kFunction, comm); ready != ncclSuccess) return ready;
+  Job job(JobKind::kFinalize, kFunction);
+  job.comm = comm;
+  return SubmitJob(std::move(job));
+}
+
+ncclResult_t Destroy(ncclComm_t handle) {
+  constexpr const char* kFunction = "ncclCommDestroy";
+  if (handle == nullptr) return ncclSuccess;
+  ncclComm* comm = CheckComm(kFunction, handle);
+  if (comm == nullptr) return ncclInvalidArgument;
+  uint32_t phase = comm->phase.load(std::memory_order_acquire);
+  if (phase == kConnecting) {
+    Poll(kFunction, comm);
+    phase = comm->phase.load(std::memory_order_acquire);
+  }
+  if (phase == kQueued || phase == kConnecting) {
+    return Fail(ncclInvalidArgument,
+                "%s: the communicator is still connecting; wait for it, or end it with ncclCommAbort", kFunction);
+  }
+  if (phase == kDestroying) {
+    return Fail(ncclInvalidArgument, "%s: the communicator was destroyed already", kFunction);
+  }
+  Job job(JobKind::kDestroy, kFunction);
+  job.comm = comm;
+  return SubmitJob(std::move(job));
+}
+
+ncclResult_t UniqueId(const char* function, ncclUniqueId* out) {
+  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument uniqueId is NULL", function);
+  if (const ncclResult_t ensured = EnsureRuntime(); ensured != ncclSuccess) return ensured;
+  sl_unique_id_t id;
+  const sl_status_t status = LoadedRuntime().unique_id(&id);
+  if (status != SL_OK) return FailWith(function, status);
+  std::memcpy(out, &id, sizeof(id));
+  return ncclSuccess;
+}
+
+}  // namespace
+}  // namespace sl::frontend_nccl
+
+namespace fe = sl::frontend_nccl;
+
+SL_NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId* uniqueId) { return fe::UniqueId("ncclGetUniqueId", uniqueId); }
+
+SL_NCCL_API(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId* uniqueId) {
+  ncclComm* checked = fe::CheckComm("ncclCommGetUniqueId", comm);
+  if (checked == nullptr) return ncclInvalidArgument;
+  const ncclResult_t ready = fe::RequireReady("ncclCommGetUniqueId", checked);
+  return ready == ncclSuccess ? fe::UniqueId("ncclCommGetUniqueId", uniqueId) : ready;
+}
+
+SL_NCCL_API(ncclResult_t, ncclCommInitRank, ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
+  return fe::Init({"ncclCommInitRank", comm, nranks, rank, &commId, 1, nullptr});
+}
+
+SL_NCCL_API(ncclResult_t, ncclCommInitRankConfig, ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+            ncclConfig_t* config) {
+  return fe::Init({"ncclCommInitRankConfig", comm, nranks, rank, &commId, 1, config});
+}
+
+SL_NCCL_API(ncclResult_t, ncclCommInitRankScalable, ncclComm_t* newcomm, int nranks, int myrank, int nId,
+            ncclUniqueId* commIds, ncclConfig_t* config) {
+  return fe::Init({"ncclCommInitRankScalable", newcomm, nranks, myrank, commIds, nId, config});
+}
+
+SL_NCCL_API(ncclResult_t, ncclCommInitAll, ncclComm_t* comm, int ndev, const int* devlist) {
+  return fe::NoteInGroup(fe::Guarded("ncclCommInitAll", [&] { return fe::InitAll(comm, ndev, devlist); }));
+}
+
+SL_NCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+            ncclConfig_t* config) {
+  return fe::NoteInGroup(fe::Guarded("ncclCommSplit", [&] { return fe::Split(comm, color, key, newcomm, config); }));
+}
+
+SL_NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {
+  return fe::NoteInGroup(fe::Guarded("ncclCommFinalize", [&] { return fe::Finalize(comm); }));
+}
+
+SL_NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
+  return fe::NoteInGroup(fe::Guarded("ncclCommDestroy", [&] { return fe::Destroy(comm); }));
+}
+
+// Ends at once, inside a group too: whoever aborts does not want to wait for the group's end.
+SL_NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
+  if (comm == nullptr) return ncclSuccess;
+  return fe::Guarded("ncclCommAbort", [&] {
+    ncclComm* checked = fe::CheckComm("ncclCommAbort", comm);
+    return checked != nullptr ? fe::AbortComm("ncclCommAbort", checked) : ncclInvalidArgument;
+  });
+}
