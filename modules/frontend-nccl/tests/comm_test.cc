@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/frontend-nccl/comm.h"
+
+#include <cstring>
+#include <thread>
+
+#include "modules/frontend-nccl/tests/fixture.h"
+
+namespace sl::frontend_nccl {
+namespace {
+
+class Comm : public Fixture {
+ protected:
+  static ncclUniqueId Id() {
+    ncclUniqueId id{};
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    return id;
+  }
+  static ncclConfig_t NonBlocking() {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    return config;
+  }
+};
+
+TEST_F(Comm, KnowsItsPlace) {
+  const std::vector<ncclComm_t> comms = MakeComms(3);
+  int value = -1;
+  EXPECT_EQ(ncclCommCount(comms[2], &value), ncclSuccess);
+  EXPECT_EQ(value, 3);
+  EXPECT_EQ(ncclCommUserRank(comms[2], &value), ncclSuccess);
+  EXPECT_EQ(value, 2);
+  EXPECT_EQ(ncclCommCuDevice(comms[2], &value), ncclSuccess);
+  EXPECT_EQ(ncclCommCount(comms[2], nullptr), ncclInvalidArgument);
+  uint64_t bytes = 0;
+  EXPECT_EQ(ncclCommMemStats(comms[0], ncclStatGpuMemTotal, &bytes), ncclSuccess);
+  EXPECT_EQ(bytes, 1200u);
+  DestroyComms(comms);
+}
+
+TEST_F(Comm, InitRefusesBadArgumentsByName) {
+  ncclComm_t comm = nullptr;
+  const ncclUniqueId id = Id();
+  EXPECT_EQ(ncclCommInitRank(nullptr, 1, id, 0), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRank(&comm, 0, id, 0), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("argument nranks is 0")) << Text();
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, id, 2), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("argument rank is 2, must be 0 to 1")) << Text();
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, id, -1), ncclInvalidArgument);
+  ncclUniqueId ids[2] = {id, id};
+  EXPECT_EQ(ncclCommInitRankScalable(&comm, 1, 0, 2, ids, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRankScalable(&comm, 1, 0, 0, ids, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRankScalable(&comm, 1, 0, 1, nullptr, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclGetUniqueId(nullptr), ncclInvalidArgument);
+  EXPECT_EQ(Fake().Count("comm_create"), 0);
+}
+
+TEST_F(Comm, InitAllRefusesBadDevices) {
+  ncclComm_t comms[2];
+  const int twice[2] = {1, 1};
+  const int negative[2] = {0, -1};
+  EXPECT_EQ(ncclCommInitAll(comms, 2, twice), ncclInvalidUsage);
+  EXPECT_EQ(ncclCommInitAll(comms, 2, negative), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitAll(nullptr, 2, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitAll(comms, -1, nullptr), ncclInvalidArgument);
+  setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  EXPECT_EQ(ncclCommInitAll(comms, 2, twice), ncclSuccess) << Text();
+  unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  DestroyComms({comms[0], comms[1]});
+}
+
+TEST_F(Comm, HandleIsNullAfterAFailedInit) {
+  Fake().create_status = SL_ERR_SYSTEM;
+  auto comm = reinterpret_cast<ncclComm_t>(0x10);
+  EXPECT_EQ(ncclCommInitRank(&comm, 1, Id(), 0), ncclSystemError);
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_TRUE(TextHas("ncclCommInitRank: the fake said so")) << Text();
+}
+
+TEST_F(Comm, HandleIsNullAfterRanksStayedAway) {
+  Fake().wait_status = SL_ERR_TIMEOUT;
+  Fake().state_status = SL_ERR_TIMEOUT;
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, Id(), 0), ncclRemoteError);
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_EQ(Fake().Count("comm_abort"), 1);
+}
+
+TEST_F(Comm, NonBlockingInitReturnsAtOnceAndIsPolled) {
+  ncclConfig_t config = NonBlocking();
+  const ncclUniqueId id = Id();
+  ncclComm_t comms[2];
+  EXPECT_EQ(ncclCommInitRankConfig(&comms[0], 2, id, 0, &config), ncclInProgress);
+  ncclResult_t state = ncclSuccess;
+  EXPECT_EQ(ncclCommGetAsyncError(comms[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclInProgress);
+  int count = 0;
+  EXPECT_EQ(ncclCommCount(comms[0], &count), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("still connecting")) << Text();
+  EXPECT_EQ(ncclCommDestroy(comms[0]), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommInitRankConfig(&comms[1], 2, id, 1, &config), ncclInProgress);
+  EXPECT_EQ(ncclCommGetAsyncError(comms[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclSuccess);
+  EXPECT_EQ(ncclCommCount(comms[0], &count), ncclSuccess);
+  EXPECT_EQ(ncclCommCount(comms[1], &count), ncclSuccess);
+  EXPECT_EQ(Fake().Count("comm_wait"), 0);
+  EXPECT_EQ(ncclCommFinalize(comms[0]), ncclInProgress);
+  EXPECT_EQ(ncclCommFinalize(comms[1]), ncclInProgress);
+  EXPECT_EQ(ncclCommGetAsyncError(comms[0], &state), ncclSuccess);
+  EXPECT_EQ(state, ncclSuccess);
+  DestroyComms({comms[0], comms[1]});
+}
+
+TEST_F(Comm, ReportsWhatBefellIt) {
+  const ncclComm_t comm = MakeComm();
+  Fake().state_status = SL_ERR_PEER_LOST;
+  ncclResult_t state = ncclSuccess;
+  EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+  EXPECT_EQ(state, ncclRemoteError);
+  EXPECT_TRUE(TextHas("the fake is ill")) << Text();
+  EXPECT_EQ(ncclCommGetAsyncError(comm, nullptr), ncclInvalidArgument);
+  std::string elsewhere;
+  std::thread([&] { elsewhere = ncclGetLastError(comm); }).join();
+  EXPECT_NE(elsewhere.find("the fake is ill"), std::string::npos);
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess) << Text();
+  EXPECT_EQ(Fake().Count("comm_finalize"), 0);
+}
+
+TEST_F(Comm, IsRefusedAfterItsEnd) {
+  const ncclComm_t destroyed = MakeComm();
+  EXPECT_EQ(ncclCommDestroy(destroyed), ncclSuccess);
+  const ncclComm_t aborted = MakeComm();
+  EXPECT_EQ(ncclCommAbort(aborted), ncclSuccess);
+  int count = 0;
+  for (const ncclComm_t comm : {destroyed, aborted}) {
+    EXPECT_EQ(ncclCommCount(comm, &count), ncclInvalidArgument);
+    EXPECT_TRUE(TextHas("destroyed or aborted")) << Text();
+    EXPECT_EQ(ncclCommDestroy(comm), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommAbort(comm), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommFinalize(comm), ncclInvalidArgument);
+  }
+}
+
+TEST_F(Comm, NullAndForeignPointersAreJudged) {
+  int count = 0;
+  EXPECT_EQ(ncclCommCount(nullptr, &count), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommAbort(nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommFinalize(nullptr), ncclSuccess);
+  for (const uintptr_t address : {uintptr_t{1}, uintptr_t{64}, UINTPTR_MAX, reinterpret_cast<uintptr_t>(&count),
+                                  reinterpret_cast<uintptr_t>(g_comms) + 8}) {
+    EXPECT_EQ(ncclCommCount(reinterpret_cast<ncclComm_t>(address), &count), ncclInvalidArgument);
+    EXPECT_TRUE(TextHas("is no communicator of this library")) << Text();
+  }
+}
+
+TEST_F(Comm, FinalizedTakesNothingButDestroy) {
+  const ncclComm_t comm = MakeComm();
+  EXPECT_EQ(ncclCommFinalize(comm), ncclSuccess) << Text();
+  EXPECT_EQ(ncclCommFinalize(comm), ncclInvalidArgument);
+  float value = 1;
+  EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comm, nullptr), ncclInvalidUsage);
+  EXPECT_TRUE(TextHas("was finalized")) << Text();
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  EXPECT_EQ(Fake().Count("comm_finalize"), 1);
+}
+
+// One thread that destroys its ranks in turn must not wait in the first for the second.
+TEST_F(Comm, RanksOfOneThreadAreDestroyedInTurn) {
+  const std::vector<ncclComm_t> comms = MakeComms(3);
+  EXPECT_EQ(ncclCommDestroy(comms[1]), ncclSuccess);
+  EXPECT_EQ(ncclCommDestroy(comms[0]), ncclSuccess);
+  EXPECT_EQ(Fake().Count("comm_destroy"), 0);
+  EXPECT_EQ(ncclCommDestroy(comms[1]), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommDestroy(comms[2]), ncclSuccess) << Text();
+  EXPECT_EQ(Fake().Count("comm_destroy"), 3);
+  EXPECT_TRUE(Fake().live.empty());
+}
+
+TEST_F(Comm, AbortTakesTheRanksThatWaitedForIt) {
+  const std::vector<ncclComm_t> comms = MakeComms(2);
+  EXPECT_EQ(ncclCommDestroy(comms[0]), ncclSuccess);
+  EXPECT_EQ(ncclCommAbort(comms[1]), ncclSuccess);
+  EXPECT_EQ(Fake().Count("comm_abort"), 2);
+  EXPECT_TRUE(Fake().live.empty());
+}
+
+TEST_F(Comm, RanksOfSeveralThreadsAreDestroyedOnceEach) {
+  for (int round = 0; round < 50; ++round) {
+    const std::vector<ncclComm_t> comms = MakeComms(4);
+    std::vector<std::thread> threads;
+    for (ncclComm_t comm : comms) {
+      threads.emplace_back([comm] { EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess) << Text(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_TRUE(Fake().live.empty());
+  }
+}
+
+TEST_F(Comm, ThousandsComeAndGoInAFewSlots) {
+  const ncclComm_t first = MakeComm();
+  DestroyComms({first});
+  uintptr_t highest = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const ncclComm_t comm = MakeComm();
+    if (i < 1000) {
+      EXPECT_NE(comm, first) << "a handle must rest before it is used again";
+    }
+    highest = std::max(highest, reinterpret_cast<uintptr_t>(comm));
+    DestroyComms({comm});
+  }
+  EXPECT_LE(highest - reinterpret_cast<uintptr_t>(g_comms), (2 * kQuarantine + 1000) * sizeof(ncclComm));
+}
+
+TEST_F(Comm, SplitsWithinAGroup) {
+  const std::vector<ncclComm_t> parents = MakeComms(2);
+  ncclComm_t children[2] = {nullptr, nullptr};
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.commName = "half";
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(ncclCommSplit(parents[static_cast<size_t>(rank)], 5, rank, &children[rank], &config), ncclSuccess);
+  }
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << Text();
+  int rank = -1;
+  EXPECT_EQ(ncclCommUserRank(children[1], &rank), ncclSuccess);
+  EXPECT_EQ(rank, 1);
+  DestroyComms({children[0], children[1], parents[0], parents[1]});
+}
+
+TEST_F(Comm, SplitWithoutColorGivesNull) {
+  const ncclComm_t parent = MakeComm();
+  ncclComm_t child = parent;
+  EXPECT_EQ(ncclCommSplit(parent, NCCL_SPLIT_NOCOLOR, 0, &child, nullptr), ncclSuccess) << Text();
+  EXPECT_EQ(child, nullptr);
+  EXPECT_EQ(Fake().Count("comm_split -1"), 1);
+  EXPECT_EQ(ncclCommSplit(parent, -2, 0, &child, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommSplit(parent, 0, 0, nullptr, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommSplit(nullptr, 0, 0, &child, nullptr), ncclInvalidArgument);
+  DestroyComms({parent});
+}
+
+TEST_F(Comm, WhatComesLaterSaysSo) {
+  const ncclComm_t comm = MakeComm();
+  ncclComm_t child = comm;
+  EXPECT_EQ(ncclCommShrink(comm, nullptr, 0, &child, nullptr, NCCL_SHRINK_DEFAULT), ncclInvalidUsage);
+  EXPECT_EQ(child, nullptr);
+  EXPECT_TRUE(TextHas("ncclCommShrink is not served yet: it comes with ")) << Text();
+  EXPECT_EQ(ncclCommRevoke(comm, 0), ncclInvalidUsage);
+  EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
+  EXPECT_EQ(ncclCommResume(comm), ncclInvalidUsage);
+  EXPECT_EQ(ncclCommGrow(nullptr, 2, nullptr, 1, &child, nullptr), ncclInvalidUsage);
+  EXPECT_EQ(ncclSignal(0, 0, 0, 0, comm, nullptr), ncclInvalidUsage);
+  EXPECT_EQ(ncclSignal(0, 0, 0, 0, nullptr, nullptr), ncclInvalidArgument);
+  DestroyComms({comm});
+}
+
+}  // namespace
+}  // namespace sl::frontend_nccl
