@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "kernel/profile/keys.h"
+
 namespace sl::kernel {
 namespace {
 
@@ -104,9 +106,11 @@ std::string DescribeAll(const std::vector<std::string>& modules, const std::vect
   for (const std::string& folder : ModuleFolders()) folders.push_back(QuoteJson(folder));
   std::vector<std::string> problems;
   for (const std::string& line : SplitList(status.message(), '\n')) problems.push_back(QuoteJson(line));
-  return fmt::format("{{\n  \"folders\": {},\n  \"modules\": {},\n  \"refused\": {},\n  \"problems\": {}\n}}\n",
-                     JsonList(folders, "  "), JsonList(modules, "  "), JsonList(refusals, "  "),
-                     JsonList(problems, "  "));
+  return fmt::format(
+      "{{\n  \"folders\": {},\n  \"modules\": {},\n  \"refused\": {},\n  \"problems\": {},\n  \"kernel_keys\": "
+      "{}\n}}\n",
+      JsonList(folders, "  "), JsonList(modules, "  "), JsonList(refusals, "  "), JsonList(problems, "  "),
+      QuoteJson(KeysReference()));
 }
 
 std::string OptionsToToml(const ChosenModule& chosen) {

@@ -17,7 +17,8 @@ std::string DescribeModule(const LoadedModule& module, const std::vector<OptionV
                            const std::string& state, const std::string& reason);
 // A refused file as a JSON object.
 std::string DescribeRefusal(const Refusal& refusal);
-// {"folders": […], "modules": […], "refused": […], "problems": […]}; problems are the lines of `status`.
+// {"folders": […], "modules": […], "refused": […], "problems": […], "kernel_keys": "…"}: problems are the lines of
+// `status`, kernel_keys is the reference page of the kernel's own keys, Markdown.
 std::string DescribeAll(const std::vector<std::string>& modules, const std::vector<std::string>& refusals,
                         const Status& status);
 

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 
 #include "kernel/profile/keys.h"
 #include "kernel/profile/reader.h"
@@ -53,12 +55,27 @@ Result<std::string> ReadFile(const std::string& path) {
   return text;
 }
 
-// The names of the profiles that lie in the search folders; for messages.
+// The name of a profile's file.
 std::string Stem(const std::string& path) {
   const size_t slash = path.rfind('/');
   std::string stem = slash == std::string::npos ? path : path.substr(slash + 1);
   if (stem.size() > 5 && stem.ends_with(".toml")) stem.resize(stem.size() - 5);
   return stem;
+}
+
+// The names of all profiles that lie in `folders`, and the built-in one.
+std::vector<std::string> KnownProfiles(const std::vector<std::string>& folders) {
+  std::vector<std::string> names = {kBuiltIn};
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      const std::string file = it->path().filename().string();
+      if (file.ends_with(".toml")) names.push_back(Stem(file));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 Result<std::string> FindFile(const std::string& name) {
@@ -67,10 +84,8 @@ Result<std::string> FindFile(const std::string& name) {
     const std::string path = folder + "/" + name + ".toml";
     if (access(path.c_str(), F_OK) == 0) return path;
   }
-  return Status(SL_ERR_NOT_FOUND,
-                fmt::format("there is no profile {}: no {}.toml in {}; give a path ending in .toml, or one of those "
-                            "folders' names, or {}",
-                            name, name, fmt::join(folders, ", "), kBuiltIn));
+  return Status(SL_ERR_NOT_FOUND, fmt::format("there is no profile {}: no {}.toml in {}{}", name, name,
+                                              fmt::join(folders, ", "), NearestHint(name, KnownProfiles(folders))));
 }
 
 }  // namespace
