@@ -7,7 +7,7 @@
 namespace sl::kernel {
 namespace {
 
-constexpr size_t kCapacity = 2048;
+constexpr size_t kCapacity = 4096;  // a profile's errors are reported together
 constexpr std::string_view kCut = "...";
 thread_local char t_text[kCapacity];
 
