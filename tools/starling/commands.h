@@ -10,6 +10,9 @@ namespace sl::tools {
 
 int CmdBench(int argc, char** argv);
 int CmdDemo(int argc, char** argv);
+int CmdExplain(int argc, char** argv);
+int CmdModules(int argc, char** argv);
+int CmdProfile(int argc, char** argv);
 int CmdRun(int argc, char** argv);
 
 }  // namespace sl::tools

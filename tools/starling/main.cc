@@ -17,6 +17,9 @@ struct Command {
 constexpr Command kCommands[] = {
     {"bench", "measure and check a collective through the NCCL API, in nccl-tests' words", sl::tools::CmdBench},
     {"demo", "run and check all nine collectives over local processes and draw a report", sl::tools::CmdDemo},
+    {"explain", "say which algorithm serves an operation, and why", sl::tools::CmdExplain},
+    {"modules", "list the modules on the search path and what the profile makes of them", sl::tools::CmdModules},
+    {"profile", "check a profile, print what it amounts to, or what it could say", sl::tools::CmdProfile},
     {"run", "start a program with the drop-in library preloaded", sl::tools::CmdRun},
 };
 

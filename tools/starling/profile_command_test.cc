@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// `starling profile`, `modules` and `explain` as programs: what they print and how they exit.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace sl::tools {
+namespace {
+
+struct Outcome {
+  int exit_code;
+  std::string text;  // both streams
+};
+
+Outcome Starling(const std::string& arguments) {
+  const std::string command =
+      std::string("timeout 50 ") + std::getenv("SL_TEST_BUILD_DIR") + "/bin/starling " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Outcome outcome{-1, ""};
+  std::array<char, 4096> chunk;
+  while (size_t got = fread(chunk.data(), 1, chunk.size(), pipe)) outcome.text.append(chunk.data(), got);
+  outcome.exit_code = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+class ProfileCommand : public ::testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  // A profile file of this text below its first line.
+  const std::string& File(const std::string& text) {
+    path_ = (std::filesystem::temp_directory_path() / ("starling-" + std::to_string(getpid()) + ".toml")).string();
+    std::ofstream(path_) << "profile_version = 1\n" << text;
+    return path_;
+  }
+
+  std::string path_;
+};
+
+TEST_F(ProfileCommand, CheckAcceptsTheDefault) {
+  const Outcome outcome = Starling("profile check auto");
+  EXPECT_EQ(0, outcome.exit_code) << outcome.text;
+  EXPECT_NE(outcome.text.find("auto is good"), std::string::npos) << outcome.text;
+}
+
+TEST_F(ProfileCommand, BadInputIsExitTwoWithItsPlace) {
+  const struct {
+    const char* text;
+    const char* words;
+  } kCases[] = {
+      {"[comm\n", ":2:"},
+      {"[comm]\noperation_timout_ms = 5\n",
+       ":3:1: unknown key comm.operation_timout_ms; nearest is operation_timeout_ms"},
+      {"[link]\nslots = \"many\"\n", ":3:9: link.slots must be an integer, not a string"},
+      {"[link]\nslots = 0\n", ":3:9: link.slots is 0, but must be 2 to 1024"},
+      {"enable = [\"no-such-module\"]\n", ":2:11: there is no module no-such-module in "},
+  };
+  for (const auto& one : kCases) {
+    const Outcome outcome = Starling("profile check " + File(one.text));
+    EXPECT_EQ(2, outcome.exit_code) << outcome.text;
+    EXPECT_EQ(0u, outcome.text.find(path_ + ":")) << outcome.text;
+    EXPECT_NE(outcome.text.find(one.words), std::string::npos) << outcome.text;
+  }
+}
+
+TEST_F(ProfileCommand, MissingProfileAndBadUsageAreExitTwo) {
+  for (const char* arguments :
+       {"profile", "profile check no-such-profile", "profile mend", "modules --color",
+        "modules --profile no-such-profile", "explain", "explain all_reduce 8 --ranks 0", "explain all_reduce soon"}) {
+    EXPECT_EQ(2, Starling(arguments).exit_code) << arguments;
+  }
+}
+
+TEST_F(ProfileCommand, ShowPrintsWhatReadsBack) {
+  const Outcome shown = Starling("profile show " + File("[link]\nlanes = 3\n"));
+  EXPECT_EQ(0, shown.exit_code) << shown.text;
+  EXPECT_NE(shown.text.find("lanes = 3  # " + path_ + ":3:9\n"), std::string::npos) << shown.text;
+  std::ofstream(path_) << shown.text;
+  EXPECT_EQ(0, Starling("profile check " + path_).exit_code);
+}
+
+TEST_F(ProfileCommand, EveryExampleSaysForWhomAndIsGood) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(std::getenv("SL_TEST_SOURCE_DIR")) + "/configs")) {
+    if (entry.path().extension() != ".toml") continue;
+    std::ifstream file(entry.path());
+    for (const char* start : {"# For whom: ", "# Measured on: ", "# Changed: "}) {
+      std::string line;
+      std::getline(file, line);
+      EXPECT_EQ(0u, line.find(start)) << entry.path();
+    }
+    const Outcome outcome = Starling("profile check " + entry.path().string());
+    const bool incomplete = outcome.text.find("there is no module ") != std::string::npos;  // built without it
+    EXPECT_TRUE(outcome.exit_code == 0 || incomplete) << outcome.text;
+  }
+}
+
+TEST_F(ProfileCommand, ModulesListsAndDescribes) {
+  const Outcome as_json = Starling("modules --json");
+  ASSERT_EQ(0, as_json.exit_code) << as_json.text;
+  const nlohmann::json document = nlohmann::json::parse(as_json.text);
+  const Outcome outcome = Starling("modules --describe");
+  EXPECT_EQ(0, outcome.exit_code) << outcome.text;
+  for (const nlohmann::json& module : document["modules"]) {
+    EXPECT_EQ(64u, module["sha256"].get<std::string>().size());
+    EXPECT_NE(outcome.text.find(module["name"].get<std::string>()), std::string::npos);
+    for (const nlohmann::json& option : module["options"]) {
+      EXPECT_NE(outcome.text.find("  " + option["name"].get<std::string>() + " ("), std::string::npos);
+    }
+  }
+}
+
+TEST_F(ProfileCommand, ExplainNamesTheChoice) {
+  const std::string modules = Starling("modules").text;
+  for (const char* needed : {"device-host", "transport-shm", "algo-ring"}) {
+    if (modules.find(needed) == std::string::npos) GTEST_SKIP() << needed << " is not built";
+  }
+  const Outcome outcome = Starling("explain all_reduce 8 1M --ranks 3");
+  EXPECT_EQ(0, outcome.exit_code) << outcome.text;
+  EXPECT_NE(outcome.text.find("8 bytes over 3 ranks"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("1048576 bytes over 3 ranks"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("chosen: "), std::string::npos) << outcome.text;
+}
+
+TEST_F(ProfileCommand, ExplainFollowsAPinnedRule) {
+  if (Starling("modules").text.find("algo-ring") == std::string::npos) GTEST_SKIP() << "algo-ring is not built";
+  const Outcome outcome =
+      Starling("explain all_reduce 8 --profile " + File("[[select]]\nop = \"all_reduce\"\nalgorithm = \"ring\"\n"));
+  EXPECT_EQ(0, outcome.exit_code) << outcome.text;
+  EXPECT_NE(outcome.text.find("chosen: ring"), std::string::npos) << outcome.text;
+}
+
+}  // namespace
+}  // namespace sl::tools
