@@ -28,7 +28,7 @@ class Family {
   virtual Work WorkOf(const sl_op_t& op) const = 0;
   // How it is done, in a few words.
   virtual const char* Method(const sl_op_t& op) const = 0;
-  virtual uint64_t ScratchBytes(const sl_op_t& op) const { return 0; }
+  virtual uint64_t ScratchBytes(const sl_op_t& /*op*/) const { return 0; }
   virtual void Write(const sl_op_t& op, PlanWriter* writer) const = 0;
 
  protected:
