@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `starling modules`: what lies on the search path, what of it is used, and why the rest is not.
 #include <algorithm>
+#include <cctype>
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
