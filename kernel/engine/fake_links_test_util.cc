@@ -5,8 +5,8 @@
 
 namespace sl::kernel {
 
-FakePipe::FakePipe(const FakeNetOptions& options, sl_doorbell_t* sender_bell, sl_doorbell_t* receiver_bell)
-    : slots_(options.slots), sender_bell_(sender_bell), receiver_bell_(receiver_bell) {
+FakePipe::FakePipe(const FakeNetOptions& options, sl_doorbell_t* receiver_bell)
+    : slots_(options.slots), receiver_bell_(receiver_bell) {
   for (Slot& slot : slots_) slot.payload.resize(options.chunk_bytes);
 }
 
@@ -121,7 +121,7 @@ LinkProvider* FakeNet::provider(uint32_t rank) { return providers_[rank].get(); 
 FakePipe* FakeNet::pipe(uint32_t from, uint32_t to, uint32_t lane) {
   const std::lock_guard lock(mutex_);
   auto& pipe = pipes_[{uint64_t{from} << 32 | to, lane}];
-  if (pipe == nullptr) pipe = std::make_unique<FakePipe>(options_, bell(from), bell(to));
+  if (pipe == nullptr) pipe = std::make_unique<FakePipe>(options_, bell(to));
   return pipe.get();
 }
 

@@ -25,7 +25,7 @@ struct FakeNetOptions {
 // One direction between two ranks on one lane.
 class FakePipe {
  public:
-  FakePipe(const FakeNetOptions& options, sl_doorbell_t* sender_bell, sl_doorbell_t* receiver_bell);
+  FakePipe(const FakeNetOptions& options, sl_doorbell_t* receiver_bell);
 
   sl_status_t Reserve(void** out_payload);
   sl_status_t Post(uint32_t bytes, uint64_t op_seq, uint64_t signature);
@@ -46,7 +46,6 @@ class FakePipe {
   uint64_t posted_ = 0;
   uint64_t released_ = 0;
   sl_status_t broken_ = SL_OK;
-  sl_doorbell_t* sender_bell_;
   sl_doorbell_t* receiver_bell_;
 };
 
