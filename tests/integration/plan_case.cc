@@ -153,6 +153,7 @@ RingModule::RingModule() {
     values.push_back({sizeof(sl_option_value_t), module_->options[i]->type,
                       std::strtoll(module_->options[i]->default_text, nullptr, 10), 0, nullptr});
   }
+  pointers.reserve(values.size());
   for (const sl_option_value_t& value : values) pointers.push_back(&value);
   sl_open_args_t args{};
   args.struct_size = sizeof(args);
