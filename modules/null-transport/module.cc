@@ -12,11 +12,6 @@ struct sl_instance_t {
   bool verbose;
 };
 
-// One rank's use of the module.
-struct sl_transport_t {
-  sl_instance_t* instance;
-};
-
 namespace {
 
 // Declared once: checking, `starling modules --describe` and the reference are made from this table. An enum beside it
@@ -27,41 +22,15 @@ const sl_option_t kOptions[] = {
 };
 constexpr auto kOptionPointers = sl::PointersTo(kOptions);
 
-sl_status_t OpenTransport(sl_instance_t* instance, const sl_transport_env_t*, sl_transport_t** out_transport) {
-  return sl::Guard(instance->host, [&]() -> sl::Status {
-    *out_transport = new sl_transport_t{instance};
-    return {};
-  });
-}
-
-void CloseTransport(sl_transport_t* transport) { delete transport; }
-
-sl_status_t PortCount(sl_transport_t*, uint32_t* out_count) {
-  *out_count = 0;
-  return SL_OK;
-}
-
-sl_status_t PortInfo(sl_transport_t* transport, uint32_t, sl_port_t*) {
-  const sl_host_t* host = transport->instance->host;
-  return host->set_error(host->ctx, SL_ERR_INVALID, "there is no such port");
-}
-
-sl_status_t Progress(sl_transport_t*) { return SL_OK; }
-
-sl_status_t Poll(sl_transport_t*, sl_completion_t*, uint32_t, uint32_t* out_count) {
-  *out_count = 0;
-  return SL_OK;
+// Your sl_transport_t, one rank's use of the module, is made here once there is a port to use.
+sl_status_t OpenTransport(sl_instance_t* instance, const sl_transport_env_t*, sl_transport_t**) {
+  return instance->host->set_error(instance->host->ctx, SL_ERR_NOT_FOUND, "there is no usable port");
 }
 
 constexpr sl_transport_ops_t MakeOps() {
   sl_transport_ops_t ops{};
   ops.struct_size = sizeof(ops);
   ops.open = OpenTransport;
-  ops.close = CloseTransport;
-  ops.port_count = PortCount;
-  ops.port_info = PortInfo;
-  ops.progress = Progress;
-  ops.poll = Poll;
   return ops;
 }
 constexpr sl_transport_ops_t kOps = MakeOps();

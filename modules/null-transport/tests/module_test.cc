@@ -63,21 +63,12 @@ TEST_F(NullTransport, SaysWhatItIs) {
   EXPECT_EQ(std::vector<std::string>{"opened"}, host_.lines);
 }
 
-TEST_F(NullTransport, HasNoPortAndNothingToReport) {
+TEST_F(NullTransport, HasNoUsablePort) {
   sl_transport_env_t env{};
   env.struct_size = sizeof(env);
   sl_transport_t* transport = nullptr;
-  ASSERT_EQ(SL_OK, ops_->open(instance_, &env, &transport));
-  uint32_t count = 7;
-  EXPECT_EQ(SL_OK, ops_->port_count(transport, &count));
-  EXPECT_EQ(0u, count);
-  sl_port_t port{};
-  EXPECT_EQ(SL_ERR_INVALID, ops_->port_info(transport, 0, &port));
-  EXPECT_EQ(SL_OK, ops_->progress(transport));
-  count = 7;
-  EXPECT_EQ(SL_OK, ops_->poll(transport, nullptr, 0, &count));
-  EXPECT_EQ(0u, count);
-  ops_->close(transport);
+  EXPECT_EQ(SL_ERR_NOT_FOUND, ops_->open(instance_, &env, &transport));
+  EXPECT_EQ("there is no usable port", host_.error);
 }
 
 }  // namespace
