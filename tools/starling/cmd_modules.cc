@@ -84,8 +84,9 @@ std::string ModulesJson(const std::string& profile) {
 }
 
 std::string OptionsMarkdown(const nlohmann::json& module) {
-  std::string page =
-      "\n### " + Text(module["name"]) + "\n\n" + Text(module["summary"]) + ". Provides " + Provides(module) + ".\n\n";
+  std::string summary = Text(module["summary"]);
+  if (!summary.empty()) summary[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(summary[0])));
+  std::string page = "\n### " + Text(module["name"]) + "\n\n" + summary + ". Provides " + Provides(module) + ".\n\n";
   if (module["options"].empty()) return page + "It has no options.\n";
   page += "| option | default | type | meaning |\n|---|---|---|---|\n";
   for (const json& option : module["options"]) {
