@@ -8,9 +8,15 @@
 namespace sl::device_host {
 namespace {
 
-// The n-th best of the instruction sets compiled in and supported; 0 past the last. A lower bit is a better set.
+// The instruction sets compiled in and supported. Asked once: CPUID traps in virtual machines and costs microseconds.
+int64_t UsableTargets() {
+  static const int64_t targets = hwy::SupportedTargets() & CompiledReduceTargets();
+  return targets;
+}
+
+// The n-th best of the usable instruction sets; 0 past the last. A lower bit is a better set.
 int64_t TargetAt(size_t set) {
-  int64_t targets = hwy::SupportedTargets() & CompiledReduceTargets();
+  int64_t targets = UsableTargets();
   for (; set > 0 && targets != 0; --set) targets &= targets - 1;
   return targets & -targets;
 }
