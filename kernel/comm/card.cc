@@ -9,7 +9,7 @@ Bytes Communicator::Card::Encode() const {
   Writer out;
   out.Put(host);
   out.Put(process);
-  out.Put(processors);
+  out.Put(cpus);
   out.Put(device_kind);
   out.Put(domain);
   out.Put(heap_listener);
@@ -29,7 +29,7 @@ Result<Communicator::Card> Communicator::Card::Decode(const Bytes& bytes) {
   Card card;
   card.host = in.Get<HostId>();
   card.process = in.Get<uint32_t>();
-  card.processors = in.Get<uint32_t>();
+  card.cpus = in.Get<CpuSet>();
   card.device_kind = in.Get<uint32_t>();
   card.domain = in.Get<std::array<uint8_t, 16>>();
   card.heap_listener = in.Get<SocketName>();

@@ -17,7 +17,7 @@ namespace sl::kernel {
 struct Communicator::Card {
   HostId host{};
   uint32_t process = 0;
-  uint32_t processors = 1;
+  CpuSet cpus{};
   uint32_t device_kind = 0;
   std::array<uint8_t, 16> domain{};
   SocketName heap_listener{};

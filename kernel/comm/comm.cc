@@ -93,7 +93,7 @@ Bytes Communicator::MyCard(const SocketName& heap_listener) const {
   Card card;
   card.host = process_->host();
   card.process = static_cast<uint32_t>(getpid());
-  card.processors = process_->host_device().info.processors;
+  card.cpus = ReadCpuSet();
   card.device_kind = process_->host_device().info.kind;
   std::copy_n(process_->host_device().info.domain, card.domain.size(), card.domain.begin());
   card.heap_listener = heap_listener;
@@ -137,6 +137,7 @@ void Communicator::FillShape() {
   static constexpr size_t kHostText = 33;
   host_texts_.assign(config_.size * kHostText, '\0');
   shape_.struct_size = sizeof(shape_);
+  CpuSet cpus{};
   shape_.rank = config_.rank;
   shape_.size = config_.size;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
@@ -145,12 +146,14 @@ void Communicator::FillShape() {
     text.copy(&host_texts_[rank * kHostText], text.size());
     hosts_.push_back(&host_texts_[rank * kHostText]);
     if (card.host != mine.host) continue;
+    for (size_t i = 0; i < cpus.size(); ++i) cpus[i] |= card.cpus[i];
     if (rank < config_.rank) ++shape_.local_rank;
     ++shape_.local_size;
     if (card.device_kind == mine.device_kind && card.domain == mine.domain) ++shape_.domain_size;
   }
   shape_.device_kind = mine.device_kind;
-  shape_.processors = mine.processors;
+  // Ranks may be bound to CPUs of their own: together they have all of them.
+  shape_.processors = CountProcessors(cpus);
   shape_.link_chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
   shape_.lanes = settings.link.lanes;
   shape_.link_slots = settings.link.slots;

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cstdlib>
 #include <fstream>
 
@@ -51,12 +52,21 @@ std::string ToText(const HostId& id) {
   return text;
 }
 
-uint32_t CountProcessors() {
+CpuSet ReadCpuSet() {
+  CpuSet cpus{};
   cpu_set_t set;
   CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  const int count = CPU_COUNT(&set);
-  return count > 0 ? static_cast<uint32_t>(count) : 1;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
+  for (size_t cpu = 0; cpu < cpus.size() * 64; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus[cpu / 64] |= uint64_t{1} << cpu % 64;
+  }
+  return cpus;
+}
+
+uint32_t CountProcessors(const CpuSet& cpus) {
+  uint32_t count = 0;
+  for (uint64_t word : cpus) count += static_cast<uint32_t>(std::popcount(word));
+  return count > 0 ? count : 1;
 }
 
 }  // namespace sl::kernel

@@ -21,7 +21,10 @@ std::string HostName();
 // "3f2a…": the first 8 bytes in hex.
 std::string ToText(const HostId& id);
 
-// CPUs this process may run on; at least 1.
-uint32_t CountProcessors();
+// CPUs this thread may run on, a bit each; CPUs from 1,024 on are not told apart.
+using CpuSet = std::array<uint64_t, 16>;
+CpuSet ReadCpuSet();
+// At least 1.
+uint32_t CountProcessors(const CpuSet& cpus);
 
 }  // namespace sl::kernel
