@@ -31,6 +31,7 @@ struct Child {
 
 // Everything the child needs, made before fork: between fork and exec nothing is allocated.
 struct Prepared {
+  int cpu = -1;  // -1: wherever the system likes
   std::vector<char*> argv;
   std::vector<std::string> environment;
   std::vector<char*> envp;
@@ -50,6 +51,18 @@ void Prepare(const LaunchSpec& spec, int process, int fd, Prepared& out) {
   out.envp.push_back(nullptr);
 }
 
+// The CPU of one process: the n-th this launcher may use; -1 when processes or their threads have to share.
+int CpuFor(const LaunchSpec& spec, int process) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (!spec.bind || spec.workers != spec.processes || sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return -1;
+  if (CPU_COUNT(&allowed) < spec.processes) return -1;
+  for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(static_cast<size_t>(cpu), &allowed) && seen++ == process) return cpu;
+  }
+  return -1;
+}
+
 [[noreturn]] void ChildMain(const LaunchSpec& spec, const Prepared& prepared, const sigset_t& mask, pid_t launcher) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != launcher) _exit(kExitFailure);  // it died before the line above
@@ -57,6 +70,12 @@ void Prepare(const LaunchSpec& spec, int process, int fd, Prepared& out) {
   if (spec.quiet_stdout) {
     int null = open("/dev/null", O_WRONLY);
     if (null >= 0) dup2(null, STDOUT_FILENO);
+  }
+  if (prepared.cpu >= 0) {
+    cpu_set_t only;
+    CPU_ZERO(&only);
+    CPU_SET(static_cast<size_t>(prepared.cpu), &only);
+    sched_setaffinity(0, sizeof(only), &only);  // a wish; without it the process runs all the same
   }
   execve(prepared.argv[0], prepared.argv.data(), prepared.envp.data());
   _exit(127);
@@ -106,6 +125,7 @@ class Supervisor {
   void Start(int process) {
     Prepared prepared;
     Prepare(spec_, process, segment_.fd(), prepared);
+    prepared.cpu = CpuFor(spec_, process);
     const pid_t launcher = getpid();
     const pid_t pid = fork();
     if (pid == 0) ChildMain(spec_, prepared, before_, launcher);

@@ -17,6 +17,7 @@ struct LaunchSpec {
   int processes = 1;
   int workers = 1;            // processes times threads: barrier participants
   int timeout_s = 60;         // without progress of any worker
+  bool bind = true;           // each process to a CPU of its own, when there are enough: as mpirun does for few ranks
   bool quiet_stdout = false;  // the children's standard output is thrown away
 };
 
