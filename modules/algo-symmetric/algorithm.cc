@@ -22,7 +22,7 @@ namespace {
 // Costs of the host path: one line handed over between cores, and bytes through a core's load and store ports. Only
 // their ratio to other algorithms' estimates matters; `starling bench` shows the real ones.
 constexpr double kLineNs = 120;
-constexpr double kBytesPerNs = 8;
+constexpr double kBytesPerNs = 40;
 
 const sl_host_kernel_t kKernels[] = {
     {"one_shot", sl::algo_symmetric::RunOneShot, kFrameBytes, 0},
