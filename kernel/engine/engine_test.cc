@@ -82,7 +82,7 @@ class Progress : public testing::Test {
     sl_op_t op = Op();
     op.send = rank.send.data();
     op.recv = rank.recv.data();
-    EXPECT_TRUE(rank.pool->Start(*rank.plan, op, 0, &rank.run).ok());
+    EXPECT_TRUE(rank.pool->Start(*rank.plan, op, &rank.run).ok());
     ProgressJob job;
     job.run = rank.run;
     job.end_word = &rank.end;

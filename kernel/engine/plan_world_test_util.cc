@@ -18,7 +18,7 @@ PlanWorld::~PlanWorld() {
 
 Status PlanWorld::Start(uint32_t rank, const Plan& plan, const sl_op_t& op) {
   Run* run = nullptr;
-  SL_TRY(pools_[rank]->Start(plan, op, 0, &run));
+  SL_TRY(pools_[rank]->Start(plan, op, &run));
   started_.push_back({rank, run});
   return Status();
 }

@@ -69,7 +69,7 @@ sl_status_t Run::TakeTurns() {
   return SL_OK;
 }
 
-Status Run::Prepare(const Plan& plan, const sl_op_t& op, uint32_t algorithm) {
+Status Run::Prepare(const Plan& plan, const sl_op_t& op) {
   const sl_plan_desc_t& desc = plan.desc();
   SL_TRY(FindReduce(plan, op));
   links_.resize(plan.links().size());
@@ -81,7 +81,6 @@ Status Run::Prepare(const Plan& plan, const sl_op_t& op, uint32_t algorithm) {
   }
   op_ = op;
   if (op_.signature == 0) op_.signature = EncodeSignature(op);
-  algorithm_ = algorithm;
   lanes_left_ = plan.lane_count();
   status_ = Status();
   finished_ = false;
@@ -89,9 +88,6 @@ Status Run::Prepare(const Plan& plan, const sl_op_t& op, uint32_t algorithm) {
   number_ = pool_->started_++;
   plan_ = &plan;
   plan.Hold();
-  if (EventWanted(SL_EVENT_OP_BEGIN)) [[unlikely]] {
-    Record(SL_EVENT_OP_BEGIN, op.peer, 0, OpBytes(op, pool_->context().size), op.kind, algorithm);
-  }
   return Status();
 }
 
@@ -106,12 +102,11 @@ sl_status_t Run::Stop(Status status) {
   finished_ = true;
   status_ = std::move(status);
   NotifyPeers();
-  const auto code = static_cast<uint64_t>(static_cast<int64_t>(status_.code()));
   if (!status_.ok()) {
-    Record(SL_EVENT_FAULT, -1, 0, 0, code, lanes_.empty() ? 0 : lanes_[0].step);
+    const auto code = static_cast<uint64_t>(static_cast<int64_t>(status_.code()));
+    Record(SL_EVENT_FAULT, op_.peer, 0, 0, code, lanes_.empty() ? 0 : lanes_[0].step);
     pool_->Fail(status_);
   }
-  Record(SL_EVENT_OP_END, -1, 0, 0, code, algorithm_);
   plan_->Drop();
   plan_ = nullptr;
   return status_.code();

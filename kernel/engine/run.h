@@ -97,7 +97,7 @@ class Run {
   };
 
   explicit Run(RunPool* pool) : pool_(pool) {}
-  Status Prepare(const Plan& plan, const sl_op_t& op, uint32_t algorithm);
+  Status Prepare(const Plan& plan, const sl_op_t& op);
   Status FindReduce(const Plan& plan, const sl_op_t& op);
   sl_status_t TakeTurns();
   sl_status_t WaitToBegin(sl_wait_t* wait);
@@ -135,8 +135,7 @@ class Run {
   bool notify_any_ = false;
   bool scale_inputs_ = false;  // multiply raw contributions
   bool scale_sum_ = false;     // divide the complete sum
-  uint32_t algorithm_ = 0;
-  uint64_t number_ = 0;  // of the pool's runs, from 0
+  uint64_t number_ = 0;        // of the pool's runs, from 0
   uint32_t lanes_left_ = 0;
   sl_reduce_fn reduce_ = nullptr;
   std::vector<LaneState> lanes_;
@@ -156,7 +155,7 @@ class RunPool {
   // Makes a run ready and holds the plan; touches no link. `op` is copied; its buffers must live until the run has
   // ended. Allocates only while the pool or the run is still growing.
   // returns: SL_OK | SL_ERR_STATE the pool has failed | SL_ERR_UNSUPPORTED memory the CPU cannot reach
-  Status Start(const Plan& plan, const sl_op_t& op, uint32_t algorithm, Run** out_run);
+  Status Start(const Plan& plan, const sl_op_t& op, Run** out_run);
 
   // Takes a run back. One that has not finished counts as given up, with `status` (an abort, a timeout) as its outcome,
   // and poisons the pool.

@@ -28,7 +28,7 @@ RunPool::RunPool(const RunContext& context) : context_(context) {
 
 RunPool::~RunPool() { delete failure_.load(std::memory_order_acquire); }
 
-Status RunPool::Start(const Plan& plan, const sl_op_t& op, uint32_t algorithm, Run** out_run) {
+Status RunPool::Start(const Plan& plan, const sl_op_t& op, Run** out_run) {
   if (failed()) return Status(SL_ERR_STATE, "the communicator has failed before: " + failure().message());
   if (!host_memory_)
     return Status(SL_ERR_UNSUPPORTED, "plans run on memory that the CPU can reach; this device has none");
@@ -40,7 +40,7 @@ Status RunPool::Start(const Plan& plan, const sl_op_t& op, uint32_t algorithm, R
     run = runs_.back().get();
   }
   running_.fetch_add(1, std::memory_order_relaxed);
-  if (Status status = run->Prepare(plan, op, algorithm); !status.ok()) {
+  if (Status status = run->Prepare(plan, op); !status.ok()) {
     Recycle(run);
     return status;
   }

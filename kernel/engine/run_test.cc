@@ -127,8 +127,8 @@ TEST(Run, AllocatesNothingWhenWarm) {
     if (i == 1) before = AllocationCount();
     kernel::Run* run0 = nullptr;
     kernel::Run* run1 = nullptr;
-    ASSERT_TRUE(world.pool(0).Start(*plan0, With(op, send, &recv0), 0, &run0).ok());
-    ASSERT_TRUE(world.pool(1).Start(*plan1, With(op, send, &recv1), 0, &run1).ok());
+    ASSERT_TRUE(world.pool(0).Start(*plan0, With(op, send, &recv0), &run0).ok());
+    ASSERT_TRUE(world.pool(1).Start(*plan1, With(op, send, &recv1), &run1).ok());
     sl_wait_t wait{};
     for (int polls = 0; polls < 1000 && !(run0->finished() && run1->finished()); ++polls) {
       static_cast<void>(run0->Poll(&wait));
@@ -201,8 +201,8 @@ TEST(Run, StopsAllRunsOfItsPoolWhenOneFails) {
   std::vector<int32_t> send(4, 1), recv(4);
   kernel::Run* first = nullptr;
   kernel::Run* second = nullptr;
-  ASSERT_TRUE(world.pool(0).Start(*plan, With(op, send, &recv), 0, &first).ok());
-  ASSERT_TRUE(world.pool(0).Start(*plan, With(Op(SL_OP_ALL_REDUCE, 4, 2), send, &recv), 0, &second).ok());
+  ASSERT_TRUE(world.pool(0).Start(*plan, With(op, send, &recv), &first).ok());
+  ASSERT_TRUE(world.pool(0).Start(*plan, With(Op(SL_OP_ALL_REDUCE, 4, 2), send, &recv), &second).ok());
   sl_wait_t wait{};
   EXPECT_EQ(first->Poll(&wait), SL_ERR_AGAIN);
   EXPECT_EQ(second->Poll(&wait), SL_ERR_AGAIN);
@@ -213,7 +213,7 @@ TEST(Run, StopsAllRunsOfItsPoolWhenOneFails) {
             "rank 0 all_reduce #1 lane 0 step 1 round 0 waits for a chunk from rank 1: given up, timeout");
   EXPECT_EQ(second->Describe(), "all_reduce #2: " + second->status().message());
   world.pool(0).Finish(second);
-  EXPECT_EQ(world.pool(0).Start(*plan, With(op, send, &recv), 0, &first).code(), SL_ERR_STATE);
+  EXPECT_EQ(world.pool(0).Start(*plan, With(op, send, &recv), &first).code(), SL_ERR_STATE);
   EXPECT_FALSE(plan->held());
 }
 
@@ -327,7 +327,7 @@ TEST(Run, SaysOnWhomItWaits) {
   const auto plan = Exchange(0, op, 4);
   std::vector<int32_t> send(4, 1), recv(4);
   kernel::Run* run = nullptr;
-  ASSERT_TRUE(world.pool(0).Start(*plan, With(op, send, &recv), 0, &run).ok());
+  ASSERT_TRUE(world.pool(0).Start(*plan, With(op, send, &recv), &run).ok());
   sl_wait_t wait{};
   EXPECT_EQ(run->Describe(), "all_reduce #1 has not begun");
   EXPECT_EQ(run->Poll(&wait), SL_ERR_AGAIN);
@@ -363,8 +363,6 @@ TEST(Run, LeavesRecordsOfWhatItDoes) {
         }
       },
       kinds.data());
-  EXPECT_EQ(kinds[SL_EVENT_OP_BEGIN], 2u);
-  EXPECT_EQ(kinds[SL_EVENT_OP_END], 2u);
   EXPECT_EQ(kinds[SL_EVENT_STEP], 2u * 2u * 4u);
   EXPECT_EQ(kinds[SL_EVENT_CHUNK_POST], 4u);
   EXPECT_EQ(kinds[SL_EVENT_CHUNK_DONE], 4u);
@@ -377,7 +375,7 @@ TEST(EngineKernel, DrivesARunAndSetsTheErrorText) {
   const auto plan = Exchange(0, op, 4);
   std::vector<int32_t> send(4, 1), recv(4);
   kernel::Run* run = nullptr;
-  ASSERT_TRUE(world.pool(0).Start(*plan, With(op, send, &recv), 0, &run).ok());
+  ASSERT_TRUE(world.pool(0).Start(*plan, With(op, send, &recv), &run).ok());
   const sl_host_kernel_t kernel = EngineKernel();
   EXPECT_EQ(kernel.frame_bytes, 0u);
   sl_wait_t wait{};

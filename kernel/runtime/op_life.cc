@@ -90,7 +90,7 @@ Status FillLaunch(Pending* pending, sl_launch_t* launch) {
         choice->ops->launch(choice->algorithm, &pending->op, pending->args, sizeof(pending->args), launch);
     if (status != SL_OK) return {status, std::string(choice->name) + ": " + LastError()};
   } else {
-    SL_TRY(handle->comm.runs()->Start(*choice->plan, pending->op, choice->index, &pending->run));
+    SL_TRY(handle->comm.runs()->Start(*choice->plan, pending->op, &pending->run));
     std::memcpy(pending->args, &pending->run, sizeof(pending->run));
     launch->image = handle->engine_image;
     launch->args = pending->args;
