@@ -89,9 +89,9 @@ class FakeLink : public Link {
   FakePipe* const in_;
 };
 
-class FakeNet::Provider : public LinkProvider {
+class FakeLinkNet::Provider : public LinkProvider {
  public:
-  Provider(FakeNet* net, uint32_t rank) : net_(net), rank_(rank) {}
+  Provider(FakeLinkNet* net, uint32_t rank) : net_(net), rank_(rank) {}
 
   Link* Get(uint32_t peer, uint32_t lane) override {
     auto& link = links_[{peer, lane}];
@@ -105,27 +105,27 @@ class FakeNet::Provider : public LinkProvider {
   sl_doorbell_t* doorbell() override { return net_->options().doorbells ? net_->bell(rank_) : nullptr; }
 
  private:
-  FakeNet* const net_;
+  FakeLinkNet* const net_;
   const uint32_t rank_;
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<FakeLink>> links_;
 };
 
-FakeNet::FakeNet(uint32_t ranks, const FakeNetOptions& options) : options_(options), bells_(ranks) {
+FakeLinkNet::FakeLinkNet(uint32_t ranks, const FakeNetOptions& options) : options_(options), bells_(ranks) {
   for (uint32_t rank = 0; rank < ranks; ++rank) providers_.push_back(std::make_unique<Provider>(this, rank));
 }
 
-FakeNet::~FakeNet() = default;
+FakeLinkNet::~FakeLinkNet() = default;
 
-LinkProvider* FakeNet::provider(uint32_t rank) { return providers_[rank].get(); }
+LinkProvider* FakeLinkNet::provider(uint32_t rank) { return providers_[rank].get(); }
 
-FakePipe* FakeNet::pipe(uint32_t from, uint32_t to, uint32_t lane) {
+FakePipe* FakeLinkNet::pipe(uint32_t from, uint32_t to, uint32_t lane) {
   const std::lock_guard lock(mutex_);
   auto& pipe = pipes_[{uint64_t{from} << 32 | to, lane}];
   if (pipe == nullptr) pipe = std::make_unique<FakePipe>(options_, bell(to));
   return pipe.get();
 }
 
-bool FakeNet::Drained() const {
+bool FakeLinkNet::Drained() const {
   const std::lock_guard lock(mutex_);
   for (const auto& [key, pipe] : pipes_) {
     if (pipe->posted() != pipe->released()) return false;
@@ -133,7 +133,7 @@ bool FakeNet::Drained() const {
   return true;
 }
 
-uint64_t FakeNet::posted() const {
+uint64_t FakeLinkNet::posted() const {
   const std::lock_guard lock(mutex_);
   uint64_t sum = 0;
   for (const auto& [key, pipe] : pipes_) sum += pipe->posted();

@@ -50,10 +50,10 @@ class FakePipe {
 };
 
 // All ranks' links. Made at first use, as real ones are.
-class FakeNet {
+class FakeLinkNet {
  public:
-  FakeNet(uint32_t ranks, const FakeNetOptions& options);
-  ~FakeNet();
+  FakeLinkNet(uint32_t ranks, const FakeNetOptions& options);
+  ~FakeLinkNet();
 
   LinkProvider* provider(uint32_t rank);
   FakePipe* pipe(uint32_t from, uint32_t to, uint32_t lane);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// N ranks in one thread: each has a pool of runs over a FakeNet; all runs are polled in turn until they have ended.
+// N ranks in one thread: each has a pool of runs over a FakeLinkNet; all runs are polled in turn until they have ended.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class PlanWorld {
   PlanWorld(uint32_t ranks, const FakeNetOptions& options);
   ~PlanWorld();
 
-  FakeNet& net() { return net_; }
+  FakeLinkNet& net() { return net_; }
   RunPool& pool(uint32_t rank) { return *pools_[rank]; }
 
   Status Start(uint32_t rank, const Plan& plan, const sl_op_t& op);
@@ -36,7 +36,7 @@ class PlanWorld {
     Run* run;
   };
   bool PollOnce(uint32_t first, bool* out_moved, std::string* failure);
-  FakeNet net_;
+  FakeLinkNet net_;
   std::vector<std::unique_ptr<RunPool>> pools_;
   std::vector<Started> started_;
   std::vector<sl_status_t> outcomes_;
