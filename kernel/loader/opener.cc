@@ -103,7 +103,7 @@ Status Opener::OpenModule(const ChosenModule& chosen) {
   state.failure = status;
   for (const auto& slot : slots_) {
     if (slot->chosen != &chosen) continue;
-    const Status wrapped = status.ok() ? OpenSlot(slot.get()) : status;
+    Status wrapped = status.ok() ? OpenSlot(slot.get()) : status;
     if (!wrapped.ok() && slot->state == ProviderSlot::State::kClosed) {
       slot->state = ProviderSlot::State::kFailed;
       slot->failure = wrapped;
@@ -131,7 +131,7 @@ Status Opener::OpenSlot(ProviderSlot* slot) {
   slot->provider.instance = known->second.handle;
   slot->provider.revision = NegotiatedRevision(*slot->provide);
   slot->provider.ops = TableOf(*slot->provide, &slot->tables);
-  const Status status = WrapSlot(slot);
+  Status status = WrapSlot(slot);
   slot->state = status.ok() ? ProviderSlot::State::kOpen : ProviderSlot::State::kFailed;
   slot->failure = status;
   return status;
@@ -158,12 +158,15 @@ Status Opener::OpenInstance(const ChosenModule& chosen, const ProviderSlot* inne
   std::vector<sl_binding_t> bindings;
   SL_TRY(Bind(chosen, inner, &bindings));
   std::vector<sl_option_value_t> options;
+  options.reserve(chosen.options.size());
   for (const OptionValue& value : chosen.options) {
     options.push_back({sizeof(sl_option_value_t), value.type, value.integer, value.real, value.text.c_str()});
   }
   std::vector<const sl_binding_t*> binding_pointers;
+  binding_pointers.reserve(bindings.size());
   for (const sl_binding_t& binding : bindings) binding_pointers.push_back(&binding);
   std::vector<const sl_option_value_t*> option_pointers;
+  option_pointers.reserve(options.size());
   for (const sl_option_value_t& option : options) option_pointers.push_back(&option);
   sl_open_args_t args{};
   args.struct_size = sizeof(args);

@@ -57,11 +57,11 @@ std::string Version::ToString() const {
 }
 
 std::strong_ordering operator<=>(const Version& a, const Version& b) {
-  if (const auto order = a.parts <=> b.parts; order != 0) return order;
+  if (a.parts != b.parts) return a.parts <=> b.parts;
   if (a.prerelease.empty() != b.prerelease.empty()) {
     return a.prerelease.empty() ? std::strong_ordering::greater : std::strong_ordering::less;
   }
-  return a.prerelease.compare(b.prerelease) <=> 0;
+  return a.prerelease <=> b.prerelease;
 }
 
 Result<VersionConstraint> VersionConstraint::Parse(std::string_view text) {
@@ -85,12 +85,11 @@ Result<VersionConstraint> VersionConstraint::Parse(std::string_view text) {
 
 bool VersionConstraint::Allows(const Version& version) const {
   for (const Condition& condition : conditions_) {
-    const auto order = version <=> condition.version;
     bool holds = false;
-    if (condition.op == ">=") holds = order >= 0;
-    if (condition.op == ">") holds = order > 0;
-    if (condition.op == "<=") holds = order <= 0;
-    if (condition.op == "<") holds = order < 0;
+    if (condition.op == ">=") holds = version >= condition.version;
+    if (condition.op == ">") holds = version > condition.version;
+    if (condition.op == "<=") holds = version <= condition.version;
+    if (condition.op == "<") holds = version < condition.version;
     if (condition.op == "=") holds = BeginsWith(version, condition.version);
     if (condition.op == "^") holds = Compatible(version, condition.version);
     if (!holds) return false;
