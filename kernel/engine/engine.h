@@ -14,7 +14,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernel/engine/bell_set.h"
+#include "sdk/bell_set.h"
 #include "kernel/engine/run.h"
 #include "sdk/status.h"
 #include "sl_device.h"

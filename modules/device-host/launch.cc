@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "modules/device-host/bells.h"
+#include "sdk/bell_set.h"
 
 namespace sl::device_host {
 namespace {
@@ -210,7 +210,7 @@ void Group::Sleep() {
     return;
   }
   Count(&counters_->sleeps);
-  if (!bells.Sleep(SleepNs())) Nap(kManyBellsNapNs);
+  bells.Sleep(SleepNs());
 }
 
 // Words without a doorbell are written by somebody who does not know that anyone sleeps, so one must look again and

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernel/engine/bell_set.h"
+#include "sdk/bell_set.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cerrno>
 
-namespace sl::kernel {
+namespace sl {
 namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
@@ -81,4 +81,4 @@ void BellSet::Sleep(uint64_t max_ns) {
   if (count_ != 0) syscall(SYS_futex, &bells_[0]->rings, FUTEX_WAIT, seen_[0], &limit, nullptr, 0);
 }
 
-}  // namespace sl::kernel
+}  // namespace sl

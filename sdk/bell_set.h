@@ -9,11 +9,11 @@
 
 #include "sl_device.h"
 
-namespace sl::kernel {
+namespace sl {
 
 class BellSet {
  public:
-  static constexpr size_t kCapacity = 64;
+  static constexpr size_t kCapacity = 128;  // the limit of one wait
 
   BellSet() = default;
   ~BellSet() { Disarm(); }
@@ -36,4 +36,4 @@ class BellSet {
   bool armed_ = false;
 };
 
-}  // namespace sl::kernel
+}  // namespace sl
