@@ -15,9 +15,8 @@ namespace sl::kernel {
 namespace {
 
 std::atomic<bool> forked_child{false};
-// Leaked on purpose: see the class comment.
-std::mutex* process_mutex = new std::mutex;
-Process* process = nullptr;
+constinit std::mutex process_mutex;
+Process* process = nullptr;  // leaked on purpose: see the class comment
 
 template <typename Ops>
 std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
@@ -39,7 +38,7 @@ Result<Process*> Process::Get() {
                   "this process was forked after starling had started; start ranks with exec, or fork "
                   "before the first call");
   }
-  std::lock_guard lock(*process_mutex);
+  std::lock_guard lock(process_mutex);
   if (process == nullptr) {
     SL_ASSIGN(process, Make());
     pthread_atfork(nullptr, nullptr, [] { forked_child.store(true, std::memory_order_relaxed); });
@@ -56,6 +55,9 @@ Result<Process*> Process::Make() {
   SL_ASSIGN(made->control_, ControlThread::Start());
   made->rendezvous_ =
       std::make_unique<Rendezvous>(made->control_.get(), made->profile_.settings().comm.bootstrap_timeout_ms);
+  EngineSettings engine;
+  engine.spin_ns = made->profile_.settings().engine.spin_us * 1000;
+  made->progress_ = std::make_unique<ProgressThread>(engine);
   Logf(SL_LOG_INFO, "starling {} profile {}, {} algorithms, {} transports", SL_VERSION, made->profile_.name(),
        made->algorithms_.size(), made->transports_.size());
   return made.release();

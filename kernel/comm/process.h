@@ -10,6 +10,7 @@
 
 #include "kernel/comm/control_thread.h"
 #include "kernel/comm/rendezvous.h"
+#include "kernel/engine/engine.h"
 #include "kernel/events/observer_pump.h"
 #include "kernel/loader/loader.h"
 #include "kernel/profile/profile.h"
@@ -49,6 +50,8 @@ class Process {
   const std::vector<Served<sl_transport_ops_t>>& transports() const { return transports_; }
   ControlThread* control() { return control_.get(); }
   Rendezvous* rendezvous() { return rendezvous_.get(); }
+  // Runs plans for streams; its thread starts with the first job.
+  ProgressThread* progress() { return progress_.get(); }
   const HostId& host() const { return host_; }
 
  private:
@@ -65,6 +68,7 @@ class Process {
   std::vector<Served<sl_transport_ops_t>> transports_;
   std::unique_ptr<ControlThread> control_;
   std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<ProgressThread> progress_;
   HostId host_{};
 };
 

@@ -19,6 +19,38 @@ Status IssueInline(sl_comm_t* handle, const sl_op_t& op) {
   return Leave(pending, device.ops->launch(device.handle, nullptr, &launch));
 }
 
+void LeaveRun(void* context, Run*, sl_status_t status) { LeaveAndGive(context, status); }
+
+// A plan on a stream without the device's help but for two words: a progress thread runs it in between. The way of
+// devices that cannot run host kernels; on the host only when the profile says so.
+Status IssueToProgressThread(Pending* pending, sl_stream_t* stream) {
+  sl_comm_t* handle = pending->handle;
+  const Device& device = handle->comm.device();
+  if (pending->words == nullptr) pending->words = TakeStreamWords();
+  StreamWords* words = pending->words;
+  const uint64_t turn = ++words->turn;
+  ProgressJob job;
+  job.run = pending->run;
+  job.start_word = &words->start;
+  job.start_value = turn;
+  job.end_word = &words->end;
+  job.end_value = turn;
+  job.check = CheckWait;
+  job.check_ctx = pending;
+  job.check_interval_ns = 10'000'000;
+  job.done = LeaveRun;
+  job.done_ctx = pending;
+  if (Status submitted = handle->comm.process()->progress()->Submit(job); !submitted.ok()) {
+    LeaveAndGive(pending, submitted.code());
+    return submitted;
+  }
+  // From here on the job owns `pending`, and ends also when the stream fails.
+  sl_status_t status = device.ops->stream_write_value(device.handle, stream, &words->start, turn);
+  if (status == SL_OK) status = device.ops->stream_wait_value(device.handle, stream, &words->end, turn);
+  if (status != SL_OK) handle->comm.Fail({status, LastError()});
+  return status == SL_OK ? Status() : handle->comm.Health();
+}
+
 Status IssueOnStream(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   Pending* pending = handle->pending.Take();
   Enter(handle, op, pending);
@@ -30,6 +62,10 @@ Status IssueOnStream(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) 
   if (Status filled = FillLaunch(pending, &launch); !filled.ok()) {
     handle->pending.Give(pending);
     return filled;
+  }
+  if (pending->run != nullptr &&
+      handle->comm.process()->profile().settings().engine.progress == ProgressMode::kThread) {
+    return IssueToProgressThread(pending, stream);
   }
   launch.done = LeaveAndGive;
   launch.done_ctx = pending;
@@ -70,8 +106,38 @@ void StopIssuing(sl_comm_t* handle) {
   if (handle->order_event != nullptr) device.ops->event_destroy(device.handle, handle->order_event);
 }
 
+namespace {
+
+// Leaked on purpose, with what it holds.
+struct WordPool {
+  std::mutex mutex;
+  std::vector<StreamWords*> free;  // guarded by mutex
+};
+WordPool* Words() {
+  static auto* pool = new WordPool;
+  return pool;
+}
+
+}  // namespace
+
+StreamWords* TakeStreamWords() {
+  std::lock_guard lock(Words()->mutex);
+  if (Words()->free.empty()) return new StreamWords;
+  StreamWords* words = Words()->free.back();
+  Words()->free.pop_back();
+  return words;
+}
+
+void GiveStreamWords(StreamWords* words) {
+  if (words == nullptr) return;
+  std::lock_guard lock(Words()->mutex);
+  Words()->free.push_back(words);
+}
+
 PendingPool::PendingPool() = default;
-PendingPool::~PendingPool() = default;
+PendingPool::~PendingPool() {
+  for (const auto& pending : all_) GiveStreamWords(pending->words);
+}
 
 Pending* PendingPool::Take() {
   outstanding_.fetch_add(1, std::memory_order_acq_rel);
