@@ -62,7 +62,7 @@ ncclResult_t PollKernel(const char* function, ncclComm* comm, uint32_t phase) {
   if (phase == kConnecting) return BecomeReady(function, comm);
   if (phase == kFinalizing) {
     comm->cold->finalizing = false;
-    comm->phase.store(kFinalized, std::memory_order_release);
+    ChangePhase(comm, kFinalized);
   }
   return ncclSuccess;
 }
@@ -169,7 +169,7 @@ ncclResult_t BecomeReady(const char* function, ncclComm* comm) noexcept {
   comm->size = static_cast<int32_t>(info.size);
   comm->device = info.device_ordinal;
   comm->comm_id.store(info.comm_id, std::memory_order_relaxed);
-  comm->phase.store(kReady, std::memory_order_release);
+  ChangePhase(comm, kReady);
   return ncclSuccess;
 }
 
@@ -183,31 +183,30 @@ ncclResult_t BecomeFailed(const char* function, ncclComm* comm, sl_status_t stat
     const std::lock_guard<std::mutex> lock(comm->cold->mutex);
     comm->cold->failure = result;
     comm->cold->failure_text = std::move(why);
-    comm->phase.store(kFailed, std::memory_order_release);
+    ChangePhase(comm, kFailed);
     return result;
   });
 }
 
-sl_status_t AwaitKernel(ncclComm* comm) noexcept {
+void ChangePhase(ncclComm* comm, Phase phase) noexcept {
+  uint32_t before = comm->phase.load(std::memory_order_seq_cst);
+  do {
+    if (before == kFree || before == kDestroying) return;
+  } while (!comm->phase.compare_exchange_weak(before, phase, std::memory_order_seq_cst));
+}
+
+// The pin was set before the phase is looked at, and who ends a handle marks it before looking at the pins: so either
+// the wait ends before the kernel's communicator does, or it does not begin. In slices, since the mark wakes nobody.
+sl_status_t AwaitKernel(ncclComm* comm, Phase phase) noexcept {
   const sl_runtime_ops_t& runtime = LoadedRuntime();
-  // The pin is set before the phase is looked at, and who ends a handle marks it before looking at the pins: so either
-  // the wait ends before the kernel's communicator does, or it does not begin. In slices, since the mark wakes nobody.
-  comm->pins.fetch_add(1, std::memory_order_seq_cst);
-  const bool destroying = comm->phase.load(std::memory_order_seq_cst) == kDestroying;  // by ourselves: waits on
-  sl_status_t status = SL_ERR_ABORTED;
   for (;;) {
-    const uint32_t phase = comm->phase.load(std::memory_order_seq_cst);
-    if (phase == kFree || (phase == kDestroying && !destroying)) {
-      status = SL_ERR_ABORTED;
-      break;
-    }
-    status = runtime.comm_wait(comm->kernel, NowNs() + kWaitSliceNs);
+    const uint32_t now = comm->phase.load(std::memory_order_seq_cst);
+    if (now == kFree || (now == kDestroying && phase != kDestroying)) return SL_ERR_ABORTED;
+    sl_status_t status = runtime.comm_wait(comm->kernel, NowNs() + kWaitSliceNs);
     // A slice that is over and a rank that came too late have the same number; the state tells them apart.
     if (status == SL_ERR_TIMEOUT) status = runtime.comm_state(comm->kernel, nullptr, 0, nullptr);
-    if (status != SL_IN_PROGRESS) break;
+    if (status != SL_IN_PROGRESS) return status;
   }
-  comm->pins.fetch_sub(1, std::memory_order_seq_cst);
-  return status;
 }
 
 bool ClaimForEnding(ncclComm* comm) noexcept {

@@ -94,9 +94,25 @@ ncclResult_t BecomeReady(const char* function, ncclComm* comm) noexcept;
 // the last error text.
 ncclResult_t BecomeFailed(const char* function, ncclComm* comm, sl_status_t status, const char* text = "") noexcept;
 
-// Waits in the kernel for what was started; abort from another thread ends the wait.
-// returns: the kernel's status | SL_ERR_ABORTED the handle is being ended, nothing of it may be touched any more
-sl_status_t AwaitKernel(ncclComm* comm) noexcept;
+// Changes the phase unless the handle is being ended, by any thread at any time.
+void ChangePhase(ncclComm* comm, Phase phase) noexcept;
+
+// While it lives, a handle that another thread aborts keeps its parts: abort waits for it before it frees anything.
+class Pin {
+ public:
+  explicit Pin(ncclComm* comm) noexcept : comm_(comm) { comm_->pins.fetch_add(1, std::memory_order_seq_cst); }
+  ~Pin() { comm_->pins.fetch_sub(1, std::memory_order_seq_cst); }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+
+ private:
+  ncclComm* const comm_;
+};
+
+// Waits in the kernel, under a Pin, for what was started; abort from another thread ends the wait. `phase` is the one
+// the caller put the handle in.
+// returns: the kernel's status | SL_ERR_ABORTED the handle is being ended
+sl_status_t AwaitKernel(ncclComm* comm, Phase phase) noexcept;
 // Takes the handle for ending it: everybody else is refused from now on. False when somebody else ends it.
 bool ClaimForEnding(ncclComm* comm) noexcept;
 // After claiming, before the kernel's abort: until threads that wait in the kernel have left; a few milliseconds.

@@ -51,7 +51,7 @@ ncclResult_t Free(const char* function, ncclComm* comm) {
   const sl_runtime_ops_t& runtime = LoadedRuntime();
   ncclResult_t result = ncclSuccess;
   if (comm->cold->finalizing) {
-    const sl_status_t waited = AwaitKernel(comm);
+    const sl_status_t waited = AwaitKernel(comm, kDestroying);
     if (waited < SL_OK) result = FailWith(function, waited);
   }
   if (comm->kernel != nullptr) {
@@ -76,18 +76,19 @@ ncclResult_t StartFinalize(const char* function, ncclComm* comm) {
   const sl_status_t status = LoadedRuntime().comm_finalize(comm->kernel);
   if (status < SL_OK) return BecomeFailed(function, comm, status);
   comm->cold->finalizing = status == SL_IN_PROGRESS;
-  comm->phase.store(status == SL_OK ? kFinalized : kFinalizing, std::memory_order_release);
+  ChangePhase(comm, status == SL_OK ? kFinalized : kFinalizing);
   return ResultOf(status);
 }
 
 ncclResult_t AwaitFinalize(const char* function, ncclComm* comm) {
-  const sl_status_t status = AwaitKernel(comm);
+  const Pin pin(comm);
+  const sl_status_t status = AwaitKernel(comm, kFinalizing);
   if (status == SL_ERR_ABORTED) {
     return Fail(ncclInvalidUsage, "%s: the communicator was aborted while it was being finalized", function);
   }
   if (status != SL_OK) return BecomeFailed(function, comm, status);
   comm->cold->finalizing = false;
-  comm->phase.store(kFinalized, std::memory_order_release);
+  ChangePhase(comm, kFinalized);
   return ncclSuccess;
 }
 

@@ -35,6 +35,7 @@ struct Job {
   uint64_t bytes = 0;
   uint32_t flags = 0;
   ncclWindow_t* out_window = nullptr;
+  bool waits = true;  // its communicator is a blocking one
   ncclResult_t result = ncclSuccess;
   std::string text;  // why, when `result` is a failure
 

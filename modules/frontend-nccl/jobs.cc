@@ -35,7 +35,7 @@ ncclResult_t Accepted(const Job& job, sl_status_t status, sl_comm_t* kernel) {
   if (status < SL_OK) return FailWith(job.function, status);
   if (kernel == nullptr) return Fail(ncclInternalError, "%s: the kernel made no communicator", job.function);
   job.comm->kernel = kernel;
-  job.comm->phase.store(kConnecting, std::memory_order_release);
+  ChangePhase(job.comm, kConnecting);
   return status == SL_OK ? BecomeReady(job.function, job.comm) : ncclInProgress;
 }
 
@@ -73,7 +73,8 @@ ncclResult_t Start(Job& job) {
 }
 
 ncclResult_t AwaitConnection(Job& job) {
-  const sl_status_t status = AwaitKernel(job.comm);
+  const Pin pin(job.comm);
+  const sl_status_t status = AwaitKernel(job.comm, kConnecting);
   if (status == SL_OK) return BecomeReady(job.function, job.comm);
   if (status != SL_ERR_ABORTED) return BecomeFailed(job.function, job.comm, status);
   job.comm = nullptr;  // whoever aborted it ends the handle
@@ -163,6 +164,12 @@ ncclResult_t RunJobs(std::vector<Job>& jobs) {
   std::vector<ncclComm*> destroyed;
   const char* destroy_function = "";
   for (Job& job : jobs) {
+    if (Live(job.Subject()) == nullptr || (job.parent != nullptr && Live(job.parent) == nullptr)) {
+      Settle(job, Fail(ncclInvalidUsage, "%s: the communicator was ended while the group was open", job.function));
+      failed = true;
+      continue;
+    }
+    job.waits = job.Subject()->cold->settings.blocking();
     Settle(job, Start(job));
     failed = failed || Failed(job.result);
     if (job.kind == JobKind::kWindow) windows.push_back(&job);
@@ -173,7 +180,7 @@ ncclResult_t RunJobs(std::vector<Job>& jobs) {
   }
   // After a failure nobody waits: the other ranks may never hear of a call that did not start.
   for (Job& job : jobs) {
-    if (failed || job.result != ncclInProgress || !job.Subject()->cold->settings.blocking()) continue;
+    if (failed || job.result != ncclInProgress || !job.waits) continue;
     Settle(job, Await(job));
     failed = Failed(job.result);
   }

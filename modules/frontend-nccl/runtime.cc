@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/frontend-nccl/runtime.h"
 
+#include <strings.h>
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "modules/frontend-nccl/status.h"
@@ -17,9 +20,16 @@ constinit std::atomic<bool> g_greeted{false};
 void Greet() {
   char line[160];
   const int version = ReportedVersion();
-  std::snprintf(line, sizeof(line), "starling serves the nccl api of version %d.%d.%d", version / 10000,
-                version / 100 % 100, version % 100);
-  Log(SL_LOG_INFO, line);
+  const int thousands = version < 10000 ? 1000 : 10000;  // codes up to 2.8 have four digits
+  std::snprintf(line, sizeof(line), "NCCL version %d.%d.%d, served by starling", version / thousands,
+                version % thousands / 100, version % 100);
+  // The one word of NCCL_DEBUG that asks for a line on standard output and not for a level.
+  const char* debug = VariableText("NCCL_DEBUG");
+  if (debug != nullptr && strcasecmp(debug, "VERSION") == 0) {
+    dprintf(STDOUT_FILENO, "%s\n", line);
+  } else {
+    Log(SL_LOG_INFO, line);
+  }
   ReportVariables();
 }
 

@@ -166,6 +166,19 @@ TEST_F(GroupCalls, AbortInsideDropsItsOperations) {
   EXPECT_EQ(Fake().Count("enqueue"), 0);
 }
 
+TEST_F(GroupCalls, AbortInsideRefusesWhatWasToFollow) {
+  const std::vector<ncclComm_t> comms = MakeComms(2);
+  ncclComm_t child = nullptr;
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclCommSplit(comms[0], 0, 0, &child, nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommFinalize(comms[1]), ncclSuccess);
+  for (ncclComm_t comm : comms) EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+  EXPECT_TRUE(TextHas("ended while the group was open")) << Text();
+  EXPECT_EQ(child, nullptr);
+  EXPECT_TRUE(Fake().live.empty());
+}
+
 TEST_F(GroupCalls, KernelFailureIsTheGroupsResult) {
   const std::vector<ncclComm_t> comms = MakeComms(2);
   Fake().enqueue_status = SL_ERR_MISMATCH;
