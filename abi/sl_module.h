@@ -60,7 +60,7 @@ typedef struct sl_option_value_t {
 
 /* An interface by id ("sl.transport/1") and revision. The number after '/' is the major version: another number is
  * another interface. Revisions within it only append. */
-#define SL_INTERFACE_LAYER 1u /* decorates: the module also requires the same id, and wraps what it gets */
+#define SL_INTERFACE_LAYER 1u      /* decorates: the module also requires the same id, and wraps what it gets */
 #define SL_INTERFACE_ON_REQUEST 2u /* used only when the profile names the module */
 typedef struct sl_provide_t {
   uint32_t struct_size;

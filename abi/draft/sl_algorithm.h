@@ -59,10 +59,10 @@ typedef struct sl_comm_shape_t {
   uint32_t local_size;
   uint32_t domain_size; /* ranks that share loads and stores with this one; equals size when all do */
   uint32_t device_kind;
-  uint32_t processors;        /* CPUs this host gives to its local ranks */
-  uint32_t link_chunk_bytes;  /* the largest part a link carries at once; a plan's chunk must not exceed it */
-  uint32_t lanes;             /* how many lanes links may have */
-  uint32_t link_slots;        /* chunks a link holds each way before its sender waits; 0: not known yet */
+  uint32_t processors;       /* CPUs this host gives to its local ranks */
+  uint32_t link_chunk_bytes; /* the largest part a link carries at once; a plan's chunk must not exceed it */
+  uint32_t lanes;            /* how many lanes links may have */
+  uint32_t link_slots;       /* chunks a link holds each way before its sender waits; 0: not known yet */
   uint32_t reserved;
   const char* const* host_of; /* size entries; equal text, equal host */
 } sl_comm_shape_t;
@@ -161,8 +161,8 @@ typedef struct sl_plan_desc_t {
   sl_geometry_t send;
   sl_geometry_t recv;
   sl_geometry_t scratch;
-  uint32_t credits;  /* chunks a link must hold each way so that the plan never waits for itself; 0 reads as 1. A ring
-                      * that keeps an inbox while it reserves needs 2 */
+  uint32_t credits; /* chunks a link must hold each way so that the plan never waits for itself; 0 reads as 1. A ring
+                     * that keeps an inbox while it reserves needs 2 */
   uint32_t reserved;
 } sl_plan_desc_t;
 

@@ -140,9 +140,10 @@ typedef struct sl_launch_t {
 } sl_launch_t;
 
 /* Facts of one reduction step. Several steps make one collective, so who multiplies and who divides is said here. */
-#define SL_REDUCE_FINAL 1u         /* SL_AVG: this step completes the sum, divide by `world` now */
-#define SL_REDUCE_STREAM_STORES 2u /* hint: the output is larger than the cache and not read soon; never changes bits \
-                                    */
+#define SL_REDUCE_FINAL 1u /* SL_AVG: this step completes the sum, divide by `world` now */
+#define SL_REDUCE_STREAM_STORES                                                         \
+  2u /* hint: the output is larger than the cache and not read soon; never changes bits \
+      */
 typedef struct sl_reduce_scale_t {
   uint64_t scalar_bits; /* SL_PREMUL_SUM: the scalar, in the data type's own format, low bytes */
   uint32_t world;       /* SL_AVG: the divisor; 0 is read as 1 */

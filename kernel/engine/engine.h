@@ -14,8 +14,8 @@
 #include <mutex>
 #include <vector>
 
-#include "sdk/bell_set.h"
 #include "kernel/engine/run.h"
+#include "sdk/bell_set.h"
 #include "sdk/status.h"
 #include "sl_device.h"
 

@@ -9,13 +9,14 @@
 namespace sl::kernel {
 
 // What a stream and a progress thread tell each other by. The words only grow, and their memory is used again but never
-// freed: a stream may look at its word after the communicator is gone, and must not take a newer value for an older one.
+// freed: a stream may look at its word after the communicator is gone, and must not take a newer value for an older
+// one.
 struct StreamWords {
   uint64_t start = 0;  // stored by the stream
   uint64_t end = 0;    // stored by the progress thread
   uint64_t turn = 0;   // of the newest use
 };
-StreamWords* TakeStreamWords();          // [any]
+StreamWords* TakeStreamWords();            // [any]
 void GiveStreamWords(StreamWords* words);  // [any]; NULL is fine
 
 // One operation between issue and outcome. What its waits may report lives here.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "algorithm.h"
+#include "modules/algo-symmetric/algorithm.h"
 
 #include <algorithm>
 #include <cstdio>

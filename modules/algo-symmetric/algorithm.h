@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "modules/algo-symmetric/work.h"
 #include "sdk/status.h"
-#include "work.h"
 
 // Opaque in the ABI; defined here.
 struct sl_algorithm_t {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <new>
 
-#include "algorithm.h"
+#include "modules/algo-symmetric/algorithm.h"
 #include "sdk/module.h"
 
 using sl::algo_symmetric::Layout;

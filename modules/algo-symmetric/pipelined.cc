@@ -11,7 +11,7 @@
 // No cycle: consuming round g needs only rounds <= g of others, and staging g needs only consumed rounds < g - 3.
 #include <algorithm>
 
-#include "work.h"
+#include "modules/algo-symmetric/work.h"
 
 namespace sl::algo_symmetric {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "layout.h"
-#include "pattern.h"
+#include "modules/algo-symmetric/layout.h"
+#include "modules/algo-symmetric/pattern.h"
 #include "sdk/doorbell.h"
 #include "sl_device.h"
 

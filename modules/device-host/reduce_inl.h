@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loop shared by all reduction kernels, compiled once per instruction set: include it only from a source that
-// foreach_target.h re-includes.
+// foreach_target.h re-includes. size: one loop and its cases; cut in two, each half would be compiled without the
+// other.
 //
 // An operation `Op` tells the loop
 //   Lane          the type of an element in memory

@@ -5,7 +5,7 @@ import re
 
 import tree
 
-TITLE = re.compile(r"^[A-Za-z0-9._/-]+(, ?[A-Za-z0-9._/-]+)*: \S.*[^.\s]$")
+TITLE = re.compile(r"^[A-Za-z0-9._/*-]+(, ?[A-Za-z0-9._/*-]+)*: \S.*[^.\s]$")
 # Words that look like a past form but are none.
 NOT_PAST = {"embed", "feed", "need", "speed", "seed", "shed", "bring", "string", "ring", "ping", "exceed", "proceed", "sting"}
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "../algorithm.h"
+#include "modules/algo-symmetric/algorithm.h"
 
 namespace sl::algo_symmetric {
 namespace {
