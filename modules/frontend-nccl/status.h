@@ -56,10 +56,17 @@ ncclResult_t Guarded(const char* function, Body&& body) noexcept {
 
 }  // namespace sl::frontend_nccl
 
+// gcc wants both names of a function to promise the same; clang takes the promise for a part of the type.
+#ifdef __clang__
+#define SL_NCCL_EXPORT visibility("default")
+#else
+#define SL_NCCL_EXPORT visibility("default"), nothrow
+#endif
+
 // Defines an exported function: pncclX, and ncclX as its weak alias. Code of this library calls neither.
-#define SL_NCCL_API(type, name, ...)                                                              \
-  extern "C" {                                                                                    \
-  __attribute__((visibility("default"), nothrow)) type p##name(__VA_ARGS__);                      \
-  __attribute__((visibility("default"), nothrow, weak, alias("p" #name))) type name(__VA_ARGS__); \
-  }                                                                                               \
+#define SL_NCCL_API(type, name, ...)                                              \
+  extern "C" {                                                                    \
+  __attribute__((SL_NCCL_EXPORT)) type p##name(__VA_ARGS__);                      \
+  __attribute__((SL_NCCL_EXPORT, weak, alias("p" #name))) type name(__VA_ARGS__); \
+  }                                                                               \
   type p##name(__VA_ARGS__)
