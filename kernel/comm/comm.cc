@@ -51,7 +51,8 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Listener& listene
   const LogRankScope rank_scope(config_.rank);
   nonce_ = identity.nonce;
   auto on_fate = [this](uint32_t rank, Fate fate) { OnFate(rank, fate); };
-  SL_ASSIGN(tree_, ControlTree::Build(process_->control(), identity, listener, parent, on_fate, patience()));
+  auto on_report = [this](uint32_t rank, const Status& failure) { OnReport(rank, failure); };
+  SL_ASSIGN(tree_, ControlTree::Build(process_->control(), identity, listener, parent, on_fate, on_report, patience()));
   SL_TRY(OpenTransports());
   SL_ASSIGN(const Listener heap_listener, Listen());
   SL_ASSIGN(const std::vector<Bytes> cards,
@@ -109,6 +110,7 @@ Status Communicator::ReadCards(const std::vector<Bytes>& cards) {
     SL_ASSIGN(Card card, Card::Decode(bytes));
     cards_.push_back(std::move(card));
   }
+  cards_known_.store(true, std::memory_order_release);  // pairs with RankName, which the control thread calls too
   return {};
 }
 
@@ -367,6 +369,21 @@ void Communicator::OnFate(uint32_t rank, Fate fate) {
   broken_.store(true);
 }
 
+void Communicator::OnReport(uint32_t rank, const Status& failure) {
+  const Status remote(SL_ERR_PEER_FAILED, RankName(rank) + " has failed: " + failure.message());
+  {
+    std::lock_guard lock(mutex_);
+    remote_failure_ = remote;
+  }
+  broken_.store(true);
+  Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, remote.message());
+}
+
+Status Communicator::RemoteFailure() const {
+  std::lock_guard lock(mutex_);
+  return remote_failure_;
+}
+
 void Communicator::Fail(const Status& status) {
   {
     std::lock_guard lock(mutex_);
@@ -375,6 +392,8 @@ void Communicator::Fail(const Status& status) {
   }
   broken_.store(true);
   if (runs_ != nullptr) runs_->Fail(status);
+  // Who fails because another rank has failed has nothing new to say.
+  if (tree_ != nullptr && status.code() != SL_ERR_PEER_FAILED) tree_->Report(status);
   Logf(SL_LOG_ERROR, "communicator {:016x} rank {}: {}", nonce_, config_.rank, status.message());
 }
 
@@ -383,13 +402,13 @@ Status Communicator::Health() const {
   std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
   const int32_t lost = lost_rank();
-  if (lost < 0) return {};
+  if (lost < 0) return remote_failure_;
   return {SL_ERR_PEER_LOST, RankName(static_cast<uint32_t>(lost)) + " was lost: its process ended"};
 }
 
 std::string Communicator::RankName(uint32_t rank) const {
   std::string name = "rank " + std::to_string(rank);
-  if (rank < cards_.size()) name += " (process " + std::to_string(cards_[rank].process) + ")";
+  if (cards_known_.load(std::memory_order_acquire)) name += " (process " + std::to_string(cards_[rank].process) + ")";
   return name;
 }
 

@@ -65,9 +65,9 @@ class Communicator {
   void Cancel() { cancelled_.store(1); }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed) != 0; }
 
-  // The first failure stays.   [any]
+  // The first failure stays, and the other ranks hear of it.   [any]
   void Fail(const Status& status);
-  // SL_OK, or why this communicator is of no use any more: its failure, or a lost rank.   [any]
+  // SL_OK, or why this communicator is of no use any more: its failure, a lost rank, or another rank's failure.   [any]
   Status Health() const;
   // One load: nothing has gone wrong yet.   [data]
   bool healthy() const { return !broken_.load(std::memory_order_relaxed); }
@@ -76,6 +76,8 @@ class Communicator {
   bool FateOf(uint32_t rank, Fate* out_fate) const { return tree_ != nullptr && tree_->FateOf(rank, out_fate); }
   // A rank that was lost, or -1.
   int32_t lost_rank() const { return lost_rank_.load(std::memory_order_acquire); }
+  // What another rank reported: SL_ERR_PEER_FAILED with its text, or SL_OK.   [any]
+  Status RemoteFailure() const;
 
   const CommConfig& config() const { return config_; }
   uint32_t rank() const { return config_.rank; }
@@ -109,6 +111,7 @@ class Communicator {
   Status MakeLinks();
   uint64_t Demand(std::vector<uint64_t>* out_demands) const;
   void OnFate(uint32_t rank, Fate fate);
+  void OnReport(uint32_t rank, const Status& failure);
   Patience patience() const { return {deadline_ns_, &cancelled_}; }
 
   Process* const process_;
@@ -120,7 +123,9 @@ class Communicator {
   std::atomic<bool> broken_{false};
   std::atomic<int32_t> lost_rank_{-1};
   mutable std::mutex mutex_;
-  Status failure_;  // guarded by mutex_
+  Status failure_;         // guarded by mutex_
+  Status remote_failure_;  // guarded by mutex_
+  std::atomic<bool> cards_known_{false};
 
   // In order of making; destroyed in reverse.
   std::shared_ptr<ControlTree> tree_;

@@ -12,6 +12,7 @@ namespace sl::kernel {
 namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
+constexpr size_t kMaxReportText = 1024;
 constexpr uint64_t kIntroductionNs = 2'000'000'000;  // for a child that connected to say who it is
 
 std::string RankText(uint32_t rank) { return "rank " + std::to_string(rank); }
@@ -20,8 +21,9 @@ std::string RankText(uint32_t rank) { return "rank " + std::to_string(rank); }
 
 Result<std::shared_ptr<ControlTree>> ControlTree::Build(ControlThread* control, const TreeIdentity& identity,
                                                         const Listener& listener, const SocketName& parent,
-                                                        FateHandler on_fate, const Patience& patience) {
-  std::shared_ptr<ControlTree> tree(new ControlTree(control, identity, std::move(on_fate)));
+                                                        FateHandler on_fate, ReportHandler on_report,
+                                                        const Patience& patience) {
+  std::shared_ptr<ControlTree> tree(new ControlTree(control, identity, std::move(on_fate), std::move(on_report)));
   std::map<uint32_t, Fd> streams;
   if (identity.rank != 0) {
     const uint32_t parent_rank = ParentOf(identity.rank);
@@ -123,6 +125,9 @@ Result<Bytes> ControlTree::Await(uint64_t number, uint32_t from, const Patience&
       const char* what = fate == Fate::kLost ? " was lost (its process ended)" : " has left the communicator";
       return Status(SL_ERR_PEER_LOST, RankText(rank) + what);
     }
+    if (!failure_.ok() && failed_rank_ != identity_.rank) {
+      return Status(SL_ERR_PEER_FAILED, RankText(failed_rank_) + " has failed: " + failure_.message());
+    }
     if (patience.cancelled()) return Status(SL_ERR_ABORTED, "aborted while waiting for " + RankText(from));
     if (NowNs() >= patience.deadline_ns) {
       return Status(SL_ERR_TIMEOUT, RankText(from) + " or a rank behind it did not take part in time");
@@ -168,11 +173,52 @@ void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes pay
     arrived_.notify_all();
     return;
   }
-  if (header.type != FrameType::kFault && header.type != FrameType::kDepart) return;
   Reader in(payload);
   const uint32_t rank = in.Get<uint32_t>();
+  if (header.type == FrameType::kReport) return OnReport(rank, &in, from->rank);
+  if (header.type != FrameType::kFault && header.type != FrameType::kDepart) return;
   const uint32_t fate = in.Get<uint32_t>();
   if (in.ok() && rank < identity_.size && fate <= 2) Learn(rank, static_cast<Fate>(fate), from->rank);
+}
+
+void ControlTree::OnReport(uint32_t rank, Reader* in, uint32_t heard_from) {
+  const auto code = in->Get<sl_status_t>();
+  const std::string text = in->GetText();
+  if (!in->ok() || rank >= identity_.size || code >= SL_OK || text.size() > kMaxReportText) return;
+  const Status failure(code, text);
+  if (!LearnFailure(rank, failure, heard_from)) return;
+  ReportHandler handler;
+  {
+    std::lock_guard lock(mutex_);
+    handler = on_report_;
+  }
+  if (handler) handler(rank, failure);
+}
+
+void ControlTree::Report(const Status& failure) { LearnFailure(identity_.rank, failure, kNobody); }
+
+bool ControlTree::LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return false;
+    failure_ = failure;
+    failed_rank_ = rank;
+    arrived_.notify_all();
+  }
+  Writer news;
+  news.Put(rank);
+  news.Put(failure.code());
+  news.PutText(failure.message().substr(0, kMaxReportText));
+  Relay(FrameType::kReport, news.bytes(), heard_from);
+  return true;
+}
+
+// To all neighbours but one; what was passed on before stays before it. A closed channel drops what it is given.
+void ControlTree::Relay(FrameType type, std::span<const uint8_t> payload, uint32_t except) {
+  std::lock_guard lock(relay_mutex_);
+  for (Neighbour& neighbour : neighbours_) {
+    if (neighbour.rank != except) SendTo(neighbour.rank, type, 0, payload);
+  }
 }
 
 void ControlTree::OnClosed(Channel* channel, const Status&) {
@@ -196,12 +242,7 @@ void ControlTree::Learn(uint32_t rank, Fate fate, uint32_t heard_from) {
   news.Put(rank);
   news.Put(static_cast<uint32_t>(fate));
   const FrameType type = fate == Fate::kLost ? FrameType::kFault : FrameType::kDepart;
-  {
-    std::lock_guard lock(relay_mutex_);
-    for (Neighbour& neighbour : neighbours_) {
-      if (neighbour.rank != heard_from && !neighbour.closed) SendTo(neighbour.rank, type, 0, news.bytes());
-    }
-  }
+  Relay(type, news.bytes(), heard_from);
   if (handler) handler(rank, fate);
   EndIfAlone();
 }
@@ -212,6 +253,7 @@ void ControlTree::Depart(Fate fate) {
     if (departed_) return;
     departed_ = true;
     on_fate_ = nullptr;
+    on_report_ = nullptr;
     self_ = shared_from_this();
   }
   Writer news;

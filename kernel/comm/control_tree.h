@@ -4,8 +4,8 @@
 // finalize, and news of ranks that were lost or have left, flooded to all.
 //
 // Each rank holds a stream to its parent and its children. A neighbour whose stream ends without a kDepart frame is
-// lost, and everybody hears of it. After Depart() the node goes on relaying until its neighbours are gone too, so that
-// ranks may leave in any order.
+// lost, and everybody hears of it. So is the first failure that a rank reports: others wait for that rank in vain.
+// After Depart() the node goes on relaying until its neighbours are gone too, so that ranks may leave in any order.
 #pragma once
 
 #include <condition_variable>
@@ -37,11 +37,14 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
  public:
   // Hears of another rank's fate, once a rank, on the control thread.
   using FateHandler = std::function<void(uint32_t rank, Fate fate)>;
+  // Hears, once, of the first failure that another rank reported, on the control thread.
+  using ReportHandler = std::function<void(uint32_t rank, const Status& failure)>;
 
   // Connects to the parent, accepts the children. shared_ptr: the node outlives its communicator while it relays.
   static Result<std::shared_ptr<ControlTree>> Build(ControlThread* control, const TreeIdentity& identity,
                                                     const Listener& listener, const SocketName& parent,
-                                                    FateHandler on_fate, const Patience& patience);
+                                                    FateHandler on_fate, ReportHandler on_report,
+                                                    const Patience& patience);
   ~ControlTree() override;
 
   // Numbers the next all-gather; all ranks take numbers in the same order. The all-gathers themselves may overlap.
@@ -50,7 +53,11 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   // returns: SL_ERR_PEER_LOST naming the rank | SL_ERR_TIMEOUT | SL_ERR_ABORTED
   Result<std::vector<Bytes>> AllGather(uint64_t number, std::span<const uint8_t> mine, const Patience& patience);
 
-  // Leaves: tells everybody, stops calling the handler, goes on relaying. Idempotent, never waits.
+  // Tells everybody that an operation of this rank has failed, unless a failure is known already: the first one counts.
+  // Never waits.   thread: [any]
+  void Report(const Status& failure);
+
+  // Leaves: tells everybody, stops calling the handlers, goes on relaying. Idempotent, never waits.
   void Depart(Fate fate);
 
   // What is known about a rank; false: nothing, it should be alive.   thread: [any]
@@ -66,15 +73,19 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
     bool closed = false;
   };
 
-  ControlTree(ControlThread* control, const TreeIdentity& identity, FateHandler on_fate)
-      : control_(control), identity_(identity), on_fate_(std::move(on_fate)) {}
+  ControlTree(ControlThread* control, const TreeIdentity& identity, FateHandler on_fate, ReportHandler on_report)
+      : control_(control), identity_(identity), on_fate_(std::move(on_fate)), on_report_(std::move(on_report)) {}
   Status AcceptChildren(const Listener& listener, std::map<uint32_t, Fd>* out_children, const Patience& patience);
   Status OpenChannels(std::map<uint32_t, Fd> streams);
   void SendToChildren(uint64_t number, const Bytes& all);
   Result<Bytes> Await(uint64_t number, uint32_t from, const Patience& patience);
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
   void OnClosed(Channel* channel, const Status& why) override;
+  void OnReport(uint32_t rank, Reader* in, uint32_t heard_from);
   void Learn(uint32_t rank, Fate fate, uint32_t heard_from);
+  // Keeps and passes on the first failure; false when one was known.
+  bool LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from);
+  void Relay(FrameType type, std::span<const uint8_t> payload, uint32_t except);
   void SendTo(uint32_t rank, FrameType type, uint64_t sequence, std::span<const uint8_t> payload);
   Neighbour* Find(Channel* channel);
   void EndIfAlone();
@@ -82,12 +93,15 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   ControlThread* control_;
   const TreeIdentity identity_;
   FateHandler on_fate_;                // guarded by mutex_; empty after Depart
+  ReportHandler on_report_;            // the same
   std::vector<Neighbour> neighbours_;  // fixed after Build; `closed` is the control thread's
   std::mutex relay_mutex_;             // keeps results before the news that follows them; taken before mutex_
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::map<std::pair<uint64_t, uint32_t>, Bytes> inbox_;  // by number and sender; guarded by mutex_
   std::map<uint32_t, Fate> fates_;                        // guarded by mutex_
+  Status failure_;                                        // the first one reported; guarded by mutex_
+  uint32_t failed_rank_ = 0;                              // whose it is; guarded by mutex_
   std::atomic<uint64_t> numbers_{0};
   std::atomic<uint64_t> frames_sent_{0};
   bool departed_ = false;              // guarded by mutex_

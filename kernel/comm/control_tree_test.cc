@@ -33,20 +33,23 @@ class ControlTreeTest : public testing::Test {
   Patience Brief() const { return {NowNs() + 10 * kSecond}; }
 
   Result<std::shared_ptr<ControlTree>> JoinAs(const RendezvousId& id, uint32_t rank, uint32_t size,
-                                              ControlTree::FateHandler on_fate = nullptr) {
+                                              ControlTree::FateHandler on_fate = nullptr,
+                                              ControlTree::ReportHandler on_report = nullptr) {
     SL_ASSIGN(const Listener listener, Listen());
     SL_ASSIGN(const SocketName parent, JoinRendezvous(id, rank, size, listener.name, Brief()));
     return ControlTree::Build(control_.get(), {rank, size, id.nonce, id.secret}, listener, parent, std::move(on_fate),
-                              Brief());
+                              std::move(on_report), Brief());
   }
 
-  void JoinAll(uint32_t size, const std::function<ControlTree::FateHandler(uint32_t)>& handler = {}) {
+  void JoinAll(uint32_t size, const std::function<ControlTree::FateHandler(uint32_t)>& handler = {},
+               const std::function<ControlTree::ReportHandler(uint32_t)>& report_handler = {}) {
     const RendezvousId id = rendezvous_->NewId().Take();
     trees_.resize(size);
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < size; ++rank) {
       threads.emplace_back([&, rank] {
-        auto tree = JoinAs(id, rank, size, handler ? handler(rank) : nullptr);
+        auto tree =
+            JoinAs(id, rank, size, handler ? handler(rank) : nullptr, report_handler ? report_handler(rank) : nullptr);
         ASSERT_TRUE(tree.ok()) << tree.status().message();
         trees_[rank] = tree.Take();
       });
@@ -101,6 +104,30 @@ TEST_F(ControlTreeTest, TellsEverybodyWhoHasLeftAndHow) {
   EXPECT_FALSE(trees_[7]->FateOf(2, &fate));
   // Waiting for a rank that has left ends at once.
   EXPECT_EQ(trees_[0]->AllGather(trees_[0]->TakeNumber(), {}, Brief()).status().code(), SL_ERR_PEER_LOST);
+  for (auto& tree : trees_) tree->Depart(Fate::kDeparted);
+}
+
+TEST_F(ControlTreeTest, TellsEverybodyTheFirstFailureAndNoOther) {
+  constexpr uint32_t kSize = 8;
+  std::atomic<uint32_t> heard{0};
+  std::atomic<uint32_t> others{0};
+  JoinAll(kSize, {}, [&](uint32_t) {
+    return [&](uint32_t rank, const Status& failure) {
+      ++(rank == 6 && failure.code() == SL_ERR_MISMATCH && failure.message() == "count 3" ? heard : others);
+    };
+  });
+  trees_[6]->Report(Status(SL_ERR_MISMATCH, "count 3"));
+  const uint64_t deadline = NowNs() + 10 * kSecond;
+  while (heard != kSize - 1 && NowNs() < deadline) std::this_thread::yield();
+  EXPECT_EQ(heard, kSize - 1);
+  trees_[2]->Report(Status(SL_ERR_TIMEOUT, "too late"));
+  EXPECT_EQ(trees_[0]->AllGather(trees_[0]->TakeNumber(), {}, Brief()).status().code(), SL_ERR_PEER_FAILED);
+  // A rank that has failed may still leave.
+  Fate fate = Fate::kLost;
+  trees_[6]->Depart(Fate::kAborted);
+  while (!trees_[0]->FateOf(6, &fate) && NowNs() < deadline) std::this_thread::yield();
+  EXPECT_EQ(fate, Fate::kAborted);
+  EXPECT_EQ(others, 0u);
   for (auto& tree : trees_) tree->Depart(Fate::kDeparted);
 }
 

@@ -26,6 +26,7 @@ enum class FrameType : uint16_t {
   kSpread = 6,   // parent -> child: all contributions
   kFault = 7,    // any neighbour: a rank is lost
   kDepart = 8,   // any neighbour: a rank has left in good order, or aborted
+  kReport = 9,   // any neighbour: an operation of a rank has failed; status and text
 };
 
 struct FrameHeader {

@@ -75,7 +75,7 @@ class GroupIssue {
       entry.comm->in_call.exchange(1, std::memory_order_seq_cst);  // as InCall, for many
       handles_.push_back(entry.comm);
     }
-    SL_TRY(CheckUsable(entry.comm));
+    SL_TRY(CheckUsable(entry.comm, *entry.op));
     return CheckOp(entry.comm->comm, *entry.op);
   }
 

@@ -79,7 +79,7 @@ Status IssueOnStream(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) 
 
 Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   const InCall in_call(handle);
-  SL_TRY(CheckUsable(handle));
+  SL_TRY(CheckUsable(handle, op));
   SL_TRY(CheckOp(handle->comm, op));
   if ((op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) && op.peer == static_cast<int32_t>(handle->comm.rank())) {
     return {SL_ERR_INVALID, "a send to the own rank needs its receive in the same group"};

@@ -42,6 +42,10 @@ Status CheckOp(const Communicator& comm, const sl_op_t& op);
 // The same without the buffers, for those who only ask.
 Status CheckOpArguments(const Communicator& comm, const sl_op_t& op);
 
+// SL_ERR_MISMATCH with both sides' arguments when a rank of this host called something else, by the log of the last
+// calls. Not every mismatch makes somebody wait: a small broadcast whose roots differ only leaves wrong results.
+Status FindMismatch(sl_comm_t* handle);
+
 // Called while a launch waits (sl_launch_t::check): decides whether waiting still makes sense.
 sl_status_t CheckWait(void* pending, const sl_wait_t* wait, uint64_t waited_ns);
 

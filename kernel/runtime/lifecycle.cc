@@ -197,6 +197,7 @@ Status FinalizeComm(sl_comm_t* handle) {
     }
     SL_TRY(handle->comm.Health());
     SL_TRY(handle->comm.Finalize());
+    SL_TRY(FindMismatch(handle));
     handle->comm.state.store(Communicator::State::kFinalized);
     return {};
   });
@@ -213,6 +214,8 @@ Status DestroyComm(sl_comm_t* handle) {
 
 Status AbortComm(sl_comm_t* handle) {
   handle->comm.Cancel();
+  // A worker that still sets the communicator up sees the cancellation at its next wait.
+  JoinWorker(handle);
   handle->comm.Leave(Fate::kAborted);
   if (!DrainWithin(handle, NowNs() + kAbortNs)) {
     Logf(SL_LOG_WARN, "rank {}: work of an aborted communicator did not stop within 1 s; its memory is kept",

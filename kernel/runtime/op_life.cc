@@ -28,18 +28,25 @@ void EmitOp(const Communicator& comm, const sl_op_t& op, uint32_t kind, uint64_t
   Emit(record);
 }
 
-}  // namespace
-
-Status CheckUsable(sl_comm_t* handle) {
-  const Communicator& comm = handle->comm;
+Status WhyUnusable(const Communicator& comm) {
   if (comm.cancelled()) return {SL_ERR_ABORTED, "the communicator was aborted"};
-  if (comm.state.load(std::memory_order_acquire) == Communicator::State::kReady) [[likely]] {
-    return comm.healthy() ? Status() : comm.Health();
-  }
-  if (comm.state.load() == Communicator::State::kJoining) {
+  const auto state = comm.state.load(std::memory_order_acquire);
+  if (state == Communicator::State::kReady) return comm.Health();
+  if (state == Communicator::State::kJoining) {
     return {SL_ERR_STATE, "the communicator is still being set up; wait until its state is ready"};
   }
   return {SL_ERR_STATE, "the communicator was finalized; no operation may follow"};
+}
+
+}  // namespace
+
+Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) {
+  const Communicator& comm = handle->comm;
+  const bool ready = comm.state.load(std::memory_order_acquire) == Communicator::State::kReady;
+  if (ready && comm.healthy() && !comm.cancelled()) [[likely]]
+    return {};
+  const Status why = WhyUnusable(comm);
+  return why.ok() ? why : Status(why.code(), std::string(OpKindName(op.kind)) + " not started: " + why.message());
 }
 
 // The work of two streams of one communicator is chained in issue order.

@@ -20,8 +20,8 @@ class InCall {
   sl_comm_t* handle_;
 };
 
-// SL_OK when operations may be issued.
-Status CheckUsable(sl_comm_t* handle);
+// SL_OK when operations may be issued; else why `op` was not started.
+Status CheckUsable(sl_comm_t* handle, const sl_op_t& op);
 // Chains the work of two streams of one communicator in issue order.
 Status ChainStreams(sl_comm_t* handle, sl_stream_t* stream);
 // Numbers the operation and tells the log of calls.

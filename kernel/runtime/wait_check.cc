@@ -32,20 +32,6 @@ bool SameWait(const sl_wait_t& a, const sl_wait_t& b) {
   return a.peer == b.peer && a.what == b.what && a.step == b.step && a.seen == b.seen && a.wanted == b.wanted;
 }
 
-// A rank whose call differs from ours, by the log of calls.
-Status FindMismatch(sl_comm_t* handle, const Pending& pending) {
-  Communicator& comm = handle->comm;
-  if (pending.op.seq == 0 || comm.shape().domain_size != comm.size()) return {};
-  for (uint32_t rank = 0; rank < comm.size(); ++rank) {
-    uint64_t theirs = 0;
-    if (rank == comm.rank() || !comm.op_log()->Read(rank, pending.op.seq, &theirs)) continue;
-    if (theirs == pending.op.signature) continue;
-    return {SL_ERR_MISMATCH, "operation #" + std::to_string(pending.op.seq) + " does not match: " +
-                                 DescribeMismatch(comm.rank(), pending.op.signature, rank, theirs)};
-  }
-  return {};
-}
-
 // Ranks that have not called this collective yet.
 std::string Absent(sl_comm_t* handle, const Pending& pending) {
   Communicator& comm = handle->comm;
@@ -65,6 +51,9 @@ Status PeerIsGone(sl_comm_t* handle, const Pending& pending, uint64_t now_ns) {
   if (const int32_t lost = comm.lost_rank(); lost >= 0) {
     return {SL_ERR_PEER_LOST,
             comm.RankName(static_cast<uint32_t>(lost)) + " was lost, its process ended: " + WaitText(comm, pending)};
+  }
+  if (Status remote = comm.RemoteFailure(); !remote.ok()) {
+    return {remote.code(), remote.message() + "; here " + WaitText(comm, pending)};
   }
   Fate fate;
   const int32_t peer = pending.last_wait.peer;
@@ -99,12 +88,30 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
   if (pending->unchanged_since_ns == 0 || !SameWait(pending->last_wait, wait)) pending->unchanged_since_ns = now_ns;
   pending->last_wait = wait;
   if (handle->comm.cancelled()) return {SL_ERR_ABORTED, "aborted: " + WaitText(handle->comm, *pending)};
-  SL_TRY(FindMismatch(handle, *pending));
+  SL_TRY(FindMismatch(handle));
   SL_TRY(PeerIsGone(handle, *pending, now_ns));
   return TakesTooLong(handle, pending, waited_ns);
 }
 
 }  // namespace
+
+Status FindMismatch(sl_comm_t* handle) {
+  Communicator& comm = handle->comm;
+  if (comm.shape().domain_size != comm.size()) return {};
+  const uint64_t newest = comm.op_log()->Newest(comm.rank());
+  const uint64_t oldest = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;
+  for (uint64_t seq = oldest; seq <= newest; ++seq) {
+    uint64_t mine = 0;
+    if (!comm.op_log()->Read(comm.rank(), seq, &mine)) continue;
+    for (uint32_t rank = 0; rank < comm.size(); ++rank) {
+      uint64_t theirs = mine;
+      if (!comm.op_log()->Read(rank, seq, &theirs) || theirs == mine) continue;
+      return {SL_ERR_MISMATCH, "operation #" + std::to_string(seq) +
+                                   " does not match: " + DescribeMismatch(comm.rank(), mine, rank, theirs)};
+    }
+  }
+  return {};
+}
 
 sl_status_t CheckWait(void* context, const sl_wait_t* wait, uint64_t waited_ns) {
   auto* pending = static_cast<Pending*>(context);
