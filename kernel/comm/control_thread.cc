@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -76,6 +77,14 @@ void ControlThread::Forget(int fd) {
     watched_.erase(fd);
   }
   Settle();
+}
+
+// Nothing here allocates: the child may have been forked while other threads held any lock.
+void ControlThread::AfterForkInChild() {
+  for (const auto& entry : watched_) close(entry.first);
+  close(epoll_.get());
+  close(wake_.get());
+  mutex_.unlock();
 }
 
 void ControlThread::Settle() {

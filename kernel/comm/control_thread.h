@@ -47,6 +47,11 @@ class ControlThread {
   // Waits for the handler or task that runs now, if any. Returns at once on the control thread itself.
   void Settle();
 
+  // Around fork(): what is watched stays as it is meanwhile; the child closes its copies of the descriptors.
+  void BeforeFork() { mutex_.lock(); }
+  void AfterForkInParent() { mutex_.unlock(); }
+  void AfterForkInChild();
+
   bool IsCurrent() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:

@@ -16,7 +16,26 @@ namespace {
 
 std::atomic<bool> forked_child{false};
 constinit std::mutex process_mutex;
-Process* process = nullptr;  // leaked on purpose: see the class comment
+Process* process = nullptr;
+constinit bool atfork_registered = false;  // guarded by process_mutex  // leaked on purpose: see the class comment
+
+// A child holds copies of the parent's control sockets. They are closed, or the other ranks would not notice the
+// parent's death while the child lives.
+void BeforeFork() {
+  process_mutex.lock();
+  if (process != nullptr) process->control()->BeforeFork();
+}
+
+void AfterForkInParent() {
+  if (process != nullptr) process->control()->AfterForkInParent();
+  process_mutex.unlock();
+}
+
+void AfterForkInChild() {
+  forked_child.store(true, std::memory_order_relaxed);
+  if (process != nullptr) process->control()->AfterForkInChild();
+  process_mutex.unlock();
+}
 
 template <typename Ops>
 std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
@@ -40,8 +59,9 @@ Result<Process*> Process::Get() {
   }
   std::lock_guard lock(process_mutex);
   if (process == nullptr) {
+    if (!atfork_registered) pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
+    atfork_registered = true;
     SL_ASSIGN(process, Make());
-    pthread_atfork(nullptr, nullptr, [] { forked_child.store(true, std::memory_order_relaxed); });
   }
   return process;
 }
