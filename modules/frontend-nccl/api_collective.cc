@@ -198,8 +198,6 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
                     0};
       if (ArgumentsGood(kind, call, comm) &&
           (!kind.reduces || Reduction(call, comm, &pending.op, &pending.device_scalar))) [[likely]] {
-        // An empty collective is nothing, on every rank alike; an empty message still pairs with its other end.
-        if (call.count == 0 && !kind.has_peer) return ncclSuccess;
         if (t_group_depth != 0) return Grouped(kind, pending);
         if (pending.device_scalar != nullptr) {
           pending.op.scalar_bits = ReadScalar(pending.device_scalar, DatatypeBytes(pending.op.datatype));
