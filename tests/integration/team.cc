@@ -24,13 +24,22 @@ void Nap() {
   nanosleep(&pause, nullptr);
 }
 
+// What was recorded of the running test so far; a forked rank starts with its parent's failures.
+int CountFailures() {
+  const testing::TestResult* result = testing::UnitTest::GetInstance()->current_test_info()->result();
+  int failures = 0;
+  for (int i = 0; i < result->total_part_count(); ++i) failures += result->GetTestPartResult(i).failed();
+  return failures;
+}
+
 // Runs in the child; does not return.
 [[noreturn]] void BeRank(const Body& body, Board* board, int rank, int size, pid_t parent, const TeamOptions& options) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // the parent died before the line above
+  const int failures = CountFailures();
   Team team(board, rank, size);
   body(team);
-  const int code = testing::Test::HasFailure() ? 1 : 0;
+  const int code = CountFailures() != failures ? 1 : 0;
   std::fflush(nullptr);
   if (options.end != nullptr) options.end(code);
   _exit(code);

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that call different things, and communicators that end while they are in use: errors that name both sides, and
+// nobody hangs.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/team.h"
+
+namespace sl::integration {
+namespace {
+
+constexpr double kAbortSeconds = 1;
+constexpr size_t kLarge = 2 << 20;
+
+void ExpectQuickAbort(ncclComm_t comm) {
+  const double start = Seconds();
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_LT(Seconds() - start, kAbortSeconds);
+}
+
+bool IsFailure(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
+
+// Waits until the communicator says that something is wrong.
+ncclResult_t AwaitFailure(ncclComm_t comm, double seconds) {
+  ncclResult_t state = ncclSuccess;
+  WaitUntil(seconds, [&] { return IsFailure(ncclCommGetAsyncError(comm, &state)) || IsFailure(state); });
+  return state;
+}
+
+struct Mismatch {
+  const char* name;
+  ncclResult_t (*call)(int rank, float* a, float* b, size_t count, ncclComm_t comm);
+  const char* words[2];  // what the two sides called
+};
+
+// Rank 1 calls something else than ranks 0 and 2.
+const Mismatch kMismatches[] = {
+    {"Count",
+     [](int rank, float* a, float* b, size_t count, ncclComm_t comm) {
+       return ncclAllReduce(a, b, rank == 1 ? count - 1 : count, ncclFloat32, ncclSum, comm, nullptr);
+     },
+     {"float32", "sum"}},
+    {"Type",
+     [](int rank, float* a, float* b, size_t count, ncclComm_t comm) {
+       return ncclAllReduce(a, b, count, rank == 1 ? ncclInt32 : ncclFloat32, ncclSum, comm, nullptr);
+     },
+     {"int32", "float32"}},
+    {"Reduction",
+     [](int rank, float* a, float* b, size_t count, ncclComm_t comm) {
+       return ncclAllReduce(a, b, count, ncclFloat32, rank == 1 ? ncclMax : ncclSum, comm, nullptr);
+     },
+     {"max", "sum"}},
+    {"Root",
+     [](int rank, float* a, float* b, size_t count, ncclComm_t comm) {
+       return ncclBroadcast(a, b, count, ncclFloat32, rank == 1 ? 1 : 0, comm, nullptr);
+     },
+     {"root 1", "root 0"}},
+    {"Operation",
+     [](int rank, float* a, float* b, size_t count, ncclComm_t comm) {
+       return rank == 1 ? ncclReduce(a, b, count, ncclFloat32, ncclSum, 0, comm, nullptr)
+                        : ncclAllReduce(a, b, count, ncclFloat32, ncclSum, comm, nullptr);
+     },
+     {"reduce of", "all_reduce of"}},
+};
+
+// Words 0 and 1: how many ranks saw a failure, and how many of them saw what both sides called.
+void MeetAMismatch(Team& team, const Mismatch& mismatch, size_t count) {
+  const ncclComm_t comm = team.MakeComm();
+  std::vector<float> a(count, 1), b(count);
+  ncclResult_t result = mismatch.call(team.rank(), a.data(), b.data(), count, comm);
+  // Who got through, having nothing to wait for, hears of it from the others, or when they meet at the end.
+  if (result == ncclSuccess) result = AwaitFailure(comm, 0.5);
+  if (result == ncclSuccess) result = ncclCommFinalize(comm);
+  EXPECT_TRUE(result == ncclInvalidUsage || result == ncclRemoteError) << result;
+  const std::string text = ncclGetLastError(nullptr);
+  ++team.word(0);
+  const bool both = text.find(mismatch.words[0]) != std::string::npos &&
+                    text.find(mismatch.words[1]) != std::string::npos && text.find("rank 1") != std::string::npos;
+  if (both) ++team.word(1);
+  EXPECT_TRUE(both) << text;
+  team.Barrier();
+  ExpectQuickAbort(comm);
+}
+
+// No time limit helps here: that of operations is half an hour.
+TEST(Mismatch, IsReportedToEveryRankWithBothSidesArguments) {
+  for (const Mismatch& mismatch : kMismatches) {
+    for (size_t count : {size_t{4}, kLarge}) {
+      SCOPED_TRACE(std::string(mismatch.name) + " " + std::to_string(count));
+      RunProcesses(3, [&](Team& team) { MeetAMismatch(team, mismatch, count); });
+    }
+  }
+}
+
+TEST(Mismatch, OfMessagesIsReportedToBothSides) {
+  for (size_t count : {size_t{4}, kLarge}) {
+    for (bool other_type : {false, true}) {
+      SCOPED_TRACE(count);
+      RunProcesses(2, [count, other_type](Team& team) {
+        const ncclComm_t comm = team.MakeComm();
+        std::vector<float> data(count, 1);
+        const ncclDataType_t type = other_type ? ncclInt32 : ncclFloat32;
+        const size_t less = other_type ? count : count - 1;
+        ncclResult_t result = team.rank() == 0 ? ncclSend(data.data(), count, ncclFloat32, 1, comm, nullptr)
+                                               : ncclRecv(data.data(), less, type, 0, comm, nullptr);
+        if (result == ncclSuccess) result = AwaitFailure(comm, 5);
+        EXPECT_TRUE(result == ncclInvalidUsage || result == ncclRemoteError) << result;
+        EXPECT_TRUE(LastErrorHas(std::to_string(count) + " float32"));
+        EXPECT_TRUE(LastErrorHas(std::to_string(less) + (other_type ? " int32" : " float32")));
+        team.Barrier();
+        ExpectQuickAbort(comm);
+      });
+    }
+  }
+}
+
+TEST(Mismatch, LeavesOtherCommunicatorsAlone) {
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t broken = team.MakeComm();
+    const ncclComm_t sound = team.MakeComm();
+    int value = 1;
+    int sum = 0;
+    EXPECT_TRUE(IsFailure(ncclAllReduce(&value, &sum, team.rank() == 0 ? 0 : 1, ncclInt32, ncclSum, broken, nullptr)) ||
+                IsFailure(AwaitFailure(broken, 5)));
+    NCCL_OK(ncclAllReduce(&value, &sum, 1, ncclInt32, ncclSum, sound, nullptr));
+    EXPECT_EQ(sum, 3);
+    team.Barrier();
+    ExpectQuickAbort(broken);
+    NCCL_OK(ncclAllReduce(&value, &sum, 1, ncclInt32, ncclSum, sound, nullptr));
+    NCCL_OK(ncclCommDestroy(sound));
+  });
+}
+
+TEST(Ended, CommunicatorsRefuseEveryUse) {
+  RunProcesses(2, [](Team& team) {
+    const ncclComm_t aborted = team.MakeComm();
+    const ncclComm_t finalized = team.MakeComm();
+    team.Barrier();
+    NCCL_OK(ncclCommAbort(aborted));
+    int value = 1;
+    int count = 0;
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, aborted, nullptr), ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas("destroyed or aborted"));
+    EXPECT_EQ(ncclCommCount(aborted, &count), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommDestroy(aborted), ncclInvalidArgument);
+    EXPECT_EQ(ncclCommAbort(aborted), ncclInvalidArgument);
+    NCCL_OK(ncclCommFinalize(finalized));
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, finalized, nullptr), ncclInvalidUsage);
+    EXPECT_TRUE(LastErrorHas("finalized"));
+    EXPECT_NE(ncclCommFinalize(finalized), ncclSuccess);
+    NCCL_OK(ncclCommDestroy(finalized));
+    EXPECT_EQ(ncclCommDestroy(finalized), ncclInvalidArgument);
+  });
+}
+
+TEST(Destroy, CompletesWorkOutstandingOnAStream) {
+  RunProcesses(2, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    HostStream stream;
+    std::vector<float> a(200000, 1), b(200000);
+    if (team.rank() == 1) usleep(100'000);
+    for (int i = 0; i < 8; ++i) {
+      NCCL_OK(ncclAllReduce(a.data(), b.data(), a.size(), ncclFloat32, ncclSum, comm, stream.get()));
+    }
+    NCCL_OK(ncclCommDestroy(comm));
+    EXPECT_EQ(b.front(), 2);
+    EXPECT_EQ(b.back(), 2);
+    EXPECT_TRUE(stream.Synchronize(0.001));
+  });
+}
+
+TEST(Destroy, OfARankInUseTellsThoseWhoWaitForIt) {
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    int value = 1;
+    if (team.rank() == 2) {
+      NCCL_OK(ncclCommAbort(comm));
+      return;
+    }
+    EXPECT_EQ(ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, nullptr), ncclRemoteError);
+    EXPECT_TRUE(LastErrorHas("rank 2"));
+    ExpectQuickAbort(comm);
+  });
+}
+
+TEST(Abort, FromAnotherThreadEndsAWait) {
+  for (bool on_stream : {false, true}) {
+    for (size_t count : {size_t{1}, kLarge}) {
+      RunProcesses(2, [on_stream, count](Team& team) {
+        const ncclComm_t comm = team.MakeComm();
+        if (team.rank() == 0) {
+          HostStream stream;
+          std::vector<float> a(count, 1), b(count);
+          std::thread aborter([&] {
+            usleep(50'000);
+            ExpectQuickAbort(comm);
+          });
+          const double start = Seconds();
+          const ncclResult_t result =
+              ncclAllReduce(a.data(), b.data(), count, ncclFloat32, ncclSum, comm, on_stream ? stream.get() : nullptr);
+          EXPECT_EQ(result == ncclSuccess, on_stream);
+          EXPECT_TRUE(stream.Synchronize());
+          EXPECT_LT(Seconds() - start, 0.05 + kAbortSeconds);
+          aborter.join();
+        }
+        team.Barrier();
+        if (team.rank() == 1) ExpectQuickAbort(comm);
+      });
+    }
+  }
+}
+
+TEST(Abort, OfOneCommunicatorLeavesTheOthers) {
+  RunProcesses(2, [](Team& team) {
+    const ncclComm_t first = team.MakeComm();
+    const ncclComm_t second = team.MakeComm();
+    float value = 1;
+    NCCL_OK(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, first, nullptr));
+    team.Barrier();
+    ExpectQuickAbort(first);
+    for (int i = 0; i < 100; ++i) {
+      value = 1;
+      NCCL_OK(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, second, nullptr));
+      ASSERT_EQ(value, 2);
+    }
+    NCCL_OK(ncclCommDestroy(second));
+  });
+}
+
+TEST(Abort, EndsACommunicatorThatIsStillConnecting) {
+  RunProcesses(1, [](Team& team) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    for (int i = 0; i < 10; ++i) {
+      ncclComm_t comm = nullptr;
+      const ncclUniqueId id = team.MakeId();
+      const ncclResult_t made = ncclCommInitRankConfig(&comm, 2, id, 0, &config);
+      ASSERT_TRUE(made == ncclSuccess || made == ncclInProgress) << ncclGetLastError(nullptr);
+      usleep(static_cast<useconds_t>(i) * 500);
+      ExpectQuickAbort(comm);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sl::integration
