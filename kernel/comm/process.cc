@@ -8,6 +8,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
+#include "kernel/events/ring.h"
 #include "kernel/loader/catalog.h"
 #include "sl_observer.h"
 
@@ -16,8 +17,8 @@ namespace {
 
 std::atomic<bool> forked_child{false};
 constinit std::mutex process_mutex;
-Process* process = nullptr;
-constinit bool atfork_registered = false;  // guarded by process_mutex  // leaked on purpose: see the class comment
+Process* process = nullptr;  // guarded by process_mutex; leaked on purpose: see the class comment
+bool atfork_registered = false;  // guarded by process_mutex
 
 // A child holds copies of the parent's control sockets. They are closed, or the other ranks would not notice the
 // parent's death while the child lives.
@@ -93,6 +94,7 @@ Status Process::LoadModules() {
     sources.push_back({observer.name, observer.ops, observer.instance});
   }
   if (sources.empty()) return {};
+  SetEventRingCapacity(profile_.settings().events.ring_records);
   pump_ = std::make_unique<ObserverPump>(profile_.settings().events.drain_ms * 1000000);
   return pump_->Start(sources);
 }

@@ -51,15 +51,10 @@ constexpr Key kKeys[] = {
      [](Settings& s, const OptionValue& v) { s.comm.report_wait_ms = Unsigned(v); }, true, nullptr},
     {"comm",
      StringOption("interface",
-                  "network interfaces to use, comma-separated prefixes; =name exact, ^name all but; empty: chosen by "
-                  "the kernel",
+                  "network interfaces for transports between hosts, comma-separated prefixes; =name exact, ^name all "
+                  "but; one host needs none",
                   ""),
      [](Settings& s, const OptionValue& v) { s.comm.interface = v.text; }, true, "NCCL_SOCKET_IFNAME"},
-    {"comm",
-     IntOption("heap_bytes", "bytes",
-               "address space of one rank's symmetric heap in a communicator; pages are taken at first use", "67108864",
-               kMiB, kMiB* kMiB),
-     [](Settings& s, const OptionValue& v) { s.comm.heap_bytes = Unsigned(v); }, false, nullptr},
 
     {"link", IntOption("chunk_bytes", "bytes", "largest payload of one chunk", "131072", 1024, 16 * kMiB),
      [](Settings& s, const OptionValue& v) { s.link.chunk_bytes = Unsigned(v); }, false, nullptr},
@@ -71,17 +66,11 @@ constexpr Key kKeys[] = {
      IntOption("resend_ms", "ms", "an unacknowledged chunk is looked after when it is this old", "1000", 1, kDayMs),
      [](Settings& s, const OptionValue& v) { s.link.resend_ms = Unsigned(v); }, true, nullptr},
 
-    {"engine",
-     IntOption("spin_us", "us", "how long a waiting thread polls before it sleeps, while it has a processor of its own",
-               "50", 0, 1000000),
+    {"engine", IntOption("spin_us", "us", "how long a progress thread polls before it sleeps", "50", 0, 1000000),
      [](Settings& s, const OptionValue& v) { s.engine.spin_us = Unsigned(v); }, true, nullptr},
     {"engine",
-     IntOption("yield_count", "", "how often a waiting thread yields before it sleeps when ranks outnumber processors",
-               "16", 0, 1000000),
-     [](Settings& s, const OptionValue& v) { s.engine.yield_count = Short(v); }, true, nullptr},
-    {"engine",
-     ChoiceOption("progress", "who drives plans of synchronous operations: the caller, or the progress thread",
-                  "inline", "inline,thread"),
+     ChoiceOption("progress", "who drives plans on streams: the stream, or a progress thread", "inline",
+                  "inline,thread"),
      [](Settings& s, const OptionValue& v) {
        s.engine.progress = v.text == "thread" ? ProgressMode::kThread : ProgressMode::kInline;
      },

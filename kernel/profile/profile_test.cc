@@ -71,12 +71,12 @@ TEST(Profile, WrongTypeAndRangeNameUnitAndBounds) {
 }
 
 TEST(Profile, AllErrorsAreReportedInTheOrderOfTheFile) {
-  const std::string text = ErrorOf("profile_version = 1\n[link]\nslots = 1\n[comm]\nheap_bytes = true\nx = 1\n");
+  const std::string text = ErrorOf("profile_version = 1\n[link]\nslots = 1\n[comm]\nreport_wait_ms = true\nx = 1\n");
   EXPECT_EQ(
       "p.toml:3:9: link.slots is 1, but must be 2 to 1024\n"
-      "p.toml:5:14: comm.heap_bytes must be an integer of bytes, not a boolean\n"
+      "p.toml:5:18: comm.report_wait_ms must be an integer of ms, not a boolean\n"
       "p.toml:6:1: unknown key comm.x; known are bootstrap_timeout_ms, operation_timeout_ms, report_wait_ms, "
-      "interface, heap_bytes",
+      "interface",
       text);
 }
 

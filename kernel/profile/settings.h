@@ -22,7 +22,6 @@ struct Settings {
     uint64_t operation_timeout_ms = 0;
     uint64_t report_wait_ms = 0;
     std::string interface;  // "": chosen by the kernel
-    uint64_t heap_bytes = 0;
   } comm;
 
   struct Link {
@@ -34,7 +33,6 @@ struct Settings {
 
   struct Engine {
     uint64_t spin_us = 0;
-    uint32_t yield_count = 0;
     ProgressMode progress = ProgressMode::kInline;
   } engine;
 
