@@ -38,6 +38,14 @@ socklen_t FillAddress(const SocketName& name, sockaddr_un* address) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
 }
 
+// Whether the process at the other end, or the one that listens there, runs as this user or as root.
+bool IsTrusted(const Fd& fd) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+  return peer.uid == geteuid() || peer.uid == 0;
+}
+
 Result<Fd> NewSocket() {
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return SystemError("socket");
@@ -82,6 +90,8 @@ Result<Fd> Connect(const SocketName& name, const Patience& patience) {
       return Status(SL_ERR_TIMEOUT, "a local listener's queue stays full");
     poll(nullptr, 0, 1);  // EAGAIN: the listener's queue is full, and no event tells when it is not
   }
+  // Names can be read by everybody, and are free again when their owner ends.
+  if (!IsTrusted(fd)) return Status(SL_ERR_DENIED, "the process that listens under a rank's name runs as another user");
   return fd;
 }
 
@@ -93,10 +103,7 @@ Result<Fd> Accept(const Fd& listener) {
       if (errno == EAGAIN) return Status(SL_ERR_AGAIN);
       return SystemError("accept");
     }
-    ucred peer{};
-    socklen_t length = sizeof(peer);
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) continue;
-    if (peer.uid == geteuid() || peer.uid == 0) return fd;
+    if (IsTrusted(fd)) return fd;
   }
 }
 

@@ -38,7 +38,7 @@ struct Patience {
 void FillRandom(std::span<uint8_t> bytes);
 
 Result<Listener> Listen();
-// SL_ERR_PEER_LOST when nobody listens under that name any more.
+// SL_ERR_PEER_LOST when nobody listens under that name any more, SL_ERR_DENIED when another user does.
 Result<Fd> Connect(const SocketName& name, const Patience& patience);
 // The next connection of a process of the same user; others are closed unread. SL_ERR_AGAIN when none waits.
 Result<Fd> Accept(const Fd& listener);

@@ -3,7 +3,7 @@
 // Where ranks meet. The process that makes a unique id serves it: every rank reports once, and when all have come each
 // is told where its parent in the control tree listens. One listener serves all ids of a process.
 //
-// Joining: kJoin {nonce, rank, size, proof, host, tree name} -> kWelcome {parent's tree name} | kRefuse {status, text}.
+// Joining: kJoin {nonce, rank, size, proof, tree name} -> kWelcome {parent's tree name} | kRefuse {status, text}.
 #pragma once
 
 #include <map>
