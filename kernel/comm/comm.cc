@@ -394,7 +394,8 @@ void Communicator::Fail(const Status& status) {
   if (runs_ != nullptr) runs_->Fail(status);
   // Who fails because another rank has failed has nothing new to say.
   if (tree_ != nullptr && status.code() != SL_ERR_PEER_FAILED) tree_->Report(status);
-  Logf(SL_LOG_ERROR, "communicator {:016x} rank {}: {}", nonce_, config_.rank, status.message());
+  const auto level = status.code() == SL_ERR_ABORTED ? SL_LOG_INFO : SL_LOG_ERROR;  // the user's own wish
+  Logf(level, "communicator {:016x} rank {}: {}", nonce_, config_.rank, status.message());
 }
 
 Status Communicator::Health() const {

@@ -17,7 +17,7 @@ namespace {
 
 std::atomic<bool> forked_child{false};
 constinit std::mutex process_mutex;
-Process* process = nullptr;  // guarded by process_mutex; leaked on purpose: see the class comment
+Process* process = nullptr;      // guarded by process_mutex; leaked on purpose: see the class comment
 bool atfork_registered = false;  // guarded by process_mutex
 
 // A child holds copies of the parent's control sockets. They are closed, or the other ranks would not notice the
@@ -116,9 +116,11 @@ Status Process::OpenHostDevice() {
     }
     device.ops->close(handle);
   }
-  return {SL_ERR_NOT_FOUND,
-          "no module provides a host device (device-host.so); see `starling modules` for the folders "
-          "searched, or set STARLING_MODULE_PATH"};
+  std::string folders;
+  for (const std::string& folder : ModuleFolders()) folders += (folders.empty() ? "" : ", ") + folder;
+  return {SL_ERR_NOT_FOUND, "no module provides a host device: looked for device-host.so in " + folders +
+                                "; put it there or name its folder in STARLING_MODULE_PATH (`starling modules` shows "
+                                "what was found)"};
 }
 
 }  // namespace sl::kernel

@@ -199,6 +199,7 @@ Result<SocketName> JoinRendezvous(const RendezvousId& id, uint32_t rank, uint32_
     return Status(SL_ERR_TIMEOUT,
                   "rank " + std::to_string(rank) + " waited for the other ranks until its time was over");
   }
+  if (received.code() == SL_ERR_ABORTED) return received;
   if (!received.ok()) return Status(received.code(), "the rendezvous closed: " + received.message());
   SL_TRY(CheckHeader(header, kMaxHelloBytes));
   Bytes payload(header.bytes);
