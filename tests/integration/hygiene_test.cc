@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A guest in somebody else's process: no effect before the first call, nothing left after the last, and whatever the
+// program does with forks, exits, signals and descriptors stays safe.
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/integration/team.h"
+
+namespace sl::integration {
+namespace {
+
+std::set<std::string> Entries(const char* folder) {
+  std::set<std::string> names;
+  DIR* dir = opendir(folder);
+  while (dirent* entry = dir != nullptr ? readdir(dir) : nullptr) {
+    if (entry->d_name[0] != '.') names.insert(entry->d_name);
+  }
+  if (dir != nullptr) {
+    names.erase(std::to_string(dirfd(dir)));
+    closedir(dir);
+  }
+  return names;
+}
+
+int CountThreads() { return static_cast<int>(Entries("/proc/self/task").size()); }
+int CountDescriptors() { return static_cast<int>(Entries("/proc/self/fd").size()); }
+
+int CountMappings() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) ++count;
+  return count;
+}
+
+struct Outcome {
+  int code = -1;
+  std::string output;  // standard output and error
+};
+
+Outcome Shell(const std::string& command) {
+  Outcome outcome;
+  FILE* pipe = popen(("timeout 20 sh -c '" + command + "' 2>&1").c_str(), "r");
+  char text[4096];
+  while (pipe != nullptr && std::fgets(text, sizeof(text), pipe) != nullptr) outcome.output += text;
+  if (pipe != nullptr) outcome.code = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+std::string LibraryFolder() {
+  const char* build = std::getenv("SL_TEST_BUILD_DIR");
+  return std::string(build != nullptr ? build : SL_BUILD_DIR) + "/lib";
+}
+
+bool HasPython() { return Shell("python3 -c \"import ctypes\"").code == 0; }
+
+// All ranks of a communicator in this thread, used once.
+std::vector<ncclComm_t> UseComms(int size) {
+  std::vector<ncclComm_t> comms(static_cast<size_t>(size));
+  EXPECT_EQ(ncclCommInitAll(comms.data(), size, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
+  std::vector<float> values(comms.size(), 1);
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  for (size_t i = 0; i < comms.size(); ++i) {
+    EXPECT_EQ(ncclAllReduce(&values[i], &values[i], 1, ncclFloat32, ncclSum, comms[i], nullptr), ncclSuccess);
+  }
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(values[0], static_cast<float>(size));
+  return comms;
+}
+
+// This program is linked with the library and has called nothing of it so far.
+TEST(Loading, HasNoEffect) {
+  EXPECT_EQ(CountThreads(), 1);
+  RunProcesses(1, [](Team&) {
+    const int descriptors = CountDescriptors();
+    int version = 0;
+    NCCL_OK(ncclGetVersion(&version));
+    NCCL_OK(ncclGroupStart());
+    NCCL_OK(ncclGroupEnd());
+    EXPECT_NE(std::string(ncclGetErrorString(ncclSystemError)), "");
+    EXPECT_EQ(CountThreads(), 1);
+    EXPECT_EQ(CountDescriptors(), descriptors);
+  });
+}
+
+TEST(Loading, IntoEveryChildHasNoEffect) {
+  const std::string preload = "LD_PRELOAD=" + LibraryFolder() + "/libnccl.so.2 ";
+  for (const char* debug : {"", "NCCL_DEBUG=INFO "}) {
+    const Outcome outcome = Shell(debug + preload + "/bin/true");
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.output, "");
+  }
+  if (!HasPython()) GTEST_SKIP() << "python3 is not installed";
+  const std::string script =
+      "python3 -c \"import os; print(len(os.listdir(\\\"/proc/self/task\\\")), "
+      "len(os.listdir(\\\"/proc/self/fd\\\")))\"";
+  const Outcome without = Shell(script);
+  const Outcome with = Shell(preload + script);
+  EXPECT_EQ(without.code, 0);
+  EXPECT_EQ(with.code, 0);
+  EXPECT_EQ(with.output, without.output);
+}
+
+TEST(Loading, WithoutItsSiblingsSaysWhatIsMissing) {
+  if (!HasPython()) GTEST_SKIP() << "python3 is not installed";
+  char folder[] = "/tmp/starling_copy_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string copy = folder;
+  const std::string load =
+      "env -u STARLING_MODULE_PATH -u LD_LIBRARY_PATH python3 -c \"import ctypes; l = ctypes.CDLL(\\\"" + copy +
+      "/libnccl.so.2\\\"); l.ncclGetLastError.restype = ctypes.c_char_p; " +
+      "c = (ctypes.c_void_p * 1)(); print(l.ncclCommInitAll(c, 1, None), l.ncclGetLastError(None))\"";
+  EXPECT_EQ(Shell("cp " + LibraryFolder() + "/libnccl.so.2 " + copy).code, 0);
+  const Outcome alone = Shell(load);
+  EXPECT_NE(alone.code, 0);
+  EXPECT_NE(alone.output.find("libstarling.so"), std::string::npos) << alone.output;
+  EXPECT_EQ(Shell("cp " + LibraryFolder() + "/libstarling.so " + copy).code, 0);
+  const Outcome moduleless = Shell(load);
+  EXPECT_NE(moduleless.output.find(copy + "/starling"), std::string::npos) << moduleless.output;
+  EXPECT_NE(moduleless.output.find("device-host"), std::string::npos) << moduleless.output;
+  Shell("rm -r " + copy);
+}
+
+TEST(Unloading, DoesNotHappen) {
+  if (!HasPython()) GTEST_SKIP() << "python3 is not installed";
+  const std::string use =
+      "python3 -c \"import ctypes, _ctypes, os; l = ctypes.CDLL(\\\"" + LibraryFolder() +
+      "/libnccl.so.2\\\"); c = (ctypes.c_void_p * 2)(); assert l.ncclCommInitAll(c, 2, None) == 0; " +
+      "_ctypes.dlclose(l._handle); assert \\\"libnccl.so.2\\\" in open(\\\"/proc/self/maps\\\").read(); "
+      "print(\\\"good\\\")\"";
+  const Outcome outcome = Shell(use);
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.output, "good\n");
+}
+
+TEST(Communicators, LeaveNothingBehind) {
+  RunProcesses(1, [](Team&) {
+    const auto use = [] {
+      for (ncclComm_t comm : UseComms(2)) NCCL_OK(ncclCommDestroy(comm));
+    };
+    for (int i = 0; i < 20; ++i) use();
+    const int threads = CountThreads();
+    const int descriptors = CountDescriptors();
+    const int mappings = CountMappings();
+    for (int i = 0; i < 200; ++i) use();
+    // What serves the control plane ends a little later than the call returns. Mappings of the allocator may come and
+    // go; one of ours in each communicator would make hundreds.
+    EXPECT_TRUE(WaitUntil(10, [&] { return CountDescriptors() <= descriptors; })) << CountDescriptors() - descriptors;
+    EXPECT_LE(CountThreads(), threads);
+    EXPECT_LE(CountMappings(), mappings + 20);
+  });
+}
+
+TEST(Communicators, OfProcessesLeaveNothingBehind) {
+  RunProcesses(2, [](Team& team) {
+    int threads = 0;
+    int descriptors = 0;
+    for (int i = 0; i < 220; ++i) {
+      if (i == 20) {
+        threads = CountThreads();
+        descriptors = CountDescriptors();
+      }
+      const ncclComm_t comm = team.MakeComm();
+      float value = 1;
+      NCCL_OK(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr));
+      ASSERT_EQ(value, 2);
+      if (i % 3 == 0) team.Barrier();
+      NCCL_OK(i % 3 == 0 ? ncclCommAbort(comm) : ncclCommDestroy(comm));
+    }
+    EXPECT_TRUE(WaitUntil(10, [&] { return CountDescriptors() <= descriptors + 8; }))
+        << CountDescriptors() - descriptors;
+    EXPECT_LE(CountThreads(), threads);
+  });
+}
+
+TEST(Fork, LeavesTheChildWithClearErrorsAndTheParentUnharmed) {
+  RunProcesses(2, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    float value = 1;
+    NCCL_OK(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr));
+    const pid_t child = fork();
+    if (child == 0) {
+      ncclUniqueId id;
+      ncclComm_t other = nullptr;
+      bool good = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr) == ncclInvalidUsage;
+      good = good && LastErrorHas("fork");
+      good = good && ncclGetUniqueId(&id) == ncclInvalidUsage && LastErrorHas("fork");
+      good = good && ncclCommInitAll(&other, 1, nullptr) == ncclInvalidUsage;
+      good = good && ncclCommDestroy(comm) != ncclSuccess;
+      exit(good ? 0 : 1);  // with its handlers and destructors
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    team.Barrier();
+    NCCL_OK(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr));
+    EXPECT_EQ(value, 4);
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TeamOptions EndsWith(void (*end)(int)) {
+  TeamOptions options;
+  options.seconds = 15;
+  options.end = end;
+  return options;
+}
+
+TEST(Exit, WithoutDestroyIsSafeInAnyOrder) {
+  for (int first : {0, 1, 2}) {
+    RunProcesses(
+        3,
+        [first](Team& team) {
+          const ncclComm_t comm = team.MakeComm();
+          float value = 1;
+          NCCL_OK(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr));
+          if (team.rank() != first) usleep(30'000);
+        },
+        EndsWith(exit));
+  }
+}
+
+TEST(Exit, WhileAStreamWorksIsSafe) {
+  RunProcesses(
+      2,
+      [](Team& team) {
+        const ncclComm_t comm = team.MakeComm();
+        auto* stream = new HostStream;  // never destroyed, as in a program that just ends
+        auto* data = new std::vector<float>(1 << 20, 1);
+        const int calls = team.rank() == 0 ? 20 : 2;
+        for (int i = 0; i < calls; ++i) {
+          const ncclResult_t result =
+              ncclAllReduce(data->data(), data->data(), data->size(), ncclFloat32, ncclSum, comm, stream->get());
+          if (result != ncclSuccess) break;  // the other one has ended already
+        }
+      },
+      EndsWith(exit));
+}
+
+TEST(Exit, FromAnotherThreadThanTheOneThatWaitsIsSafe) {
+  RunProcesses(
+      2,
+      [](Team& team) {
+        const ncclComm_t comm = team.MakeComm();
+        float value = 1;
+        if (team.rank() == 0) {
+          std::thread([] {
+            usleep(50'000);
+            exit(0);
+          }).detach();
+          ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
+          pause();
+        }
+        usleep(100'000);
+      },
+      EndsWith(exit));
+}
+
+volatile sig_atomic_t broken_pipes = 0;
+
+TEST(Signals, NoPipeBreaksAudibly) {
+  TeamOptions options;
+  options.may_die = 1u << 1;
+  RunProcesses(
+      3,
+      [](Team& team) {
+        signal(SIGPIPE, [](int) { broken_pipes = broken_pipes + 1; });
+        for (int i = 0; i < 2; ++i) {
+          const ncclComm_t comm = team.MakeComm();
+          team.Barrier();
+          if (team.rank() == 1 && i == 1) kill(getpid(), SIGKILL);
+          float value = 1;
+          const ncclResult_t result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
+          EXPECT_EQ(result == ncclSuccess, i == 0);
+          NCCL_OK(i == 0 ? ncclCommDestroy(comm) : ncclCommAbort(comm));
+        }
+        EXPECT_EQ(broken_pipes, 0);
+      },
+      options);
+}
+
+// Signals 1 to 31 but SIGKILL and SIGSTOP, which nobody can block.
+constexpr uint64_t kBlockable = 0x7fffffffu & ~(uint64_t{1} << (SIGKILL - 1)) & ~(uint64_t{1} << (SIGSTOP - 1));
+
+TEST(Signals, AreBlockedInEveryThreadOfTheLibrary) {
+  RunProcesses(2, [](Team& team) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    HostStream stream;
+    const ncclComm_t comm = team.MakeComm();
+    std::vector<float> data(1000, 1);
+    if (team.rank() == 0) {
+      NCCL_OK(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, stream.get()));
+      ncclComm_t connecting = nullptr;  // its worker waits for a rank that never comes
+      ncclUniqueId id;
+      NCCL_OK(ncclGetUniqueId(&id));
+      EXPECT_EQ(ncclCommInitRankConfig(&connecting, 2, id, 0, &config), ncclInProgress);
+      const std::string self = std::to_string(getpid());
+      const std::set<std::string> threads = Entries("/proc/self/task");
+      EXPECT_GE(threads.size(), 4u);  // the program's, control, stream, worker
+      for (const std::string& thread : threads) {
+        if (thread == self) continue;
+        std::ifstream status("/proc/self/task/" + thread + "/status");
+        uint64_t blocked = 0;
+        for (std::string line; std::getline(status, line);) {
+          if (line.rfind("SigBlk:", 0) == 0) blocked = std::strtoull(line.c_str() + 7, nullptr, 16);
+        }
+        EXPECT_EQ(blocked & kBlockable, kBlockable) << thread;
+      }
+      sigset_t mine;
+      pthread_sigmask(SIG_SETMASK, nullptr, &mine);
+      EXPECT_TRUE(sigisemptyset(&mine));
+      NCCL_OK(ncclCommAbort(connecting));
+    }
+    team.Barrier();
+    if (team.rank() == 1) {
+      NCCL_OK(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr));
+    }
+    EXPECT_TRUE(stream.Synchronize());
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TEST(Descriptors, CloseOnExecAndMappingsStayOutOfChildren) {
+  RunProcesses(2, [](Team& team) {
+    const std::set<std::string> before = Entries("/proc/self/fd");
+    const ncclComm_t comm = team.MakeComm();
+    std::vector<float> data(100000, 1);
+    NCCL_OK(ncclGroupStart());  // messages, so that links are open too
+    NCCL_OK(ncclSend(data.data(), 1, ncclFloat32, 1 - team.rank(), comm, nullptr));
+    NCCL_OK(ncclRecv(data.data(), 1, ncclFloat32, 1 - team.rank(), comm, nullptr));
+    NCCL_OK(ncclGroupEnd());
+    void* memory = nullptr;
+    NCCL_OK(ncclMemAlloc(&memory, 100000));
+    int ours = 0;
+    for (const std::string& name : Entries("/proc/self/fd")) {
+      const int fd = std::atoi(name.c_str());
+      if (before.count(name) != 0) continue;
+      ++ours;
+      EXPECT_NE(fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << name;
+    }
+    EXPECT_GT(ours, 0);
+    // "dc" in VmFlags: not copied by fork. Shared segments have a name of ours or of the kernel's for memfd.
+    std::ifstream maps("/proc/self/smaps");
+    int shared = 0;
+    bool is_shared = false;
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find("memfd:") != std::string::npos) is_shared = true;
+      if (line.rfind("VmFlags:", 0) != 0) continue;
+      if (is_shared) {
+        ++shared;
+        EXPECT_NE(line.find(" dc"), std::string::npos) << line;
+      }
+      is_shared = false;
+    }
+    EXPECT_GT(shared, 0);
+    NCCL_OK(ncclMemFree(memory));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+}  // namespace
+}  // namespace sl::integration
