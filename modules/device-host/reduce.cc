@@ -23,29 +23,6 @@ int64_t TargetAt(size_t set) {
 
 }  // namespace
 
-size_t DatatypeBytes(sl_datatype_t datatype) {
-  switch (datatype) {
-    case SL_INT8:
-    case SL_UINT8:
-    case SL_FLOAT8E4M3:
-    case SL_FLOAT8E5M2:
-      return 1;
-    case SL_FLOAT16:
-    case SL_BFLOAT16:
-      return 2;
-    case SL_INT32:
-    case SL_UINT32:
-    case SL_FLOAT32:
-      return 4;
-    case SL_INT64:
-    case SL_UINT64:
-    case SL_FLOAT64:
-      return 8;
-    default:
-      return 0;
-  }
-}
-
 sl_reduce_fn FindReduce(sl_datatype_t datatype, sl_reduction_t reduction) {
   return FindReduceFor(0, datatype, reduction);
 }

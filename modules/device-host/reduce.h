@@ -28,13 +28,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sdk/datatype.h"
 #include "sl_base.h"
 #include "sl_device.h"
 
 namespace sl::device_host {
-
-// Size of one element; 0 when `datatype` is none of the ABI's.
-size_t DatatypeBytes(sl_datatype_t datatype);
 
 // The kernel for this CPU; null when the type or the operation is none of the ABI's.
 sl_reduce_fn FindReduce(sl_datatype_t datatype, sl_reduction_t reduction);
