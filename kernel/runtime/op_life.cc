@@ -98,10 +98,11 @@ Status FillLaunch(Pending* pending, sl_launch_t* launch) {
     if (status != SL_OK) return {status, std::string(choice->name) + ": " + LastError()};
   } else {
     SL_TRY(handle->comm.runs()->Start(*choice->plan, pending->op, &pending->run));
-    std::memcpy(pending->args, &pending->run, sizeof(pending->run));
+    const auto run = reinterpret_cast<uintptr_t>(pending->run);
+    std::memcpy(pending->args, &run, sizeof(run));
     launch->image = handle->engine_image;
     launch->args = pending->args;
-    launch->args_bytes = sizeof(pending->run);
+    launch->args_bytes = sizeof(run);
   }
   if (handle->oversubscribed) launch->flags |= SL_LAUNCH_OVERSUBSCRIBED;
   return {};
