@@ -265,6 +265,19 @@ def start_up(starling):
     return result
 
 
+def dispatch(build):
+    """From ncclAllReduce to the entry of an algorithm that does nothing."""
+    program = os.path.join(build, "bin", "bench_dispatch")
+    if not os.path.exists(program):
+        return None
+    result = json.loads(run([program]))
+    same, mixed = result["same"], result["mixed"]
+    print(f"call to algorithm: {same['entry_ns']:.0f} ns (10 to 90 %: {same['entry_low_ns']:.0f} to "
+          f"{same['entry_high_ns']:.0f}), {mixed['entry_ns']:.0f} ns with 16 sizes in turn; reading the clock takes "
+          f"{same['clock_ns']:.0f} of it")
+    return result
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build", help="build folder (build)")
@@ -311,7 +324,7 @@ def main():
     document = {"processor": processor(), "cores": os.cpu_count(), "kernel": platform.release(),
                 "rounds": arguments.rounds, "register": arguments.register, "points": points, "geometric_means": means,
                 "wrong": comparison.wrong, "memory": memory_bound(arguments.build, points, arguments.quick),
-                "init_8_processes": start_up(ours)}
+                "init_8_processes": start_up(ours), "dispatch": dispatch(arguments.build)}
     path = arguments.out or os.path.join(arguments.build, "bench.json")
     with open(path, "w", encoding="utf-8") as file:
         json.dump(document, file, indent=1)

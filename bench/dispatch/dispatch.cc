@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What lies between a program's call and the algorithm: nanoseconds from ncclAllReduce to the entry of an algorithm
+// that does nothing (probe.cc), and back. Plan warm, one rank, default stream. Prints one JSON line.
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bench/dispatch/clock.h"
+#include "nccl.h"
+
+namespace {
+
+using sl::bench::NowNs;
+using sl::bench::Ticks;
+
+constexpr int kWarmCalls = 20000;
+constexpr int kCalls = 200000;
+constexpr int kMaxKinds = 16;
+
+// The modules of the tree, the probe, and the profile that chooses it, all beside this program.
+void SetEnvironment() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  const std::string program(path, length > 0 ? static_cast<size_t>(length) : 0);
+  const std::string root = program.substr(0, program.rfind("/bin/"));
+  setenv("STARLING_MODULE_PATH", (root + "/lib/starling:" + root + "/lib/bench").c_str(), 1);
+  setenv("STARLING_PROFILE", (root + "/lib/bench/dispatch.toml").c_str(), 1);
+}
+
+double NsPerTick() {
+  const uint64_t ns = NowNs();
+  const uint64_t ticks = Ticks();
+  while (NowNs() - ns < 50'000'000) {
+  }
+  const uint64_t ns_passed = NowNs() - ns;
+  return static_cast<double>(ns_passed) / static_cast<double>(Ticks() - ticks);
+}
+
+struct Spread {
+  double median, low, high;  // 10th and 90th percentile
+};
+
+Spread SpreadOf(std::vector<uint64_t> ticks, double ns_per_tick) {
+  std::sort(ticks.begin(), ticks.end());
+  const auto at = [&](double part) {
+    return static_cast<double>(ticks[static_cast<size_t>(part * static_cast<double>(ticks.size() - 1))]) * ns_per_tick;
+  };
+  return {at(0.5), at(0.1), at(0.9)};
+}
+
+struct Samples {
+  std::vector<uint64_t> to_entry, to_return, clock;
+  double call_ns = 0;  // mean of whole calls, clock readings included
+};
+
+// `kinds` different counts in turn: 1 is what the kernel remembers best, more go through its cache of plans.
+bool Measure(ncclComm_t comm, int kinds, Samples* samples) {
+  uint64_t send[kMaxKinds] = {};
+  uint64_t recv[kMaxKinds] = {};
+  uint64_t begin_ns = 0;
+  for (auto* ticks : {&samples->to_entry, &samples->to_return, &samples->clock}) ticks->resize(kCalls);
+  for (int i = -kWarmCalls; i < kCalls; ++i) {
+    if (i == 0) begin_ns = NowNs();
+    const auto count = static_cast<size_t>(2 * (1 + (i + kWarmCalls) % kinds));
+    const uint64_t before = Ticks();
+    const uint64_t start = Ticks();
+    if (ncclAllReduce(send, recv, count, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess) return false;
+    const uint64_t end = Ticks();
+    const uint64_t entered = recv[0];
+    if (entered < start || entered > end) {
+      std::fprintf(stderr, "bench_dispatch: another algorithm than the probe was chosen\n");
+      return false;
+    }
+    if (i < 0) continue;
+    const auto at = static_cast<size_t>(i);
+    samples->clock[at] = start - before;
+    samples->to_entry[at] = entered - start;
+    samples->to_return[at] = end - entered;
+  }
+  samples->call_ns = static_cast<double>(NowNs() - begin_ns) / kCalls;
+  return true;
+}
+
+void Print(const char* name, const Samples& samples, double ns_per_tick) {
+  const Spread entry = SpreadOf(samples.to_entry, ns_per_tick);
+  const Spread back = SpreadOf(samples.to_return, ns_per_tick);
+  const Spread reading = SpreadOf(samples.clock, ns_per_tick);
+  std::printf(
+      "\"%s\": {\"entry_ns\": %.1f, \"entry_low_ns\": %.1f, \"entry_high_ns\": %.1f, \"return_ns\": %.1f, "
+      "\"call_ns\": %.1f, \"clock_ns\": %.1f}",
+      name, entry.median, entry.low, entry.high, back.median, samples.call_ns, reading.median);
+}
+
+}  // namespace
+
+int main() {
+  SetEnvironment();
+  ncclComm_t comm = nullptr;
+  Samples same, mixed;
+  if (ncclCommInitAll(&comm, 1, nullptr) != ncclSuccess || !Measure(comm, 1, &same) ||
+      !Measure(comm, kMaxKinds, &mixed)) {
+    std::fprintf(stderr, "bench_dispatch: %s\n", ncclGetLastError(nullptr));
+    return 1;
+  }
+  const double ns_per_tick = NsPerTick();
+  std::printf("{\"calls\": %d, ", kCalls);
+  Print("same", same, ns_per_tick);
+  std::printf(", ");
+  Print("mixed", mixed, ns_per_tick);
+  std::printf("}\n");
+  ncclCommDestroy(comm);
+  return 0;
+}
