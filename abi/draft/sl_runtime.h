@@ -92,7 +92,8 @@ typedef struct sl_runtime_ops_t {
   /* What the last non-blocking call has come to, or what went wrong since.   thread: [any]
    * returns: SL_OK ready | SL_IN_PROGRESS | the communicator's error, whose text is copied to `text`   since: 1 */
   sl_status_t (*comm_state)(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed);
-  /* Waits while the state is SL_IN_PROGRESS.   returns: as comm_state | SL_ERR_TIMEOUT at the deadline   since: 1 */
+  /* Waits for the last non-blocking call. What went wrong since is comm_state's to tell: a peer that was quick may have
+   * failed already.   returns: the call's outcome | SL_ERR_TIMEOUT at the deadline   since: 1 */
   sl_status_t (*comm_wait)(sl_comm_t* comm, uint64_t deadline_ns);
   /* Completes outstanding work, then meets the other ranks; no operation may follow.   returns: SL_OK | SL_IN_PROGRESS
    * since: 1 */

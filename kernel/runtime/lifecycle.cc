@@ -169,10 +169,12 @@ Status CommState(sl_comm_t* handle) {
 Status WaitComm(sl_comm_t* handle, uint64_t deadline_ns) {
   // The worker ends by itself: every wait in it is bounded.
   for (;;) {
-    Status state = CommState(handle);
-    if (state.code() != SL_IN_PROGRESS) {
-      JoinWorker(handle);
-      return state;
+    {
+      std::lock_guard lock(handle->work_mutex);
+      if (!handle->working) {
+        if (handle->worker.joinable()) handle->worker.join();  // it has done its work and only has to return
+        return handle->work_outcome;
+      }
     }
     if (NowNs() >= deadline_ns) return {SL_ERR_TIMEOUT, "the communicator is still in progress"};
     const timespec nap{0, 200'000};
