@@ -11,6 +11,7 @@ Status IssueInline(sl_comm_t* handle, const sl_op_t& op) {
   // Not initialised as a whole: 4 KiB of arguments would cost more than the operation.
   alignas(Pending) std::byte memory[sizeof(Pending)];
   Pending* pending = new (memory) Pending;
+  const std::unique_ptr<Pending, void (*)(Pending*)> end(pending, [](Pending* ended) { ended->~Pending(); });
   Enter(handle, op, pending);
   if (op.count == 0) return {};
   sl_launch_t launch;

@@ -47,7 +47,7 @@ std::string Absent(sl_comm_t* handle, const Pending& pending) {
 
 Status PeerIsGone(sl_comm_t* handle, const Pending& pending, uint64_t now_ns) {
   Communicator& comm = handle->comm;
-  if (now_ns - pending.unchanged_since_ns < kGraceNs) return {};
+  if (comm.complete() || now_ns - pending.unchanged_since_ns < kGraceNs) return {};
   if (const int32_t lost = comm.lost_rank(); lost >= 0) {
     return {SL_ERR_PEER_LOST,
             comm.RankName(static_cast<uint32_t>(lost)) + " was lost, its process ended: " + WaitText(comm, pending)};
