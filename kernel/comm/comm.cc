@@ -360,6 +360,7 @@ void Communicator::Leave(Fate fate) {
 }
 
 void Communicator::OnFate(uint32_t rank, Fate fate) {
+  incomplete_.store(true, std::memory_order_release);
   if (fate != Fate::kLost) return;  // matters only to those who wait for it; they look it up
   int32_t none = -1;
   if (lost_rank_.compare_exchange_strong(none, static_cast<int32_t>(rank))) {
@@ -375,6 +376,7 @@ void Communicator::OnReport(uint32_t rank, const Status& failure) {
     std::lock_guard lock(mutex_);
     remote_failure_ = remote;
   }
+  incomplete_.store(true, std::memory_order_release);
   broken_.store(true);
   Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, remote.message());
 }

@@ -74,6 +74,8 @@ class Communicator {
 
   // How a rank that is waited for stands: appended to messages; empty when nothing is known.
   bool FateOf(uint32_t rank, Fate* out_fate) const { return tree_ != nullptr && tree_->FateOf(rank, out_fate); }
+  // One load: no rank was lost, has left or has reported a failure.   [data]
+  bool complete() const { return !incomplete_.load(std::memory_order_acquire); }
   // A rank that was lost, or -1.
   int32_t lost_rank() const { return lost_rank_.load(std::memory_order_acquire); }
   // What another rank reported: SL_ERR_PEER_FAILED with its text, or SL_OK.   [any]
@@ -121,6 +123,7 @@ class Communicator {
   uint64_t deadline_ns_ = SL_NO_DEADLINE;
   std::atomic<int32_t> cancelled_{0};
   std::atomic<bool> broken_{false};
+  std::atomic<bool> incomplete_{false};
   std::atomic<int32_t> lost_rank_{-1};
   mutable std::mutex mutex_;
   Status failure_;         // guarded by mutex_

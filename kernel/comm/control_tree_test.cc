@@ -25,7 +25,16 @@ class ControlTreeTest : public testing::Test {
     rendezvous_ = std::make_unique<Rendezvous>(control_.get(), 500);
   }
   void TearDown() override {
+    // Nodes that have left relay until their neighbours are gone too; the control thread must outlive them.
+    for (auto& tree : trees_) {
+      if (tree != nullptr) tree->Depart(Fate::kDeparted);
+    }
     trees_.clear();
+    const uint64_t deadline = NowNs() + 10 * kSecond;
+    for (const auto& tree : made_) {
+      while (!tree.expired() && NowNs() < deadline) std::this_thread::yield();
+      EXPECT_TRUE(tree.expired());
+    }
     rendezvous_.reset();
     control_.reset();
   }
@@ -55,11 +64,13 @@ class ControlTreeTest : public testing::Test {
       });
     }
     for (std::thread& thread : threads) thread.join();
+    made_.insert(made_.end(), trees_.begin(), trees_.end());
   }
 
   std::unique_ptr<ControlThread> control_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::vector<std::shared_ptr<ControlTree>> trees_;
+  std::vector<std::weak_ptr<ControlTree>> made_;
 };
 
 TEST_F(ControlTreeTest, GathersEveryContributionInRankOrder) {
