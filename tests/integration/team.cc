@@ -94,6 +94,7 @@ ncclComm_t Team::MakeComm() {
   const ncclUniqueId id = MakeId();
   ncclComm_t comm = nullptr;
   EXPECT_EQ(ncclCommInitRank(&comm, size_, id, rank_), ncclSuccess) << ncclGetLastError(nullptr);
+  Barrier();  // a test may break it right away, before slower ranks have it
   return comm;
 }
 
