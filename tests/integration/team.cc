@@ -137,6 +137,7 @@ void RunThreads(int size, const Body& body, const TeamOptions& options) {
       [&](Team& process) {
         auto board = std::make_unique<Board>();
         std::vector<std::thread> threads;
+        threads.reserve(static_cast<size_t>(size));
         for (int rank = 0; rank < size; ++rank) {
           threads.emplace_back([&, rank] {
             Team team(board.get(), rank, size);
