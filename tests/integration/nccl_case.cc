@@ -63,7 +63,8 @@ double Precision(ncclDataType_t type) {
 double Contribution(const NcclCase& test, int rank, size_t index) {
   const auto at = static_cast<uint32_t>(index) + test.salt;
   if (test.reduces() && test.reduction == ncclProd) return (at + static_cast<uint32_t>(rank)) % 3 == 0 ? 2 : 1;
-  return 1 + (at * 5 + at / 7 + static_cast<uint32_t>(rank) * 3) % 4 / 2;
+  const uint32_t one_or_two = 1 + (at * 5 + at / 7 + static_cast<uint32_t>(rank) * 3) % 4 / 2;
+  return one_or_two;
 }
 
 double Reduced(const NcclCase& test, int size, size_t index) {

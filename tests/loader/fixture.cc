@@ -29,7 +29,7 @@ std::string LoaderTest::Sample(const std::string& folder, const std::string& fil
 }
 
 std::string LoaderTest::Copy(const std::string& folder, const std::string& file, const std::string& as) {
-  const std::string path = folder_ + "/" + as + ".so";
+  std::string path = folder_ + "/" + as + ".so";
   std::filesystem::copy_file(Sample(folder, file), path, std::filesystem::copy_options::overwrite_existing);
   chmod(path.c_str(), 0755);
   return path;
