@@ -80,8 +80,8 @@ constexpr sl_module_t Make() {
   return module;
 }
 
-constexpr sl_module_t kModule = Make();
-// Used by some kinds only.
+[[maybe_unused]] constexpr sl_module_t kModule = Make();
+// Like the module itself, used by some kinds only.
 [[maybe_unused]] constexpr const void* kUnused[] = {kRequirements, kOptions};
 
 }  // namespace
