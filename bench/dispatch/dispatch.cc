@@ -68,7 +68,7 @@ bool Measure(ncclComm_t comm, int kinds, Samples* samples) {
   for (auto* ticks : {&samples->to_entry, &samples->to_return, &samples->clock}) ticks->resize(kCalls);
   for (int i = -kWarmCalls; i < kCalls; ++i) {
     if (i == 0) begin_ns = NowNs();
-    const auto count = static_cast<size_t>(2 * (1 + (i + kWarmCalls) % kinds));
+    const size_t count = 2 * (1 + static_cast<size_t>((i + kWarmCalls) % kinds));
     const uint64_t before = Ticks();
     const uint64_t start = Ticks();
     if (ncclAllReduce(send, recv, count, ncclFloat32, ncclSum, comm, nullptr) != ncclSuccess) return false;
