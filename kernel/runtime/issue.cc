@@ -153,9 +153,12 @@ Pending* PendingPool::Take() {
 }
 
 void PendingPool::Give(Pending* pending) {
-  std::lock_guard lock(mutex_);
-  pending->outcome = {};
-  free_.push_back(pending);
+  {
+    std::lock_guard lock(mutex_);
+    pending->outcome = {};
+    free_.push_back(pending);
+  }
+  // Last of all: who sees no work outstanding may free the communicator, this pool included.
   outstanding_.fetch_sub(1, std::memory_order_acq_rel);
 }
 
