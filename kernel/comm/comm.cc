@@ -37,14 +37,21 @@ Status Communicator::Join(const RendezvousId& id) {
   SL_ASSIGN(const SocketName parent, JoinRendezvous(id, config_.rank, config_.size, listener.name,
                                                     // The rendezvous gives up first, and knows who is missing.
                                                     {deadline_ns_ + 5'000'000'000, &cancelled_}));
-  return SetUp({config_.rank, config_.size, id.nonce, id.secret}, listener, parent);
+  return WhyGivenUp(SetUp({config_.rank, config_.size, id.nonce, id.secret}, listener, parent));
 }
 
 Status Communicator::JoinAsChild(const Seat& seat, const Listener& listener) {
   config_.rank = seat.identity.rank;
   config_.size = seat.identity.size;
   deadline_ns_ = NowNs() + config_.timeout_ns;
-  return SetUp(seat.identity, listener, seat.parent);
+  return WhyGivenUp(SetUp(seat.identity, listener, seat.parent));
+}
+
+// A wait that ended because another rank failed names that rank.
+Status Communicator::WhyGivenUp(const Status& joined) const {
+  if (joined.code() != SL_ERR_ABORTED || cancelled()) return joined;
+  const Status health = Health();
+  return health.ok() ? Status(SL_ERR_PEER_LOST, "another rank aborted the communicator while it was made") : health;
 }
 
 Status Communicator::SetUp(const TreeIdentity& identity, const Listener& listener, const SocketName& parent) {
@@ -198,7 +205,7 @@ Status Communicator::ServeHeap(const Listener& heap_listener) {
     Result<Fd> member = Accept(heap_listener.fd);
     if (member.status().code() == SL_ERR_AGAIN) continue;
     if (!member.ok()) return member.status();
-    const Patience brief{std::min(deadline_ns_, NowNs() + 2'000'000'000), &cancelled_};
+    const Patience brief{std::min(deadline_ns_, NowNs() + 2'000'000'000), &give_up_joining_};
     Proof proof;
     if (!ReceiveAll(member.value().get(), proof, brief).ok()) continue;
     if (!IsSame(proof, MakeProof(tree_->identity().secret, "heap", nonce_, 0))) continue;
@@ -361,6 +368,7 @@ void Communicator::Leave(Fate fate) {
 
 void Communicator::OnFate(uint32_t rank, Fate fate) {
   incomplete_.store(true, std::memory_order_release);
+  if (fate != Fate::kDeparted) give_up_joining_.store(1);
   if (fate != Fate::kLost) return;  // matters only to those who wait for it; they look it up
   int32_t none = -1;
   if (lost_rank_.compare_exchange_strong(none, static_cast<int32_t>(rank))) {
@@ -378,6 +386,7 @@ void Communicator::OnReport(uint32_t rank, const Status& failure) {
   }
   incomplete_.store(true, std::memory_order_release);
   broken_.store(true);
+  give_up_joining_.store(1);
   Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, remote.message());
 }
 

@@ -62,7 +62,10 @@ class Communicator {
   // Leaves: other ranks hear of it. Never waits.
   void Leave(Fate fate);
   // Ends every wait of this rank with SL_ERR_ABORTED.   [any]
-  void Cancel() { cancelled_.store(1); }
+  void Cancel() {
+    cancelled_.store(1);
+    give_up_joining_.store(1);
+  }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed) != 0; }
 
   // The first failure stays, and the other ranks hear of it.   [any]
@@ -114,7 +117,8 @@ class Communicator {
   uint64_t Demand(std::vector<uint64_t>* out_demands) const;
   void OnFate(uint32_t rank, Fate fate);
   void OnReport(uint32_t rank, const Status& failure);
-  Patience patience() const { return {deadline_ns_, &cancelled_}; }
+  Patience patience() const { return {deadline_ns_, &give_up_joining_}; }
+  Status WhyGivenUp(const Status& joined) const;
 
   Process* const process_;
   CommConfig config_;
@@ -122,6 +126,7 @@ class Communicator {
   uint64_t splits_ = 0;
   uint64_t deadline_ns_ = SL_NO_DEADLINE;
   std::atomic<int32_t> cancelled_{0};
+  std::atomic<int32_t> give_up_joining_{0};  // cancelled, or a rank has failed: it will not do its part
   std::atomic<bool> broken_{false};
   std::atomic<bool> incomplete_{false};
   std::atomic<int32_t> lost_rank_{-1};

@@ -195,6 +195,9 @@ Result<Fd> ReceiveDescriptor(int fd, const Patience& patience) {
     }
   }
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if ((message.msg_flags & MSG_CTRUNC) != 0 && header == nullptr) {
+    return Status(SL_ERR_LIMIT, "no descriptor is left to take one from a local peer; raise the limit (ulimit -n)");
+  }
   if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) {
     return Status(SL_ERR_LINK_CORRUPT, "a local peer sent no descriptor where one was due");
   }

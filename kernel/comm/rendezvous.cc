@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/rendezvous.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
+#include <unistd.h>
 
 #include "kernel/comm/tree_shape.h"
 #include "kernel/events/log.h"
@@ -20,15 +21,10 @@ Bytes RefusePayload(const Status& why) {
   return out.Take();
 }
 
-bool IsOwnProcess(const Fd& fd) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid();
-}
-
 }  // namespace
 
 Rendezvous::~Rendezvous() {
+  control_->Cancel(pause_);
   if (open_) control_->Forget(listener_.fd.get());
   for (auto& [nonce, session] : sessions_) control_->Cancel(session.timer);
   for (auto& [raw, guest] : guests_) {
@@ -41,6 +37,7 @@ Rendezvous::~Rendezvous() {
 Status Rendezvous::Open() {
   if (open_) return {};
   SL_ASSIGN(listener_, Listen());
+  spare_ = Fd(fcntl(listener_.fd.get(), F_DUPFD_CLOEXEC, 0));
   SL_TRY(control_->Watch(listener_.fd.get(), EPOLLIN, this));
   open_ = true;
   return {};
@@ -61,10 +58,32 @@ Result<RendezvousId> Rendezvous::NewId() {
   return id;
 }
 
+// A guest that cannot be taken in would keep the listener ready for ever. It is told so, on the spare descriptor.
+void Rendezvous::RefuseForWantOfDescriptors() {
+  constexpr uint64_t kPauseNs = 100'000'000;
+  const Status why(SL_ERR_LIMIT,
+                   "process " + std::to_string(getpid()) +
+                       ", which serves the unique id, has no descriptors left; raise its limit (ulimit -n)");
+  Log(SL_LOG_WARN, "rendezvous: " + why.message());
+  spare_ = Fd();
+  if (Result<Fd> guest = Accept(listener_.fd); guest.ok()) {
+    const Bytes refusal = EncodeFrame(FrameType::kRefuse, 0, RefusePayload(why));
+    [[maybe_unused]] const Status sent = SendAll(guest.value().get(), refusal, {NowNs()});  // fits an empty socket
+  }
+  spare_ = Fd(fcntl(listener_.fd.get(), F_DUPFD_CLOEXEC, 0));
+  if (spare_.valid()) return;
+  // Another thread took it: nobody can be told, and looking again at once would only burn the processor.
+  control_->Forget(listener_.fd.get());
+  pause_ = control_->At(NowNs() + kPauseNs, [this] {
+    [[maybe_unused]] const Status watched = control_->Watch(listener_.fd.get(), EPOLLIN, this);
+  });
+}
+
 void Rendezvous::OnReady(int, uint32_t) {
   for (;;) {
     Result<Fd> fd = Accept(listener_.fd);
     if (!fd.ok()) {
+      if (fd.status().code() == SL_ERR_LIMIT) return RefuseForWantOfDescriptors();
       if (fd.status().code() != SL_ERR_AGAIN) Log(SL_LOG_WARN, "rendezvous: " + fd.status().message());
       return;
     }
@@ -72,11 +91,10 @@ void Rendezvous::OnReady(int, uint32_t) {
       Log(SL_LOG_WARN, "rendezvous: too many connections wait; a new one was dropped");
       return;
     }
-    const bool own_process = IsOwnProcess(fd.value());
     auto channel = std::make_unique<Channel>(control_, fd.Take(), kMaxHelloBytes, this);
     Channel* raw = channel.get();
     if (!channel->Open().ok()) continue;
-    Guest guest{std::move(channel), 0, false, own_process};
+    Guest guest{std::move(channel), 0, false};
     guest.timer = control_->At(NowNs() + kIntroductionNs, [this, raw] {
       const auto found = guests_.find(raw);
       if (found != guests_.end() && !found->second.joined) Drop(raw);
@@ -158,15 +176,10 @@ void Rendezvous::Expire(uint64_t nonce) {
   sessions_.erase(found);
 }
 
-// Ranks of this process last: it may end as soon as one of them knows, and the others would hear nothing.
 void Rendezvous::RefuseAll(Session* session, const Status& why) {
-  for (const bool own_process : {false, true}) {
-    for (const auto& [rank, joined] : session->ranks) {
-      const auto guest = guests_.find(joined.channel);
-      if (guest == guests_.end() || guest->second.own_process != own_process) continue;
-      joined.channel->Send(FrameType::kRefuse, 0, RefusePayload(why));
-      Drop(joined.channel);
-    }
+  for (const auto& [rank, joined] : session->ranks) {
+    joined.channel->Send(FrameType::kRefuse, 0, RefusePayload(why));
+    Drop(joined.channel);
   }
 }
 

@@ -32,7 +32,6 @@ class Rendezvous : public ControlThread::Watched, public Channel::Owner {
     std::unique_ptr<Channel> channel;
     uint64_t timer = 0;  // drops a guest that does not introduce itself
     bool joined = false;
-    bool own_process = false;
   };
   struct Joined {
     Channel* channel;
@@ -46,6 +45,7 @@ class Rendezvous : public ControlThread::Watched, public Channel::Owner {
   };
 
   Status Open();
+  void RefuseForWantOfDescriptors();
   void OnReady(int fd, uint32_t events) override;
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
   void OnClosed(Channel* channel, const Status& why) override;
@@ -60,10 +60,12 @@ class Rendezvous : public ControlThread::Watched, public Channel::Owner {
   std::mutex mutex_;
   Listener listener_;                              // guarded by mutex_ until open_
   bool open_ = false;                              // guarded by mutex_
+  Fd spare_;                                       // given up to tell a guest that there are no descriptors left
   std::map<uint64_t, Session> sessions_;           // guarded by mutex_
   std::map<Channel*, Guest> guests_;               // control thread only
   std::vector<std::unique_ptr<Channel>> leaving_;  // control thread only; destroyed by the sweep
   uint64_t sweep_ = 0;                             // control thread only
+  uint64_t pause_ = 0;                             // the same; watches the listener again
 };
 
 // A rank's side. Reports to the rendezvous of `id` and returns the name of its parent's tree listener; for rank 0 the
