@@ -3,6 +3,7 @@
 // Ranks that call different things, and communicators that end while they are in use: errors that name both sides, and
 // nobody hangs.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -135,6 +136,56 @@ TEST(Mismatch, LeavesOtherCommunicatorsAlone) {
     NCCL_OK(ncclAllReduce(&value, &sum, 1, ncclInt32, ncclSum, sound, nullptr));
     NCCL_OK(ncclCommDestroy(sound));
   });
+}
+
+TEST(Mismatch, OfProfilesIsRefusedWhenACommunicatorIsMade) {
+  RunProcesses(3, [](Team& team) {
+    if (team.rank() == 1) setenv("STARLING_LINK_SLOTS", "5", 1);
+    const ncclUniqueId id = team.MakeId();
+    ncclComm_t comm = nullptr;
+    const ncclResult_t made = ncclCommInitRank(&comm, 3, id, team.rank());
+    EXPECT_TRUE(made == ncclInvalidUsage || made == ncclRemoteError) << made;
+    EXPECT_TRUE(LastErrorHas("another effective profile"));
+    EXPECT_TRUE(LastErrorHas("rank 1"));
+    EXPECT_EQ(comm, nullptr);
+  });
+}
+
+TEST(Init, RefusesWhatIsNoId) {
+  RunProcesses(1, [](Team& team) {
+    ncclUniqueId id{};
+    ncclComm_t comm = nullptr;
+    EXPECT_TRUE(IsFailure(ncclCommInitRank(&comm, 1, id, 0)));
+    EXPECT_NE(std::string(ncclGetLastError(nullptr)), "");
+    // One that has served already.
+    id = team.MakeId();
+    NCCL_OK(ncclCommInitRank(&comm, 1, id, 0));
+    ncclComm_t again = nullptr;
+    EXPECT_TRUE(IsFailure(ncclCommInitRank(&again, 1, id, 0)));
+    EXPECT_TRUE(LastErrorHas("used already"));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+// Every descriptor limit from too few to enough ends in an error that says so, or in success; none in a crash.
+TEST(Init, SurvivesAnyDescriptorLimit) {
+#ifdef SL_SANITIZED
+  GTEST_SKIP() << "sanitizers need descriptors of their own";
+#endif
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "1000");
+  for (rlim_t limit = 4; limit < 48; ++limit) {
+    RunProcesses(1, [limit](Team&) {
+      const rlimit few{limit, limit};
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+      ncclComm_t comms[2] = {};
+      const ncclResult_t made = ncclCommInitAll(comms, 2, nullptr);
+      if (made != ncclSuccess) {
+        EXPECT_NE(std::string(ncclGetLastError(nullptr)), "");
+        return;
+      }
+      for (ncclComm_t comm : comms) NCCL_OK(ncclCommDestroy(comm));
+    });
+  }
 }
 
 TEST(Ended, CommunicatorsRefuseEveryUse) {

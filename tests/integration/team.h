@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <string>
 
@@ -64,6 +65,18 @@ struct TeamOptions {
 void RunProcesses(int size, const Body& body, const TeamOptions& options = {});
 // Runs `body` in `size` threads of one process.
 void RunThreads(int size, const Body& body, const TeamOptions& options = {});
+
+// A variable that the library of the ranks sees, which are forked while it is set.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Environment() { unsetenv(name_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* const name_;
+};
 
 // Until `condition` holds, at most `seconds`; returns whether it does.
 bool WaitUntil(double seconds, const std::function<bool()>& condition);
