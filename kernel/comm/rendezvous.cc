@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "kernel/comm/tree_shape.h"
@@ -19,6 +20,12 @@ Bytes RefusePayload(const Status& why) {
   out.Put(why.code());
   out.PutText(why.message());
   return out.Take();
+}
+
+bool IsOwnProcess(const Fd& fd) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid();
 }
 
 }  // namespace
@@ -91,10 +98,11 @@ void Rendezvous::OnReady(int, uint32_t) {
       Log(SL_LOG_WARN, "rendezvous: too many connections wait; a new one was dropped");
       return;
     }
+    const bool own_process = IsOwnProcess(fd.value());
     auto channel = std::make_unique<Channel>(control_, fd.Take(), kMaxHelloBytes, this);
     Channel* raw = channel.get();
     if (!channel->Open().ok()) continue;
-    Guest guest{std::move(channel), 0, false};
+    Guest guest{std::move(channel), 0, false, own_process};
     guest.timer = control_->At(NowNs() + kIntroductionNs, [this, raw] {
       const auto found = guests_.find(raw);
       if (found != guests_.end() && !found->second.joined) Drop(raw);
@@ -176,10 +184,15 @@ void Rendezvous::Expire(uint64_t nonce) {
   sessions_.erase(found);
 }
 
+// Ranks of this process last: it may end as soon as one of them knows, and the others would hear nothing.
 void Rendezvous::RefuseAll(Session* session, const Status& why) {
-  for (const auto& [rank, joined] : session->ranks) {
-    joined.channel->Send(FrameType::kRefuse, 0, RefusePayload(why));
-    Drop(joined.channel);
+  for (const bool own_process : {false, true}) {
+    for (const auto& [rank, joined] : session->ranks) {
+      const auto guest = guests_.find(joined.channel);
+      if (guest == guests_.end() || guest->second.own_process != own_process) continue;
+      joined.channel->Send(FrameType::kRefuse, 0, RefusePayload(why));
+      Drop(joined.channel);
+    }
   }
 }
 

@@ -32,6 +32,7 @@ class Rendezvous : public ControlThread::Watched, public Channel::Owner {
     std::unique_ptr<Channel> channel;
     uint64_t timer = 0;  // drops a guest that does not introduce itself
     bool joined = false;
+    bool own_process = false;
   };
   struct Joined {
     Channel* channel;
