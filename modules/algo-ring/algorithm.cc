@@ -39,7 +39,7 @@ sl::Status sl_algorithm_t::Plan(const sl_op_t& op, const sl_plan_builder_ops_t* 
   if (pairs && static_cast<uint32_t>(op.peer) == shape.rank) {
     return {SL_ERR_UNSUPPORTED, "a send to the own rank is a copy, not a plan"};
   }
-  sl::algo_ring::PlanWriter writer(ops, builder);
+  sl::PlanWriter writer(ops, builder);
   family->Write(op, &writer);
   return sl::Status(writer.status());
 }

@@ -9,7 +9,7 @@
 
 #include "cost.h"
 #include "pieces.h"
-#include "plan_writer.h"
+#include "sdk/plan_writer.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
 

@@ -75,7 +75,7 @@ class Direct : public Family {
     for (uint32_t k = 1; k < shape_.size; ++k) {
       const uint32_t peer = shape_.Next(k);
       writer->Reserve(peer, SendBlock(peer));
-      writer->Reduce(SendBlock(peer), SL_STEP_A_RAW, SendBlock(peer), kNone, Outbox(peer));
+      writer->Reduce(SendBlock(peer), SL_STEP_A_RAW, SendBlock(peer), kNoOperand, Outbox(peer));
       writer->Put(peer, SendBlock(peer));
     }
   }
@@ -83,7 +83,7 @@ class Direct : public Family {
   // The own block's shares, from the own rank upwards, into `sum`.
   void SumShares(sl_operand_t sum, PlanWriter* writer) const {
     const sl_operand_t own = SendBlock(shape_.rank);
-    if (shape_.size == 1) writer->Reduce(own, SL_STEP_A_RAW | SL_STEP_FINAL, own, kNone, sum);
+    if (shape_.size == 1) writer->Reduce(own, SL_STEP_A_RAW | SL_STEP_FINAL, own, kNoOperand, sum);
     for (uint32_t k = 1; k < shape_.size; ++k) {
       const uint32_t peer = shape_.Next(k);
       const uint32_t flags = (k == 1 ? SL_STEP_A_RAW : 0) | (k + 1 == shape_.size ? SL_STEP_FINAL : 0);

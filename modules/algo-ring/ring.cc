@@ -76,11 +76,8 @@ class Ring : public Family {
     const uint32_t previous = shape_.Previous();
     writer->Repeat(count, [&] {
       const sl_operand_t own = SendBlock(block, -1);
-      writer->Wait(previous, own);
-      writer->Reserve(next, own);
-      writer->Reduce(own, SL_STEP_B_RAW, Inbox(previous), own, Outbox(next));
-      writer->Put(next, own);
-      writer->Release(previous, own);
+      writer->Relay(previous, next, own,
+                    [&] { writer->Reduce(own, SL_STEP_B_RAW, Inbox(previous), own, Outbox(next)); });
     });
   }
 
@@ -89,11 +86,7 @@ class Ring : public Family {
     const uint32_t previous = shape_.Previous();
     writer->Repeat(count, [&] {
       const sl_operand_t own = RecvBlock(block, -1);
-      writer->Wait(previous, own);
-      writer->Reserve(next, own);
-      writer->Copy(own, Inbox(previous), own, Outbox(next));
-      writer->Put(next, own);
-      writer->Release(previous, own);
+      writer->Relay(previous, next, own, [&] { writer->Copy(own, Inbox(previous), own, Outbox(next)); });
     });
   }
 
@@ -106,7 +99,7 @@ class Ring : public Family {
 
   void StartSum(uint32_t block, PlanWriter* writer) const {
     writer->Reserve(shape_.Next(), SendBlock(block));
-    writer->Reduce(SendBlock(block), SL_STEP_A_RAW, SendBlock(block), kNone, Outbox(shape_.Next()));
+    writer->Reduce(SendBlock(block), SL_STEP_A_RAW, SendBlock(block), kNoOperand, Outbox(shape_.Next()));
     writer->Put(shape_.Next(), SendBlock(block));
   }
 
@@ -117,17 +110,15 @@ class Ring : public Family {
     const uint32_t next = shape_.Next();
     const uint32_t previous = shape_.Previous();
     if (shape_.size == 1) {
-      writer->Reduce(SendBlock(0), SL_STEP_A_RAW | SL_STEP_FINAL, SendBlock(0), kNone, RecvBlock(0));
+      writer->Reduce(SendBlock(0), SL_STEP_A_RAW | SL_STEP_FINAL, SendBlock(0), kNoOperand, RecvBlock(0));
       return;
     }
     StartSum(shape_.rank, writer);
     PassSums(previous, shape_.size - 2, writer);
     const sl_operand_t complete = SendBlock(next);
-    writer->Wait(previous, complete);
-    writer->Reserve(next, complete);
-    writer->Reduce(complete, SL_STEP_B_RAW | SL_STEP_FINAL, Inbox(previous), complete, RecvBlock(next), Outbox(next));
-    writer->Put(next, complete);
-    writer->Release(previous, complete);
+    writer->Relay(previous, next, complete, [&] {
+      writer->Reduce(complete, SL_STEP_B_RAW | SL_STEP_FINAL, Inbox(previous), complete, RecvBlock(next), Outbox(next));
+    });
     PassBlocks(shape_.rank, shape_.size - 2, writer);
     TakeLast(shape_.Next(2), writer);
   }
@@ -138,7 +129,7 @@ class Ring : public Family {
     const uint32_t previous = shape_.Previous();
     const sl_operand_t own = SendBlock(shape_.rank);
     if (shape_.size == 1) {
-      writer->Reduce(own, SL_STEP_A_RAW | SL_STEP_FINAL, own, kNone, RecvBlock(0));
+      writer->Reduce(own, SL_STEP_A_RAW | SL_STEP_FINAL, own, kNoOperand, RecvBlock(0));
       return;
     }
     StartSum(previous, writer);
@@ -171,7 +162,7 @@ class Ring : public Family {
     writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, first ? 1 : 0), Blocks(op.count, 1)));
     if (!first) writer->Wait(shape_.Previous(), all);
     if (!last) writer->Reserve(shape_.Next(), all);
-    writer->Copy(all, first ? SendBlock(0) : Inbox(shape_.Previous()), all, last ? kNone : Outbox(shape_.Next()));
+    writer->Copy(all, first ? SendBlock(0) : Inbox(shape_.Previous()), all, last ? kNoOperand : Outbox(shape_.Next()));
     if (!last) writer->Put(shape_.Next(), all);
     if (!first) writer->Release(shape_.Previous(), all);
   }
@@ -188,7 +179,7 @@ class Ring : public Family {
     if (!first) writer->Wait(shape_.Previous(), all);
     if (!last) writer->Reserve(shape_.Next(), all);
     if (first) {
-      writer->Reduce(all, SL_STEP_A_RAW | final_flag, all, kNone, target);
+      writer->Reduce(all, SL_STEP_A_RAW | final_flag, all, kNoOperand, target);
     } else {
       writer->Reduce(all, SL_STEP_B_RAW | final_flag, Inbox(shape_.Previous()), all, target);
     }

@@ -69,7 +69,7 @@ class Tree : public Family {
     writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, 1), Blocks(op.count, 1)));
     const bool folds = shape_.rank < 2 * extra_;
     if (shape_.size == 1) {
-      writer->Reduce(SendBlock(0), SL_STEP_A_RAW | SL_STEP_FINAL, SendBlock(0), kNone, RecvBlock(0));
+      writer->Reduce(SendBlock(0), SL_STEP_A_RAW | SL_STEP_FINAL, SendBlock(0), kNoOperand, RecvBlock(0));
     } else if (folds && shape_.rank % 2 != 0) {
       LeaveToPartner(writer);
     } else {
@@ -80,7 +80,7 @@ class Tree : public Family {
   void LeaveToPartner(PlanWriter* writer) const {
     const uint32_t partner = shape_.rank - 1;
     writer->Reserve(partner, SendBlock(0));
-    writer->Reduce(SendBlock(0), SL_STEP_A_RAW, SendBlock(0), kNone, Outbox(partner));
+    writer->Reduce(SendBlock(0), SL_STEP_A_RAW, SendBlock(0), kNoOperand, Outbox(partner));
     writer->Put(partner, SendBlock(0));
     writer->Wait(partner, RecvBlock(0));
     writer->Copy(RecvBlock(0), Inbox(partner), RecvBlock(0));
@@ -99,7 +99,7 @@ class Tree : public Family {
       writer->Reduce(all, SL_STEP_A_RAW, SendBlock(0), Inbox(shape_.rank + 1), all, Outbox(partner));
       writer->Release(shape_.rank + 1, all);
     } else if (ScalesFirst(op)) {
-      writer->Reduce(all, SL_STEP_A_RAW, SendBlock(0), kNone, all, Outbox(partner));
+      writer->Reduce(all, SL_STEP_A_RAW, SendBlock(0), kNoOperand, all, Outbox(partner));
     } else {
       writer->Copy(all, SendBlock(0), Outbox(partner));
       own = SendBlock(0);
@@ -113,7 +113,7 @@ class Tree : public Family {
       writer->Wait(partner, all);
       if (passes_on) writer->Reserve(next, all);
       writer->Reduce(all, last ? SL_STEP_FINAL : 0, is_low ? own : Inbox(partner), is_low ? Inbox(partner) : own, all,
-                     passes_on ? Outbox(next) : kNone);
+                     passes_on ? Outbox(next) : kNoOperand);
       if (passes_on) writer->Put(next, all);
       writer->Release(partner, all);
       partner = next;
@@ -166,7 +166,7 @@ class Tree : public Family {
     const uint32_t final_flag = is_root ? SL_STEP_FINAL : 0;
     if (children == 0) {
       if (!is_root) writer->Reserve(parent, all);
-      writer->Reduce(all, SL_STEP_A_RAW | final_flag, all, kNone, target);
+      writer->Reduce(all, SL_STEP_A_RAW | final_flag, all, kNoOperand, target);
     }
     for (uint32_t i = 0; i < children; ++i) {
       const uint32_t child = Actual(op, relative + (1u << i));

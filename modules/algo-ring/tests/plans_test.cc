@@ -93,33 +93,6 @@ TEST(Shape, KnowsHowRanksLieOnHosts) {
   EXPECT_TRUE(Shape::Of(shape).one_host);
 }
 
-TEST(PlanWriter, PutsTheRepeatedStepsBehindTheirRepeat) {
-  sl_plan_builder_t builder;
-  PlanWriter writer(&kRecorder, &builder);
-  writer.Begin(sl_plan_desc_t{}, 1);
-  writer.Repeat(3, [&] {
-    writer.Wait(2, RecvBlock(0, 1));
-    writer.Release(2, RecvBlock(0, 1));
-  });
-  writer.Repeat(0, [&] { writer.Put(3, SendBlock(0)); });
-  ASSERT_EQ(builder.steps.size(), 3u);
-  EXPECT_EQ(builder.steps[0].kind, SL_STEP_REPEAT);
-  EXPECT_EQ(builder.steps[0].length, 2u);
-  EXPECT_EQ(builder.steps[0].count, 3u);
-  EXPECT_EQ(builder.steps[2].peer, 2);
-  EXPECT_EQ(builder.steps[2].lane, 1u);
-}
-
-TEST(PlanWriter, KeepsTheFirstErrorAndAddsNothingAfterIt) {
-  sl_plan_builder_t builder;
-  builder.fail_at = 1;
-  PlanWriter writer(&kRecorder, &builder);
-  writer.Begin(sl_plan_desc_t{});
-  for (int i = 0; i < 3; ++i) writer.Put(3, SendBlock(0));
-  EXPECT_EQ(writer.status(), SL_ERR_INVALID);
-  EXPECT_EQ(builder.steps.size(), 1u);
-}
-
 TEST(Ring, DeclaresTheTwoSlotsItNeeds) {
   sl_plan_builder_t builder;
   const sl_algorithm_t ring(MakeRing(kShape), kShape, CostOptions{});

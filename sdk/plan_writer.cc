@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plan_writer.h"
+#include "sdk/plan_writer.h"
 
-namespace sl::algo_ring {
+namespace sl {
 
 void PlanWriter::Begin(const sl_plan_desc_t& desc, uint32_t link_lane) {
-  link_lane_ = link_lane;
   status_ = ops_->describe(builder_, &desc);
+  NextLane(link_lane);
+}
+
+void PlanWriter::NextLane(uint32_t link_lane) {
+  link_lane_ = link_lane;
   if (status_ == SL_OK) status_ = ops_->begin_lane(builder_);
 }
 
@@ -27,7 +31,7 @@ void PlanWriter::Add(const sl_step_t& step) {
 }
 
 void PlanWriter::EndRepeat(uint32_t count) {
-  sl_step_t repeat = Step(SL_STEP_REPEAT, kNone);
+  sl_step_t repeat = Step(SL_STEP_REPEAT, kNoOperand);
   repeat.length = static_cast<uint32_t>(repeated_.size());
   repeat.count = count;
   if (count != 0) {
@@ -81,4 +85,4 @@ void PlanWriter::Put(uint32_t peer, sl_operand_t shape, sl_operand_t a) {
   Add(step);
 }
 
-}  // namespace sl::algo_ring
+}  // namespace sl
