@@ -2,6 +2,8 @@
 # GPU kernels are images: nvcc turns a module's .cu file into a fatbin, which is embedded as plain data, so that no
 # module links the CUDA runtime. Without nvcc they are left out. nvcc is looked for only when a module asks.
 
+set(SL_CUDA_ARCHS "90" CACHE STRING "CUDA architectures of GPU images, separated by semicolons")
+
 # Appends to <out_sources> one C file per CUDA source; k.cu becomes sl_image_k[] of sl_image_k_size bytes.
 function(sl_cuda_images module out_sources)
   find_program(SL_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
@@ -19,12 +21,14 @@ function(sl_cuda_images module out_sources)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     cmake_path(GET source STEM stem)
     set(image "${CMAKE_CURRENT_BINARY_DIR}/${stem}.fatbin")
-    add_custom_command(OUTPUT "${image}" DEPENDS "${source}" DEPFILE "${image}.d" VERBATIM
+    add_custom_command(OUTPUT "${image}" DEPENDS "${source}" DEPFILE "${image}.d" VERBATIM COMMAND_EXPAND_LISTS
       COMMENT "Compiling GPU image ${module}/${stem}"
-      COMMAND "${SL_NVCC}" -fatbin -std=c++20 -O3 -lineinfo ${gencode} -I "${CMAKE_SOURCE_DIR}"
-        -I "${CMAKE_SOURCE_DIR}/abi" -I "${CMAKE_SOURCE_DIR}/abi/draft" -MD -MF "${image}.d" -o "${image}" "${source}")
+      COMMAND "${SL_NVCC}" -fatbin -std=c++20 -O3 -lineinfo ${gencode}
+        "-I$<JOIN:$<TARGET_PROPERTY:Starling::sdk,INTERFACE_INCLUDE_DIRECTORIES>,;-I>"
+        "-I$<JOIN:$<TARGET_PROPERTY:Starling::abi,INTERFACE_INCLUDE_DIRECTORIES>,;-I>"
+        -MD -MF "${image}.d" -o "${image}" "${source}")
     set(holder "${CMAKE_CURRENT_BINARY_DIR}/${stem}_image.c")
-    configure_file("${CMAKE_SOURCE_DIR}/cmake/image.c.in" "${holder}" @ONLY)
+    configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/image.c.in" "${holder}" @ONLY)
     set_source_files_properties("${holder}" PROPERTIES OBJECT_DEPENDS "${image}")
     list(APPEND sources "${holder}")
   endforeach()

@@ -41,11 +41,8 @@ set(sl_cxx_warnings -Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi)
 if(SL_WERROR)
   list(APPEND sl_warnings -Werror)
 endif()
-# A unique symbol would pin a module in memory for ever; sections let the linker drop unused library code.
-set(sl_codegen -ffunction-sections -fdata-sections)
+include(SlCodegen)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND sl_codegen -fno-semantic-interposition)
-  set(sl_cxx_codegen -fno-gnu-unique)
   # gcc 12 takes what the sanitizers add to <regex> for reads of uninitialised memory.
   if(SL_SANITIZE)
     list(APPEND sl_cxx_warnings -Wno-maybe-uninitialized)
@@ -56,6 +53,7 @@ endif()
 target_compile_options(starling_options INTERFACE
   "$<$<COMPILE_LANGUAGE:C,CXX>:${sl_warnings};${sl_codegen}>"
   "$<$<COMPILE_LANGUAGE:CXX>:${sl_cxx_warnings};${sl_cxx_codegen}>")
+add_library(Starling::options ALIAS starling_options)
 
 if(SL_SANITIZE)
   set(sl_sanitize_flags "-fsanitize=${SL_SANITIZE}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
@@ -67,15 +65,3 @@ if(SL_SANITIZE)
     add_compile_options("$<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-Wno-tsan>")
   endif()
 endif()
-
-# What every shared object we ship is linked with. A sanitizer's runtime must stay one per process, hence shared.
-set(SL_SHARED_LINK_OPTIONS -Wl,-z,relro -Wl,-z,now -Wl,-Bsymbolic -Wl,--gc-sections -Wl,--as-needed)
-if(NOT SL_SANITIZE)
-  list(APPEND SL_SHARED_LINK_OPTIONS -Wl,--no-undefined -static-libstdc++ -shared-libgcc)
-endif()
-
-# Links a version script into a shared library and relinks when the script changes.
-function(sl_version_script target script)
-  target_link_options(${target} PRIVATE "-Wl,--version-script=${script}")
-  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${script}")
-endfunction()

@@ -7,14 +7,18 @@ list(FILTER sdk_tests INCLUDE REGEX "_test\\.cc$")
 
 if(sdk_sources)
   add_library(starling_sdk STATIC ${sdk_sources})
-  target_link_libraries(starling_sdk PRIVATE starling_options)
+  target_link_libraries(starling_sdk PRIVATE $<BUILD_INTERFACE:starling_options>)
   target_link_libraries(starling_sdk PUBLIC starling_abi)
-  target_include_directories(starling_sdk PUBLIC "${CMAKE_SOURCE_DIR}")
+  target_include_directories(starling_sdk PUBLIC 
+    "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include/starling>")
 else()
   add_library(starling_sdk INTERFACE)
   target_link_libraries(starling_sdk INTERFACE starling_abi)
-  target_include_directories(starling_sdk INTERFACE "${CMAKE_SOURCE_DIR}")
+  target_include_directories(starling_sdk INTERFACE
+    "$<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include/starling>")
 endif()
+set_property(TARGET starling_sdk PROPERTY EXPORT_NAME sdk)
+add_library(Starling::sdk ALIAS starling_sdk)
 
 foreach(test IN LISTS sdk_tests)
   cmake_path(GET test STEM stem)

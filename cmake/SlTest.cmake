@@ -30,9 +30,10 @@ function(sl_test name)
     list(APPEND arg_LABELS tsan)
   endif()
   add_executable(${name} ${arg_SOURCES})
-  target_link_libraries(${name} PRIVATE starling_options starling_abi starling_sdk ${arg_LIBS} GTest::gtest
+  target_link_libraries(${name} PRIVATE Starling::options Starling::abi Starling::sdk ${arg_LIBS} GTest::gtest
     GTest::gtest_main Threads::Threads)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
   if(arg_DEPENDS)
     add_dependencies(${name} ${arg_DEPENDS})
   endif()

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Adds every <folder>/*/CMakeLists.txt, so that a folder is added or deleted without editing a list.
+# Adds every <folder>/*/CMakeLists.txt, so that a folder is added or deleted without editing a list. A folder that is a
+# project of its own (examples/vendor-module) is not part of this build; tests/package builds it against an installation.
 function(sl_add_folders folder)
   file(GLOB lists CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${folder}/*/CMakeLists.txt")
   foreach(list IN LISTS lists)
+    file(STRINGS "${list}" own_project REGEX "^project\\(")
+    if(own_project)
+      continue()
+    endif()
     cmake_path(GET list PARENT_PATH dir)
     cmake_path(GET dir FILENAME name)
     add_subdirectory("${dir}" "${CMAKE_BINARY_DIR}/obj/${folder}/${name}")

@@ -110,7 +110,7 @@ std::vector<std::string> Profile::SearchFolders() {
   std::vector<std::string> folders = SplitList(Environment("STARLING_PROFILE_PATH"), ':');
   const std::string library = LibraryFolder();
   if (!library.empty()) {
-    folders.push_back(library + "/starling/profiles");
+    folders.push_back(library + "/../share/starling/configs");
     folders.push_back(library + "/../../configs");
   }
   folders.push_back("/etc/starling");

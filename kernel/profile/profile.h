@@ -45,8 +45,8 @@ class Profile {
   // The same from text; `file` names it in messages.
   static Result<Profile> Parse(std::string_view toml, const std::string& file);
 
-  // Where profiles are searched for by name: STARLING_PROFILE_PATH (colon-separated); profiles/ of the module folder
-  // beside libstarling.so; the source tree's configs/; /etc/starling.
+  // Where profiles are searched for by name: STARLING_PROFILE_PATH (colon-separated); the installation's
+  // share/starling/configs; the source tree's configs/; /etc/starling.
   static std::vector<std::string> SearchFolders();
 
   const std::string& name() const { return name_; }

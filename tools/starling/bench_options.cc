@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include "tools/starling/bench_error.h"
@@ -204,9 +205,10 @@ int IterationsForSize(size_t bytes) {
 int WarmupsForSize(size_t bytes) { return std::max(2, IterationsForSize(bytes) / 5); }
 
 std::string DefaultLibrary() {
-  const std::string self = SelfPath();
-  const std::string folder = self.substr(0, self.rfind('/'));
-  return folder.substr(0, folder.rfind('/')) + "/lib/libnccl.so.2";
+  const std::filesystem::path root = std::filesystem::path(SelfPath()).parent_path().parent_path();
+  const std::filesystem::path installed = root / "lib/starling/nccl/libnccl.so.2";
+  const std::filesystem::path built = root / "lib/libnccl.so.2";
+  return (std::filesystem::exists(built) ? built : installed).string();
 }
 
 }  // namespace sl::tools

@@ -66,7 +66,8 @@ std::vector<size_t> SizesOf(const BenchOptions& options);
 int IterationsForSize(size_t bytes);
 int WarmupsForSize(size_t bytes);
 
-// The library beside the running executable, ../lib/libnccl.so.2.
+// The drop-in beside the running executable: ../lib/libnccl.so.2 in a build folder; where it is installed,
+// ../lib/starling/nccl/libnccl.so.2, so that it never stands in the way of another NCCL.
 std::string DefaultLibrary();
 
 }  // namespace sl::tools

@@ -34,7 +34,7 @@ RunOptions ParseRunOptions(int argc, char** argv) {
   CLI::App app("Starts a program with libnccl.so.2 of this build preloaded: starling run [OPTION...] -- CMD [ARG...]",
                "starling run");
   app.add_option("--profile", options.profile, "profile name or file (sets STARLING_PROFILE)");
-  app.add_option("--library", options.library, "library to preload (../lib/libnccl.so.2 beside this program)");
+  app.add_option("--library", options.library, "library to preload (libnccl.so.2 of this installation)");
   app.footer(
       "The exit code is the program's (128 + signal when one ended it), 126 or 127 when it cannot be started,\n"
       "2 for bad usage.");
