@@ -44,6 +44,8 @@ std::string ReduceText(const sl_step_t& step) {
   return text;
 }
 
+}  // namespace
+
 std::string StepText(const sl_step_t& step) {
   switch (step.kind) {
     case SL_STEP_REPEAT:
@@ -65,8 +67,6 @@ std::string StepText(const sl_step_t& step) {
       return fmt::format("kind {}", step.kind);
   }
 }
-
-}  // namespace
 
 const sl_geometry_t& Plan::geometry(uint32_t buffer) const {
   if (buffer == SL_BUFFER_SEND) return desc_.send;

@@ -78,6 +78,9 @@ class Plan {
   mutable std::atomic<uint32_t> holders_{0};
 };
 
+// One step for people, as ToText() shows it, without its shape: "copy     recv[3 -1i] <- in(2)".
+std::string StepText(const sl_step_t& step);
+
 // What a builder checks steps against.
 struct PlanFrame {
   uint32_t rank = 0;
