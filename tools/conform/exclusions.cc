@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/conform/exclusions.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+#include "tools/starling/bench_error.h"
+
+namespace sl::conform {
+namespace {
+
+using tools::CommandError;
+using tools::kExitUsage;
+
+[[noreturn]] void Refuse(const std::string& path, const toml::source_region& at, const std::string& what) {
+  throw CommandError(kExitUsage, fmt::format("{}:{}:{}: {}", path, at.begin.line, at.begin.column, what));
+}
+
+std::string TextOf(const std::string& path, const toml::table& table, const char* key) {
+  const toml::node* node = table.get(key);
+  const auto text = node != nullptr ? node->value<std::string>() : std::nullopt;
+  if (!text || text->empty()) {
+    Refuse(path, node != nullptr ? node->source() : table.source(),
+           fmt::format("an exclusion needs {} = \"…\" with some text", key));
+  }
+  return *text;
+}
+
+Exclusion ReadOne(const std::string& path, const toml::table& table) {
+  for (const auto& [key, value] : table) {
+    if (key != "test" && key != "kind" && key != "reason") {
+      Refuse(path, value.source(), fmt::format("unknown key {}; there are test, kind, reason", key.str()));
+    }
+  }
+  Exclusion exclusion;
+  exclusion.test = TextOf(path, table, "test");
+  exclusion.reason = TextOf(path, table, "reason");
+  const std::string kind = TextOf(path, table, "kind");
+  if (kind == "expected_failure") {
+    exclusion.kind = ExclusionKind::kExpectedFailure;
+  } else if (kind != "unsupported") {
+    Refuse(path, table.get("kind")->source(),
+           fmt::format("kind is \"{}\", must be \"unsupported\" or \"expected_failure\"", kind));
+  }
+  return exclusion;
+}
+
+}  // namespace
+
+std::vector<Exclusion> ReadExclusions(const std::string& path) {
+  toml::table document;
+  try {
+    document = toml::parse_file(path);
+  } catch (const toml::parse_error& error) {
+    Refuse(path, error.source(), std::string(error.description()));
+  }
+  std::vector<Exclusion> exclusions;
+  for (const auto& [key, value] : document) {
+    const toml::array* array = value.as_array();
+    if (key != "exclude" || array == nullptr) {
+      Refuse(path, value.source(), fmt::format("unknown key {}; exclusions are [[exclude]] tables", key.str()));
+    }
+    for (const toml::node& node : *array) {
+      if (!node.is_table()) Refuse(path, node.source(), "an exclusion is an [[exclude]] table");
+      exclusions.push_back(ReadOne(path, *node.as_table()));
+    }
+  }
+  return exclusions;
+}
+
+const Exclusion* FindExclusion(const std::vector<Exclusion>& exclusions, const std::string& test) {
+  const auto found = std::find_if(exclusions.begin(), exclusions.end(),
+                                  [&](const Exclusion& exclusion) { return Matches(exclusion.test, test); });
+  return found != exclusions.end() ? &*found : nullptr;
+}
+
+std::vector<std::string> IdleExclusions(const std::vector<Exclusion>& exclusions, const std::vector<Case>& cases) {
+  std::vector<std::string> idle;
+  for (const Exclusion& exclusion : exclusions) {
+    const bool names_one =
+        std::any_of(cases.begin(), cases.end(), [&](const Case& one) { return Matches(exclusion.test, one.name); });
+    if (!names_one) idle.push_back(exclusion.test);
+  }
+  return idle;
+}
+
+}  // namespace sl::conform

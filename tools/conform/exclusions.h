@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a module is excused from, and why: a TOML file beside the module.
+//
+//   [[exclude]]
+//   test = "device/host/Capture.*"       # a name as `starling conform --list` prints it; * stands for anything
+//   kind = "unsupported"                 # not run; or "expected_failure": run, and must fail under --strict
+//   reason = "the host has no graphs"    # mandatory
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/conform/catalog.h"
+
+namespace sl::conform {
+
+enum class ExclusionKind { kUnsupported, kExpectedFailure };
+
+struct Exclusion {
+  std::string test;
+  ExclusionKind kind = ExclusionKind::kUnsupported;
+  std::string reason;
+};
+
+// Throws CommandError (usage) with file:line:column when the file cannot be read or says something else.
+std::vector<Exclusion> ReadExclusions(const std::string& path);
+
+// The first exclusion that names the test; NULL when none does.
+const Exclusion* FindExclusion(const std::vector<Exclusion>& exclusions, const std::string& test);
+
+// Patterns that name no test of `cases`.
+std::vector<std::string> IdleExclusions(const std::vector<Exclusion>& exclusions, const std::vector<Case>& cases);
+
+}  // namespace sl::conform
