@@ -9,6 +9,7 @@
 namespace sl::tools {
 
 int CmdBench(int argc, char** argv);
+int CmdConform(int argc, char** argv);
 int CmdDemo(int argc, char** argv);
 int CmdExplain(int argc, char** argv);
 int CmdModules(int argc, char** argv);

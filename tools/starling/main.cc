@@ -16,6 +16,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"bench", "measure and check a collective through the NCCL API, in nccl-tests' words", sl::tools::CmdBench},
+    {"conform", "prove a module against the conformance suites of what it provides", sl::tools::CmdConform},
     {"demo", "run and check all nine collectives over local processes and draw a report", sl::tools::CmdDemo},
     {"explain", "say which algorithm serves an operation, and why", sl::tools::CmdExplain},
     {"modules", "list the modules on the search path and what the profile makes of them", sl::tools::CmdModules},

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs `starling conform` as a vendor would and reads its JSON report.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace sl::conform {
+
+struct KitRun {
+  int exit_code = -1;
+  std::string text;     // both of its outputs
+  nlohmann::json json;  // null when it wrote none
+};
+
+// Runs it on a broken module ("" after the name of one: any path) with further arguments.
+KitRun RunKit(const std::string& module_path, const std::vector<std::string>& arguments);
+std::string BrokenModule(const std::string& kind);
+
+// The report's entry for a test; null when there is none.
+nlohmann::json EntryOf(const KitRun& run, const std::string& test);
+
+}  // namespace sl::conform
