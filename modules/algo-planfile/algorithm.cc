@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algorithm.h"
+
+#include <algorithm>
+
+#include "sdk/datatype.h"
+
+namespace sl::algo_planfile {
+namespace {
+
+// Blocks are multiples of this many elements, but for the last ones, so that vector code stays aligned.
+constexpr uint64_t kGrain = 16;
+// Handling one chunk at either end, apart from its latency and bytes: about what the engine takes.
+constexpr uint64_t kMessageNs = 150;
+
+uint64_t DivideUp(uint64_t value, uint64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
+
+// How the elements of one operation are cut.
+struct Cut {
+  uint64_t block;   // elements
+  uint64_t chunk;   // elements of a block that move in one round
+  uint64_t rounds;  // none when there is nothing to move
+};
+
+Cut CutOf(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t& shape) {
+  const uint64_t part = DivideUp(op.count, plan.blocks);
+  const uint64_t block = plan.blocks == 1 ? part : DivideUp(part, kGrain) * kGrain;
+  const uint64_t limit = std::min<uint64_t>(shape.link_chunk_bytes, plan.chunk_bytes) / DatatypeBytes(op.datatype);
+  const uint64_t chunk = std::clamp<uint64_t>(block, 1, std::max<uint64_t>(limit, 1));
+  return {block, chunk, DivideUp(block, chunk)};
+}
+
+// A buffer of `blocks` blocks. One that `count` is cut into ends with the elements, one of a block a rank is full.
+sl_geometry_t GeometryOf(const PlanFile& plan, const sl_op_t& op, const Cut& cut, uint64_t blocks) {
+  return {cut.block, cut.block, blocks == plan.blocks ? op.count : blocks * op.count};
+}
+
+uint64_t SizeOf(const sl_op_t& op, uint32_t ranks) {
+  const bool whole = op.kind == SL_OP_ALL_REDUCE || op.kind == SL_OP_BROADCAST || op.kind == SL_OP_REDUCE;
+  return op.count * DatatypeBytes(op.datatype) * (whole ? 1 : ranks);
+}
+
+}  // namespace
+
+std::string WhyNot(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t& shape) {
+  const std::string name = "plan " + plan.name + " is for ";
+  if (op.kind != plan.kind) return name + OpKindName(plan.kind);
+  if (shape.size != plan.ranks) return name + std::to_string(plan.ranks) + " ranks";
+  if (plan.root >= 0 && op.root != plan.root) return name + "root " + std::to_string(plan.root);
+  const uint64_t bytes = SizeOf(op, shape.size);
+  if (bytes < plan.min_bytes || bytes > plan.max_bytes) {
+    return name + std::to_string(plan.min_bytes) + " to " + std::to_string(plan.max_bytes) + " bytes";
+  }
+  if (plan.link_lanes > shape.lanes) return name + "links of " + std::to_string(plan.link_lanes) + " lanes";
+  if (shape.link_slots != 0 && plan.credits > shape.link_slots) {
+    return name + "links of " + std::to_string(plan.credits) + " slots";
+  }
+  return "";
+}
+
+const PlanFile* FindPlan(const std::vector<PlanFile>& plans, const sl_op_t& op, const sl_comm_shape_t& shape,
+                         std::string* out_reason) {
+  *out_reason = plans.empty() ? "no plan files: set the option `paths`" : "";
+  bool near = false;
+  for (const PlanFile& plan : plans) {
+    const std::string reason = WhyNot(plan, op, shape);
+    if (reason.empty()) return &plan;
+    // One for this operation says more than one for another.
+    if (out_reason->empty() || (!near && plan.kind == op.kind)) *out_reason = reason;
+    near |= plan.kind == op.kind;
+  }
+  return nullptr;
+}
+
+uint64_t TimeOf(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t& shape, const CostOptions& options) {
+  const Cut cut = CutOf(plan, op, shape);
+  const double bytes = static_cast<double>(plan.puts * cut.block * DatatypeBytes(op.datatype));
+  return plan.waits * cut.rounds * options.latency_ns + plan.puts * cut.rounds * kMessageNs +
+         static_cast<uint64_t>(bytes * 1e9 / static_cast<double>(options.bytes_per_second));
+}
+
+Status WritePlan(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t& shape,
+                 const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) {
+  const Cut cut = CutOf(plan, op, shape);
+  const uint64_t send = SendBlocks(plan, shape.rank);
+  const uint64_t recv = RecvBlocks(plan, shape.rank);
+  sl_plan_desc_t desc{};
+  desc.struct_size = sizeof(desc);
+  desc.block_modulus = static_cast<uint32_t>(std::max({send, recv, uint64_t{plan.scratch_blocks}, uint64_t{1}}));
+  desc.chunk = cut.chunk;
+  desc.rounds = cut.rounds;
+  desc.send = GeometryOf(plan, op, cut, send);
+  desc.recv = GeometryOf(plan, op, cut, recv);
+  desc.scratch = {cut.block, cut.block, plan.scratch_blocks * cut.block};
+  desc.scratch_bytes = desc.scratch.total * DatatypeBytes(op.datatype);
+  desc.credits = plan.credits;
+  sl_status_t status = ops->describe(builder, &desc);
+  for (const PlanLane& lane : plan.lanes[shape.rank]) {
+    if (status == SL_OK) status = ops->begin_lane(builder);
+    for (const sl_step_t& step : lane.steps) {
+      if (status == SL_OK) status = ops->add_step(builder, &step);
+    }
+  }
+  return Status(status);
+}
+
+}  // namespace sl::algo_planfile
