@@ -6,6 +6,7 @@
 #   lib/starling/nccl/            the drop-in (SlFrontend.cmake says why there)
 #   include/starling/             abi headers, sdk/ and nccl/   lib/libstarling_sdk.a      lib/cmake/Starling/
 #   lib/pkgconfig/                share/doc/starling/           share/starling/examples/   modules to copy
+#   lib/python3/dist-packages/    starling_plans
 #
 # Components: runtime, nccl (the drop-in), dev.
 include(CMakePackageConfigHelpers)
@@ -33,6 +34,9 @@ foreach(target IN LISTS sl_frontends)
     LIBRARY DESTINATION "lib/starling/${name}" COMPONENT ${name} NAMELINK_COMPONENT dev
     PUBLIC_HEADER DESTINATION "include/starling/${name}" COMPONENT dev)
 endforeach()
+
+install(DIRECTORY python/starling_plans DESTINATION lib/python3/dist-packages COMPONENT runtime
+  FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN tests EXCLUDE PATTERN __pycache__ EXCLUDE)
 
 # For module authors.
 install(DIRECTORY abi/ DESTINATION include/starling COMPONENT dev FILES_MATCHING PATTERN "*.h")
