@@ -22,8 +22,8 @@ class InstalledTest(unittest.TestCase):
         os.makedirs(self.work)
 
     def run_command(self, *command, code=0, **environment):
-        """Both streams of a command, which must end with `code` within a minute."""
-        result = subprocess.run(command, env={**ENVIRONMENT, **environment}, cwd=self.work, timeout=60, text=True,
+        """Both streams of a command, which must end with `code` within four minutes."""
+        result = subprocess.run(command, env={**ENVIRONMENT, **environment}, cwd=self.work, timeout=240, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         self.assertEqual(result.returncode, code, f"{' '.join(command)}\n{result.stdout}")
         return result.stdout
@@ -39,8 +39,11 @@ class InstalledTest(unittest.TestCase):
         self.run_command(os.environ["CMAKE"], "--build", build)
         return os.path.join(build, "lib", "starling")
 
-    def check_algorithm(self, folder, provider):
-        """A module in `folder` is found, explained, chosen by a profile, and right, beside those installed."""
+    def check_algorithm(self, module, provider):
+        """A module, given by its file, conforms, and is found, explained, chosen by a profile and right beside those that
+        are installed."""
+        self.run_command(STARLING, "conform", "--strict", module)
+        folder = os.path.dirname(module)
         profile = os.path.join(self.work, "profile.toml")
         with open(profile, "w", encoding="utf-8") as file:
             file.write(f'profile_version = 1\n[[select]]\nop = "all_reduce"\nalgorithm = "{provider}"\n')

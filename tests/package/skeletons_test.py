@@ -13,6 +13,7 @@ class Skeletons(InstalledTest):
                                   STARLING_MODULE_PATH=os.path.join(PREFIX, "lib", "starling") + ":" + modules)
         for name in names:
             self.assertIn(os.path.join(modules, name + ".so"), listed)
+            self.run_command(STARLING, "conform", "--strict", os.path.join(modules, name + ".so"))
 
     def test_one_builds_as_a_project_of_its_own(self):
         modules = self.build(self.copy_example("null-algorithm"))

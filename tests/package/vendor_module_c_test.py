@@ -14,9 +14,10 @@ class VendorModuleC(InstalledTest):
         with open(os.path.join(source, "README.md"), encoding="utf-8") as file:
             command = re.search(r"^```\n(cc .*?)^```", file.read(), re.M | re.S).group(1)
         self.run_command("sh", "-ec", f"cd {source}; {command}", PKG_CONFIG_PATH=os.path.join(PREFIX, "lib", "pkgconfig"))
-        symbols = self.run_command("nm", "-D", "--defined-only", os.path.join(source, "vendor-module-c.so"))
+        module = os.path.join(source, "vendor-module-c.so")
+        symbols = self.run_command("nm", "-D", "--defined-only", module)
         self.assertEqual([line.split()[-1] for line in symbols.splitlines()], ["sl_module_query"])
-        self.check_algorithm(source, "star")
+        self.check_algorithm(module, "star")
 
 
 if __name__ == "__main__":

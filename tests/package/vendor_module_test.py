@@ -12,7 +12,7 @@ MAX_LINES = 150  # what the example promises: an all-reduce of one's own is not 
 class VendorModule(InstalledTest):
     def test_builds_and_serves(self):
         modules = self.build(os.path.join(EXAMPLES, "vendor-module"))
-        self.check_algorithm(modules, "two-rings")
+        self.check_algorithm(os.path.join(modules, "vendor-module.so"), "two-rings")
 
     def test_is_short(self):
         with open(os.path.join(EXAMPLES, "vendor-module", "module.cc"), encoding="utf-8") as file:
