@@ -16,7 +16,8 @@ endfunction()
 
 # sl_toml: toml++. sl_spdlog: spdlog on fmt, both header-only so that no foreign copy is ever bound.
 sl_header_package(sl_toml toml++/toml.h libtomlplusplus-dev)
-target_compile_definitions(sl_toml INTERFACE TOML_HEADER_ONLY=1)
+# Without exceptions everywhere: both kinds in one program would share names but not layouts.
+target_compile_definitions(sl_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
 sl_header_package(sl_fmt fmt/format.h libfmt-dev)
 target_compile_definitions(sl_fmt INTERFACE FMT_HEADER_ONLY=1)
 sl_header_package(sl_spdlog spdlog/spdlog.h libspdlog-dev)

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include <fmt/format.h>

@@ -50,14 +50,10 @@ Exclusion ReadOne(const std::string& path, const toml::table& table) {
 }  // namespace
 
 std::vector<Exclusion> ReadExclusions(const std::string& path) {
-  toml::table document;
-  try {
-    document = toml::parse_file(path);
-  } catch (const toml::parse_error& error) {
-    Refuse(path, error.source(), std::string(error.description()));
-  }
+  const toml::parse_result document = toml::parse_file(path);
+  if (document.failed()) Refuse(path, document.error().source(), std::string(document.error().description()));
   std::vector<Exclusion> exclusions;
-  for (const auto& [key, value] : document) {
+  for (const auto& [key, value] : document.table()) {
     const toml::array* array = value.as_array();
     if (key != "exclude" || array == nullptr) {
       Refuse(path, value.source(), fmt::format("unknown key {}; exclusions are [[exclude]] tables", key.str()));
