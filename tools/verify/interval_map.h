@@ -14,19 +14,25 @@ namespace sl::verify {
 template <typename T>
 class IntervalMap {
  public:
-  // Makes [begin, end) one interval.
+  // Makes [begin, end) one interval. One search, since this is where executing plans spends its time.
   void Assign(uint64_t begin, uint64_t end, const T& value) {
     if (begin >= end) return;
-    const auto exact = entries_.find(begin);
-    if (exact != entries_.end() && exact->second.end == end) {
-      exact->second.value = value;
+    auto next = entries_.lower_bound(begin);
+    if (next != entries_.end() && next->first == begin && next->second.end == end) {
+      next->second.value = value;
       return;
     }
-    SplitAt(begin);
-    SplitAt(end);
-    const auto first = entries_.lower_bound(begin);
-    const auto hint = entries_.erase(first, entries_.lower_bound(end));
-    entries_.emplace_hint(hint, begin, Entry{end, value});
+    if (next != entries_.begin()) {
+      Entry& before = std::prev(next)->second;
+      if (before.end > end) next = entries_.emplace_hint(next, end, Entry{before.end, before.value});
+      if (before.end > begin) before.end = begin;
+    }
+    while (next != entries_.end() && next->first < end) {
+      const Entry inside = std::move(next->second);
+      next = entries_.erase(next);
+      if (inside.end > end) next = entries_.emplace_hint(next, end, inside);
+    }
+    entries_.emplace_hint(next, begin, Entry{end, value});
   }
 
   // Calls visit(begin, end, const T*) for every interval's share of [begin, end), in order; NULL for gaps.
