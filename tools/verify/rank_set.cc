@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/verify/rank_set.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "kernel/events/last_error.h"
+
+namespace sl::verify {
+namespace {
+
+constexpr uint64_t kPage = 4096;
+
+// What the module said last, or the name of its status.
+std::string Words(sl_status_t status) {
+  const std::string text = kernel::LastError();
+  return text.empty() ? StatusName(status) : text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RankSet>> RankSet::Create(const sl_algorithm_ops_t* ops, sl_instance_t* instance,
+                                                 const sl_device_ops_t* device_ops, sl_device_t* device,
+                                                 const CommShape& shape) {
+  std::unique_ptr<RankSet> set(new RankSet(ops, shape));
+  SL_TRY(set->MakeRanks(instance, device_ops, device));
+  return set;
+}
+
+Status RankSet::MakeRanks(sl_instance_t* instance, const sl_device_ops_t* device_ops, sl_device_t* device) {
+  hosts_.assign(shape_.ranks, "paper");
+  for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
+    sl_comm_shape_t shape{};
+    shape.struct_size = sizeof(shape);
+    shape.rank = shape.local_rank = rank;
+    shape.size = shape.local_size = shape.domain_size = shape_.ranks;
+    shape.device_kind = SL_DEVICE_HOST;
+    shape.processors = std::max(1u, std::thread::hardware_concurrency());
+    shape.link_chunk_bytes = shape_.link_chunk_bytes;
+    shape.lanes = shape_.link_lanes;
+    shape.link_slots = shape_.link_slots;
+    shape.host_of = hosts_.data();
+    shapes_.push_back(shape);
+  }
+  sl_demand_t demand{sizeof(demand), 0, 0};
+  if (ops_->demand(instance, shapes_.data(), &demand) != SL_OK) demand.symmetric_bytes = 0;
+  const uint64_t stride = (demand.symmetric_bytes + kPage - 1) / kPage * kPage;
+  memory_bytes_ = stride * shape_.ranks;
+  if (memory_bytes_ != 0) {
+    memory_ = mmap(nullptr, memory_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory_ == MAP_FAILED) {
+      memory_ = nullptr;
+      return {SL_ERR_MEMORY,
+              fmt::format("cannot reserve {} bytes of symmetric memory for {} ranks", memory_bytes_, shape_.ranks)};
+    }
+  }
+  for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
+    sl_algorithm_env_t env{};
+    env.struct_size = sizeof(env);
+    env.shape = &shapes_[rank];
+    env.device_ops = device_ops;
+    env.device = device;
+    env.symmetric = {static_cast<uint8_t*>(memory_), stride, demand.symmetric_bytes};
+    sl_algorithm_t* algorithm = nullptr;
+    const sl_status_t status = ops_->create(instance, &env, &algorithm);
+    if (status != SL_OK) return {status, Words(status)};
+    algorithms_.push_back(algorithm);
+  }
+  return {};
+}
+
+RankSet::~RankSet() {
+  for (sl_algorithm_t* algorithm : algorithms_) ops_->destroy(algorithm);
+  if (memory_ != nullptr) munmap(memory_, memory_bytes_);
+}
+
+sl_status_t RankSet::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
+  *out = {};
+  out->struct_size = sizeof(*out);
+  return ops_->estimate(algorithms_[0], &op, out);
+}
+
+Status RankSet::AddPlan(uint32_t rank, const sl_op_t& op, PlanSet* set) const {
+  kernel::PlanBuilder builder({rank, shape_.ranks, shape_.link_lanes, shape_.link_chunk_bytes, shape_.link_slots, op});
+  const sl_status_t status = ops_->plan(algorithms_[rank], &op, kernel::PlanBuilder::Ops(), builder.handle());
+  SL_ASSIGN(auto plan, builder.Finish());
+  if (status != SL_OK) return {status, fmt::format("plan() of rank {}: {}", rank, Words(status))};
+  set->plans[rank] = std::move(plan);
+  set->test.ranks[rank] = {set->plans[rank].get(), op};
+  return {};
+}
+
+Result<PlanSet> RankSet::MakePlans(const sl_op_t& op) const {
+  PlanSet set;
+  set.plans.resize(shape_.ranks);
+  set.test.ranks.resize(shape_.ranks);
+  for (uint32_t rank = 0; rank < shape_.ranks; ++rank) SL_TRY(AddPlan(rank, op, &set));
+  return set;
+}
+
+Result<PlanSet> RankSet::MakePair(const sl_op_t& send, uint32_t from, uint32_t to) const {
+  PlanSet set;
+  set.plans.resize(shape_.ranks);
+  set.test.ranks.resize(shape_.ranks);
+  sl_op_t op = send;
+  op.kind = SL_OP_SEND;
+  op.peer = static_cast<int32_t>(to);
+  SL_TRY(AddPlan(from, op, &set));
+  op.kind = SL_OP_RECV;
+  op.peer = static_cast<int32_t>(from);
+  SL_TRY(AddPlan(to, op, &set));
+  return set;
+}
+
+}  // namespace sl::verify

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One algorithm, made for every rank of a communicator that exists on paper only, and its plans.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/plan/plan.h"
+#include "sl_algorithm.h"
+#include "tools/verify/verify.h"
+
+namespace sl::verify {
+
+// What all ranks of a communicator are told alike: one host, and links as the profile has them.
+struct CommShape {
+  uint32_t ranks = 2;
+  uint32_t link_chunk_bytes = 131072;
+  uint32_t link_lanes = 2;
+  uint32_t link_slots = 8;
+};
+
+// Plans of all ranks for one operation, and the case they make.
+struct PlanSet {
+  std::vector<std::unique_ptr<kernel::Plan>> plans;  // by rank; NULL: takes no part
+  Case test;
+};
+
+class RankSet {
+ public:
+  // The table and the instance outlive it; so do the device's.
+  // returns: SL_ERR_UNSUPPORTED the algorithm is not for this shape | what demand() or create() returned
+  static Result<std::unique_ptr<RankSet>> Create(const sl_algorithm_ops_t* ops, sl_instance_t* instance,
+                                                 const sl_device_ops_t* device_ops, sl_device_t* device,
+                                                 const CommShape& shape);
+  ~RankSet();
+  RankSet(const RankSet&) = delete;
+  RankSet& operator=(const RankSet&) = delete;
+
+  // As rank 0 estimates.   returns: SL_OK | SL_ERR_UNSUPPORTED, with the reason in `out`
+  sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const;
+  // The plans of a collective.   returns: what plan() or the builder said, with the rank named
+  Result<PlanSet> MakePlans(const sl_op_t& op) const;
+  // The plans of a send and its receive.
+  Result<PlanSet> MakePair(const sl_op_t& send, uint32_t from, uint32_t to) const;
+
+  uint32_t ranks() const { return shape_.ranks; }
+
+ private:
+  RankSet(const sl_algorithm_ops_t* ops, const CommShape& shape) : ops_(ops), shape_(shape) {}
+  Status MakeRanks(sl_instance_t* instance, const sl_device_ops_t* device_ops, sl_device_t* device);
+  Status AddPlan(uint32_t rank, const sl_op_t& op, PlanSet* set) const;
+
+  const sl_algorithm_ops_t* const ops_;
+  const CommShape shape_;
+  std::vector<const char*> hosts_;
+  std::vector<sl_comm_shape_t> shapes_;  // of each rank; algorithms keep pointers to them
+  std::vector<sl_algorithm_t*> algorithms_;
+  void* memory_ = nullptr;  // symmetric, of all ranks; touched only where an algorithm does
+  uint64_t memory_bytes_ = 0;
+};
+
+}  // namespace sl::verify
