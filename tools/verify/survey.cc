@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/verify/survey.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "sdk/datatype.h"
+#include "tools/verify/rotation.h"
+
+namespace sl::verify {
+namespace {
+
+// A type with a reduction. Plans see the size of an element, and whether contributions are scaled.
+struct Flavour {
+  sl_datatype_t datatype;
+  sl_reduction_t reduction;
+};
+constexpr Flavour kReducing[] = {{SL_FLOAT32, SL_SUM},        {SL_FLOAT32, SL_PROD}, {SL_FLOAT32, SL_MAX},
+                                 {SL_FLOAT32, SL_MIN},        {SL_FLOAT32, SL_AVG},  {SL_FLOAT32, SL_PREMUL_SUM},
+                                 {SL_INT8, SL_SUM},           {SL_FLOAT16, SL_AVG},  {SL_FLOAT64, SL_SUM},
+                                 {SL_BFLOAT16, SL_PREMUL_SUM}};
+constexpr Flavour kMoving[] = {{SL_FLOAT32, SL_SUM}, {SL_INT8, SL_SUM}, {SL_FLOAT16, SL_SUM}, {SL_FLOAT64, SL_SUM}};
+
+bool HasRoot(sl_op_kind_t kind) {
+  return kind == SL_OP_BROADCAST || kind == SL_OP_REDUCE || kind == SL_OP_GATHER || kind == SL_OP_SCATTER;
+}
+
+bool HasPlacements(sl_op_kind_t kind) { return kind != SL_OP_SEND && kind != SL_OP_RECV; }
+
+std::vector<Flavour> FlavoursOf(sl_op_kind_t kind) {
+  if (HasReduction(kind)) return {std::begin(kReducing), std::end(kReducing)};
+  return {std::begin(kMoving), std::end(kMoving)};
+}
+
+}  // namespace
+
+std::vector<uint64_t> CountsFor(sl_op_kind_t kind, uint32_t ranks, uint64_t chunk) {
+  std::vector<uint64_t> counts = {
+      0, 1, 2, ranks - 1, ranks, ranks + 1u, 16 * ranks, 16 * ranks + 1, 1009, chunk - 1, chunk + 1, 2 * chunk + 17};
+  // Where a rank's share is a part of the whole, a share needs as many chunks.
+  if (kind == SL_OP_ALL_REDUCE) counts.push_back(2 * chunk * ranks + ranks + 1);
+  std::sort(counts.begin(), counts.end());
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+  return counts;
+}
+
+Result<std::unique_ptr<Survey>> Survey::Open(const Algorithms& algorithms, const Algorithm& algorithm,
+                                             const CommShape& shape, std::vector<uint64_t> counts) {
+  SL_ASSIGN(auto ranks,
+            RankSet::Create(algorithm.ops, algorithm.instance, algorithms.device_ops(), algorithms.device(), shape));
+  return std::unique_ptr<Survey>(new Survey(algorithm.name, shape, std::move(ranks), std::move(counts)));
+}
+
+std::string Survey::NameOf(const sl_op_t& op, const std::string& placement) const {
+  std::string name = fmt::format("{} {} of {} {}", name_, OpKindName(op.kind), op.count, DatatypeName(op.datatype));
+  if (HasReduction(op.kind)) name += fmt::format(", {}", ReductionName(op.reduction));
+  if (HasRoot(op.kind)) name += fmt::format(", root {}", op.root);
+  if (op.kind == SL_OP_SEND) name += fmt::format(" from rank {} to rank {}", op.root, op.peer);
+  return name + fmt::format(", {} ranks{}", shape_.ranks, placement);
+}
+
+bool Survey::FailToPlan(const sl_op_t& op, const Status& status, SurveyRow* row) const {
+  row->failure = Failure{NameOf(op, ""), "no plan: " + status.message() + "\n", std::nullopt};
+  return false;
+}
+
+// Both placements of one set of plans.
+bool Survey::Prove(const Question& question, const sl_op_t& op, PlanSet* set, SurveyRow* row) const {
+  set->test.determinism = question.determinism;
+  for (const bool in_place : {false, true}) {
+    if (in_place && !HasPlacements(op.kind)) continue;
+    set->test.in_place = in_place;
+    const Verdict verdict = Verify(set->test);
+    row->steps += verdict.steps;
+    if (!verdict.proved()) {
+      row->failure = Failure{NameOf(op, in_place ? ", in place" : ""), verify::ToText(*verdict.counter_example),
+                             verdict.counter_example};
+      return false;
+    }
+    ++row->proved;
+  }
+  return true;
+}
+
+bool Survey::ProveRoots(const Question& question, SurveyRow* row) const {
+  sl_op_t op = question.op;
+  const uint32_t roots = HasRoot(op.kind) ? shape_.ranks : 1;
+  // An order that must not depend on ranks is no rotation of another.
+  const bool bound = HasReduction(op.kind) && question.determinism == SL_DETERMINISM_WORLD_SIZE;
+  PlanSet first;
+  for (uint32_t root = 0; root < roots; ++root) {
+    if (HasRoot(op.kind)) op.root = static_cast<int32_t>(root);
+    Result<PlanSet> made = ranks_->MakePlans(op);
+    if (!made.ok()) return FailToPlan(op, made.status(), row);
+    if (root != 0 && CanRotate(op.kind) && !bound && IsRotation(first, made.value(), root)) {
+      row->proved += 2;
+      row->rotated += 2;
+      continue;
+    }
+    if (!Prove(question, op, &made.value(), row)) return false;
+    if (root == 0) first = made.Take();
+  }
+  return true;
+}
+
+// Every rank to every other; those from rank 0 are proved, the others are rotations of them or proved too.
+bool Survey::ProvePairs(const Question& question, SurveyRow* row) const {
+  std::vector<PlanSet> from_first(shape_.ranks);
+  for (uint32_t from = 0; from < shape_.ranks; ++from) {
+    for (uint32_t distance = 1; distance < shape_.ranks; ++distance) {
+      const uint32_t to = (from + distance) % shape_.ranks;
+      sl_op_t op = question.op;
+      op.root = static_cast<int32_t>(from);
+      op.peer = static_cast<int32_t>(to);
+      Result<PlanSet> made = ranks_->MakePair(question.op, from, to);
+      if (!made.ok()) return FailToPlan(op, made.status(), row);
+      if (from != 0 && IsRotation(from_first[distance], made.value(), from)) {
+        ++row->proved;
+        ++row->rotated;
+        continue;
+      }
+      if (!Prove(question, op, &made.value(), row)) return false;
+      if (from == 0) from_first[distance] = made.Take();
+    }
+  }
+  return true;
+}
+
+// What is to be proved where the algorithm serves the operation with a plan; counts it where it does not.
+std::optional<Survey::Question> Survey::Ask(const sl_op_t& op, SurveyRow* row) const {
+  sl_estimate_t estimate{};
+  const bool served = ranks_->Estimate(op, &estimate) == SL_OK;
+  if (served && estimate.run == SL_RUN_PLAN) return Question{op, estimate.determinism};
+  ++(served ? row->launches : row->refused);
+  estimate.reason[sizeof(estimate.reason) - 1] = '\0';
+  row->reason = estimate.reason;
+  return std::nullopt;
+}
+
+SurveyRow Survey::Run(sl_op_kind_t kind) const {
+  SurveyRow row;
+  row.algorithm = name_;
+  row.kind = kind;
+  row.ranks = shape_.ranks;
+  const auto begin = std::chrono::steady_clock::now();
+  for (const Flavour& flavour : FlavoursOf(kind)) {
+    const uint64_t chunk = shape_.link_chunk_bytes / DatatypeBytes(flavour.datatype);
+    for (const uint64_t count : counts_.empty() ? CountsFor(kind, shape_.ranks, chunk) : counts_) {
+      sl_op_t op{};
+      op.struct_size = sizeof(op);
+      op.kind = kind;
+      op.datatype = flavour.datatype;
+      op.reduction = flavour.reduction;
+      op.root = HasRoot(kind) ? 0 : -1;
+      op.peer = kind == SL_OP_SEND ? static_cast<int32_t>(shape_.ranks) - 1 : -1;
+      op.count = count;
+      const std::optional<Question> question = Ask(op, &row);
+      if (!question) continue;
+      const bool good = kind == SL_OP_SEND ? ProvePairs(*question, &row) : ProveRoots(*question, &row);
+      if (!good) break;
+    }
+    if (row.failure) break;
+  }
+  row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return row;
+}
+
+}  // namespace sl::verify
