@@ -15,5 +15,6 @@ int CmdExplain(int argc, char** argv);
 int CmdModules(int argc, char** argv);
 int CmdProfile(int argc, char** argv);
 int CmdRun(int argc, char** argv);
+int CmdVerify(int argc, char** argv);
 
 }  // namespace sl::tools

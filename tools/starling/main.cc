@@ -22,6 +22,7 @@ constexpr Command kCommands[] = {
     {"modules", "list the modules on the search path and what the profile makes of them", sl::tools::CmdModules},
     {"profile", "check a profile, print what it amounts to, or what it could say", sl::tools::CmdProfile},
     {"run", "start a program with the drop-in library preloaded", sl::tools::CmdRun},
+    {"verify", "prove that the plans of algorithms compute their collectives", sl::tools::CmdVerify},
 };
 
 int Usage(FILE* out, int exit_code) {
