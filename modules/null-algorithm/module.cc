@@ -2,6 +2,8 @@
 //
 // null-algorithm: the skeleton of an algorithm. It serves no operation, and `starling explain` shows its reason.
 // README.md says in ten steps how to make a module of it.
+#include <cstdio>
+
 #include "sdk/module.h"
 #include "sdk/options.h"
 #include "sl_algorithm.h"
@@ -14,9 +16,8 @@ struct sl_instance_t {
 
 // One algorithm of one rank of one communicator.
 struct sl_algorithm_t {
-  sl_instance_t* instance;
-  uint32_t rank;
-  uint32_t size;
+  const sl_instance_t* instance;
+  const sl_comm_shape_t* shape;  // lives as long as the algorithm
 };
 
 namespace {
@@ -36,7 +37,7 @@ sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out_dema
 
 sl_status_t Create(sl_instance_t* instance, const sl_algorithm_env_t* env, sl_algorithm_t** out_algorithm) {
   return sl::Guard(instance->host, [&]() -> sl::Status {
-    *out_algorithm = new sl_algorithm_t{instance, env->shape->rank, env->shape->size};
+    *out_algorithm = new sl_algorithm_t{instance, env->shape};
     return {};
   });
 }
@@ -45,8 +46,7 @@ void Destroy(sl_algorithm_t* algorithm) { delete algorithm; }
 
 // Pure, and the same on all ranks. A reason belongs to the refusal: people read it in `starling explain`.
 sl_status_t Estimate(sl_algorithm_t*, const sl_op_t*, sl_estimate_t* out_estimate) {
-  constexpr char kReason[] = "a skeleton serves nothing";
-  for (size_t i = 0; i < sizeof(kReason); ++i) out_estimate->reason[i] = kReason[i];
+  std::snprintf(out_estimate->reason, sizeof(out_estimate->reason), "a skeleton serves nothing");
   return SL_ERR_UNSUPPORTED;
 }
 
