@@ -12,9 +12,10 @@
 
 namespace sl {
 
-// Hands a Status to C: its text to the host, its code to the caller.
+// Hands a Status to C: its text to the host, its code to the caller. A Status without a text passes on what another
+// call returned, whose own text stays.
 inline sl_status_t ToC(const sl_host_t* host, const Status& status) noexcept {
-  if (status.ok() || status.code() == SL_ERR_AGAIN) return status.code();
+  if (status.ok() || status.code() == SL_ERR_AGAIN || !status.has_message()) return status.code();
   try {
     return host->set_error(host->ctx, status.code(), status.message().c_str());
   } catch (...) {

@@ -31,6 +31,7 @@ class [[nodiscard]] Status {
 
   bool ok() const { return code_ >= SL_OK; }
   sl_status_t code() const { return code_; }
+  bool has_message() const { return message_ != nullptr; }
   std::string message() const { return message_ ? *message_ : std::string(); }
 
  private:
