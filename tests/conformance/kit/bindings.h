@@ -1,20 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Other modules, opened and bound to the requirements of the one under test.
+// Other modules, opened and bound to the requirements of the one under test, or used by a test itself.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/conformance/kit/module.h"
 
 namespace sl::conform {
 
+// One of the companions, opened with its defaults.
+class Companion {
+ public:
+  // The first one that provides the interface, is no layer and opens; NULL when there is none.
+  static std::unique_ptr<Companion> Find(Trial& trial, const std::string& id, uint32_t revision_min,
+                                         uint32_t revision_max);
+
+  const LoadedModule& module() const { return *module_; }
+  uint32_t revision() const { return revision_; }
+  const void* table() const { return table_.get(); }  // no slot is NULL
+  sl_instance_t* instance() const { return opened_->instance(); }
+
+ private:
+  Companion() = default;
+
+  uint32_t revision_ = 0;
+  std::shared_ptr<const void> table_;  // type-erased: whatever the interface's table is
+  std::unique_ptr<LoadedModule> module_;
+  std::unique_ptr<OpenedModule> opened_;
+};
+
 class Bindings {
  public:
-  // Opens a companion for every requirement of `module`; skips the test when one that is needed is not here.
+  // Finds a companion for every requirement of `module`; skips the test when one that is needed is not here.
   Bindings(Trial& trial, const LoadedModule& module);
-  ~Bindings();
   Bindings(const Bindings&) = delete;
   Bindings& operator=(const Bindings&) = delete;
 
@@ -22,10 +43,8 @@ class Bindings {
   uint32_t count() const { return static_cast<uint32_t>(pointers_.size()); }
 
  private:
-  struct Bound;
-  static std::unique_ptr<Bound> Find(Trial& trial, const LoadedModule& user, const sl_require_t& require);
-
-  std::vector<std::unique_ptr<Bound>> bound_;
+  std::vector<std::unique_ptr<Companion>> companions_;
+  std::vector<sl_binding_t> bindings_;
   std::vector<const sl_binding_t*> pointers_;
 };
 

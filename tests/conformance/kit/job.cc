@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/kit/job.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "sl_transport.h"
+#include "tests/conformance/kit/module.h"
+
+namespace sl::conform {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A wait that long is a hang: tests are over much sooner.
+constexpr int kOperationTimeoutMs = 6000;
+constexpr int kBootstrapTimeoutMs = 6000;
+
+// What a job needs beside an algorithm.
+constexpr const char* kNeeded[] = {SL_DEVICE_ID, SL_TRANSPORT_ID};
+
+bool Provides(const LoadedModule& module, const char* id) {
+  const sl_provide_t* provide = module.Find(id, "");
+  return provide != nullptr && (provide->flags & SL_INTERFACE_LAYER) == 0;
+}
+
+// Names and files of the modules of the job, the one under test first.
+std::vector<std::pair<std::string, std::string>> ModulesOfJob(Trial& trial) {
+  const LoadedModule under_test(trial, trial.assignment().module_path);
+  std::vector<std::pair<std::string, std::string>> modules = {{under_test.table().name, under_test.path()}};
+  for (const char* id : kNeeded) {
+    bool is_met = Provides(under_test, id);
+    for (const std::string& path : trial.assignment().companions) {
+      if (is_met) break;
+      const LoadedModule companion(trial, path);
+      if (!Provides(companion, id)) continue;
+      modules.emplace_back(companion.table().name, path);
+      is_met = true;
+    }
+    if (!is_met) trial.Skip(fmt::format("a job needs {}, which no companion provides; name one with --with FILE", id));
+  }
+  return modules;
+}
+
+std::string ProfileOf(Trial& trial, const std::string& rest) {
+  std::string names;
+  std::string tables;
+  for (const auto& [name, path] : ModulesOfJob(trial)) {
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name);
+    tables += fmt::format("[modules.{}]\npath = \"{}\"\n", name, path);
+  }
+  return fmt::format(
+      "profile_version = 1\ndeterminism = \"none\"\nenable = [{}]\n[comm]\noperation_timeout_ms = {}\n"
+      "bootstrap_timeout_ms = {}\n{}{}",
+      names, kOperationTimeoutMs, kBootstrapTimeoutMs, tables, rest);
+}
+
+}  // namespace
+
+Job::Job(Trial& trial, const std::string& profile) : trial_(trial) {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const std::string library = (self.parent_path().parent_path() / "lib" / "libstarling.so").string();
+  if (!fs::exists(library, error)) trial.Skip(library + " is not here, so nothing can be run with it");
+  // A file without a place: a test that crashes leaves none behind.
+  profile_fd_ = memfd_create("conform.toml", MFD_CLOEXEC);
+  const std::string text = ProfileOf(trial, profile);
+  trial.Require(write(profile_fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()),
+                "the profile of the job cannot be written");
+  setenv("STARLING_PROFILE", fmt::format("/proc/self/fd/{}", profile_fd_).c_str(), 1);
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) trial.Require(false, "{}", dlerror());
+  using Query = sl_status_t (*)(uint32_t, const sl_runtime_ops_t**);
+  const auto query = reinterpret_cast<Query>(dlsym(handle, "sl_runtime_query"));
+  trial.Require(query != nullptr && query(SL_RUNTIME_REVISION, &ops_) == SL_OK, "{} is of another release", library);
+}
+
+Job::~Job() {
+  if (profile_fd_ >= 0) close(profile_fd_);
+}
+
+void Job::RunRank(const sl_unique_id_t& id, uint32_t rank, uint32_t ranks, const Body& body) {
+  sl_comm_config_t config{};
+  config.struct_size = sizeof(config);
+  config.ids = &id;
+  config.id_count = 1;
+  config.rank = rank;
+  config.size = ranks;
+  config.device_kind = -1;
+  config.device_ordinal = -1;
+  sl_comm_t* comm = nullptr;
+  const sl_status_t status = ops_->comm_create(&config, &comm);
+  if (!trial_.Expect(status == SL_OK, "rank {} of {} cannot join: {}", rank, ranks, ops_->last_error())) return;
+  if (!body(rank, comm)) {
+    ops_->comm_abort(comm);
+    return;
+  }
+  const sl_status_t ended = ops_->comm_destroy(comm);
+  trial_.Expect(ended == SL_OK, "rank {} of {} did not end well: {}", rank, ranks, ops_->last_error());
+}
+
+void Job::Run(uint32_t ranks, const Body& body) {
+  sl_unique_id_t id{};
+  trial_.Require(ops_->unique_id(&id) == SL_OK, "no id for a communicator: {}", ops_->last_error());
+  std::vector<std::thread> threads;
+  threads.reserve(ranks);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] { RunRank(id, rank, ranks, body); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace sl::conform
