@@ -2,9 +2,11 @@
 //
 // Groups: several operations as one schedule. All are checked before the first is issued; then all progress together,
 // and only collectives of one communicator keep their order.
+//
+// What a group needs while it is issued lives in an arena on the caller's stack, so that groups of up to some twenty
+// operations allocate nothing.
 #include <algorithm>
-#include <map>
-#include <set>
+#include <memory_resource>
 
 #include "kernel/events/last_error.h"
 #include "kernel/runtime/op_life.h"
@@ -13,89 +15,136 @@
 namespace sl::kernel {
 namespace {
 
+constexpr size_t kArenaBytes = 8192;
+
 bool IsSelf(const sl_group_entry_t& entry) {
   const sl_op_t& op = *entry.op;
   return (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) && op.peer == static_cast<int32_t>(entry.comm->comm.rank());
 }
 
-// Sends to the own rank, each with its receive, in order.
-using SelfPairs = std::vector<std::pair<const sl_group_entry_t*, const sl_group_entry_t*>>;
-
-Status PairSelfSends(const sl_group_entry_t* entries, uint32_t count, SelfPairs* out_pairs) {
-  struct Queues {
-    std::vector<const sl_group_entry_t*> sends, recvs;
-  };
-  std::map<sl_comm_t*, Queues> queues;
-  for (uint32_t i = 0; i < count; ++i) {
-    if (!IsSelf(entries[i])) continue;
-    Queues& mine = queues[entries[i].comm];
-    (entries[i].op->kind == SL_OP_SEND ? mine.sends : mine.recvs).push_back(&entries[i]);
-  }
-  for (const auto& [comm, mine] : queues) {
-    if (mine.sends.size() != mine.recvs.size()) {
-      return {SL_ERR_INVALID, "rank " + std::to_string(comm->comm.rank()) + " sends " +
-                                  std::to_string(mine.sends.size()) + " and receives " +
-                                  std::to_string(mine.recvs.size()) + " messages to itself in one group"};
-    }
-    for (size_t i = 0; i < mine.sends.size(); ++i) {
-      const sl_op_t& send = *mine.sends[i]->op;
-      const sl_op_t& recv = *mine.recvs[i]->op;
-      if (send.count * DatatypeBytes(send.datatype) != recv.count * DatatypeBytes(recv.datatype)) {
-        return {SL_ERR_MISMATCH, "rank " + std::to_string(comm->comm.rank()) + " sends " + std::to_string(send.count) +
-                                     " " + DatatypeName(send.datatype) + " to itself but receives " +
-                                     std::to_string(recv.count) + " " + DatatypeName(recv.datatype)};
-      }
-      out_pairs->emplace_back(mine.sends[i], mine.recvs[i]);
-    }
-  }
-  return {};
-}
-
-Status CopySelfSends(const SelfPairs& pairs) {
-  for (const auto& [send, recv] : pairs) {
-    const uint64_t bytes = send->op->count * DatatypeBytes(send->op->datatype);
-    if (bytes == 0 || send->op->send == recv->op->recv) continue;
-    const Device& device = send->comm->comm.device();
-    const sl_status_t status = device.ops->copy(device.handle, send->stream, recv->op->recv, send->op->send, bytes);
-    if (status != SL_OK) return {status, LastError()};
-  }
-  return {};
+Status CopyToSelf(const sl_group_entry_t& send, const sl_group_entry_t& recv) {
+  const uint64_t bytes = send.op->count * DatatypeBytes(send.op->datatype);
+  if (bytes == 0 || send.op->send == recv.op->recv) return {};
+  const Device& device = send.comm->comm.device();
+  const sl_status_t status = device.ops->copy(device.handle, send.stream, recv.op->recv, send.op->send, bytes);
+  return status == SL_OK ? Status() : Status(status, LastError());
 }
 
 // A group on its way: calls marked, operations entered, launches filled.
 class GroupIssue {
  public:
+  // `arena` outlives the group.
+  GroupIssue(const sl_group_entry_t* entries, uint32_t count, std::pmr::memory_resource* arena)
+      : entries_(entries),
+        count_(count),
+        members_(arena),
+        followers_(arena),
+        self_sends_(arena),
+        self_recvs_(arena),
+        filled_(arena),
+        launches_(arena),
+        streams_(arena) {
+    filled_.reserve(count);
+    launches_.reserve(count);
+    streams_.reserve(count);
+  }
+  GroupIssue(const GroupIssue&) = delete;
+  GroupIssue& operator=(const GroupIssue&) = delete;
   ~GroupIssue() {
     for (Pending* pending : filled_) LeaveAndGive(pending, SL_ERR_ABORTED);  // only after a failure half-way
-    for (sl_comm_t* handle : handles_) handle->in_call.store(0, std::memory_order_release);
+    for (const Member& member : members_) {
+      member.handle->group_member = UINT32_MAX;
+      member.handle->in_call.store(0, std::memory_order_release);
+    }
   }
+
+  Status Run() {
+    for (uint32_t i = 0; i < count_; ++i) SL_TRY(Check(entries_[i]));
+    for (const Member& member : members_) member.handle->comm.selector()->Collect();
+    SL_TRY(SendToSelf());
+    for (uint32_t i = 0; i < count_; ++i) {
+      if (!IsSelf(entries_[i])) SL_TRY(Add(entries_[i]));
+    }
+    return Launch();
+  }
+
+ private:
+  // A communicator of the group. All its operations go to the stream it used first, the lead; that stream waits for
+  // the earlier work of the others, the followers, and they wait for the group.
+  struct Member {
+    sl_comm_t* handle;
+    sl_stream_t* lead;
+    bool has_lead;
+  };
+  struct Follower {
+    uint32_t member;
+    sl_stream_t* stream;
+    bool operator==(const Follower&) const = default;
+  };
 
   Status Check(const sl_group_entry_t& entry) {
-    if (std::find(handles_.begin(), handles_.end(), entry.comm) == handles_.end()) {
+    if (entry.comm->group_member == UINT32_MAX) {
+      members_.push_back({entry.comm, nullptr, false});
       entry.comm->in_call.exchange(1, std::memory_order_seq_cst);  // as InCall, for many
-      handles_.push_back(entry.comm);
+      entry.comm->group_member = static_cast<uint32_t>(members_.size() - 1);
     }
     SL_TRY(CheckUsable(entry.comm, *entry.op));
-    return CheckOp(entry.comm->comm, *entry.op);
+    SL_TRY(CheckOp(entry.comm->comm, *entry.op));
+    if (IsSelf(entry)) (entry.op->kind == SL_OP_SEND ? self_sends_ : self_recvs_).push_back(&entry);
+    return {};
   }
 
-  // All operations of a communicator go to the stream it used first in this group; that stream waits for the others'
-  // earlier work, and they wait for the group.
+  // Sends to the own rank, each with its receive, in order. All pairs are checked before the first is copied.
+  Status SendToSelf() {
+    if (self_sends_.empty() && self_recvs_.empty()) return {};
+    const auto by_member = [](const sl_group_entry_t* a, const sl_group_entry_t* b) {
+      return a->comm == b->comm ? a < b : a->comm->group_member < b->comm->group_member;
+    };
+    std::sort(self_sends_.begin(), self_sends_.end(), by_member);
+    std::sort(self_recvs_.begin(), self_recvs_.end(), by_member);
+    for (size_t i = 0; i < std::max(self_sends_.size(), self_recvs_.size()); ++i) SL_TRY(CheckSelfPair(i));
+    for (size_t i = 0; i < self_sends_.size(); ++i) SL_TRY(CopyToSelf(*self_sends_[i], *self_recvs_[i]));
+    return {};
+  }
+
+  Status CheckSelfPair(size_t i) const {
+    if (i >= self_sends_.size()) return Unpaired(self_recvs_[i]->comm);
+    if (i >= self_recvs_.size()) return Unpaired(self_sends_[i]->comm);
+    const auto& [send_entry, recv_entry] = std::pair(self_sends_[i], self_recvs_[i]);
+    if (send_entry->comm != recv_entry->comm) {
+      return Unpaired(send_entry->comm->group_member < recv_entry->comm->group_member ? send_entry->comm
+                                                                                      : recv_entry->comm);
+    }
+    const sl_op_t& send = *send_entry->op;
+    const sl_op_t& recv = *recv_entry->op;
+    if (send.count * DatatypeBytes(send.datatype) == recv.count * DatatypeBytes(recv.datatype)) return {};
+    return {SL_ERR_MISMATCH, "rank " + std::to_string(send_entry->comm->comm.rank()) + " sends " +
+                                 std::to_string(send.count) + " " + DatatypeName(send.datatype) +
+                                 " to itself but receives " + std::to_string(recv.count) + " " +
+                                 DatatypeName(recv.datatype)};
+  }
+
+  Status Unpaired(const sl_comm_t* handle) const {
+    const auto of_comm = [handle](const sl_group_entry_t* entry) { return entry->comm == handle; };
+    return {SL_ERR_INVALID, "rank " + std::to_string(handle->comm.rank()) + " sends " +
+                                std::to_string(std::count_if(self_sends_.begin(), self_sends_.end(), of_comm)) +
+                                " and receives " +
+                                std::to_string(std::count_if(self_recvs_.begin(), self_recvs_.end(), of_comm)) +
+                                " messages to itself in one group"};
+  }
+
   Status Add(const sl_group_entry_t& entry) {
     sl_comm_t* handle = entry.comm;
-    const auto [lead, is_first] = leads_.emplace(handle, entry.stream);
-    if (is_first) SL_TRY(ChainStreams(handle, entry.stream));
-    if (lead->second != entry.stream && followers_.emplace(handle, entry.stream).second) {
-      SL_TRY(WaitForStream(handle, lead->second, entry.stream));
-    }
+    SL_TRY(JoinStreams(entry));
     Pending* pending = handle->pending.Take();
     Enter(handle, *entry.op, pending);
     if (entry.op->count == 0) {
       handle->pending.Give(pending);
       return {};
     }
-    sl_launch_t launch;
+    sl_launch_t& launch = launches_.emplace_back();
     if (Status filled = FillLaunch(pending, &launch); !filled.ok()) {
+      launches_.pop_back();
       handle->pending.Give(pending);
       return filled;
     }
@@ -103,19 +152,24 @@ class GroupIssue {
     launch.done_ctx = pending;
     launch.chain = pending->op.seq != 0 ? handle : nullptr;
     filled_.push_back(pending);
-    launches_.push_back(launch);
-    streams_.push_back(lead->second);
+    streams_.push_back(members_[handle->group_member].lead);
     return {};
   }
 
-  Status Launch() {
-    if (launches_.empty()) return {};
-    SL_TRY(LaunchAll());
-    for (const auto& [handle, stream] : followers_) SL_TRY(WaitForStream(handle, stream, leads_[handle]));
-    return {};
+  Status JoinStreams(const sl_group_entry_t& entry) {
+    Member& member = members_[entry.comm->group_member];
+    if (!member.has_lead) {
+      member.lead = entry.stream;
+      member.has_lead = true;
+      return ChainStreams(member.handle, entry.stream);
+    }
+    if (entry.stream == member.lead) return {};
+    const Follower follower{entry.comm->group_member, entry.stream};
+    if (std::find(followers_.begin(), followers_.end(), follower) != followers_.end()) return {};
+    followers_.push_back(follower);
+    return WaitForStream(member.handle, member.lead, entry.stream);
   }
 
- private:
   // `stream` goes on when what was issued to `other` so far is done.
   static Status WaitForStream(sl_comm_t* handle, sl_stream_t* stream, sl_stream_t* other) {
     const Device& device = handle->comm.device();
@@ -124,40 +178,47 @@ class GroupIssue {
     return status == SL_OK ? Status() : Status(status, LastError());
   }
 
+  Status Launch() {
+    if (launches_.empty()) return {};
+    SL_TRY(LaunchAll());
+    for (const Follower& follower : followers_) {
+      const Member& member = members_[follower.member];
+      SL_TRY(WaitForStream(member.handle, follower.stream, member.lead));
+    }
+    return {};
+  }
+
   Status LaunchAll() {
-    std::vector<const sl_launch_t*> pointers;
+    std::pmr::vector<const sl_launch_t*> pointers(launches_.get_allocator());
+    pointers.reserve(launches_.size());
     for (const sl_launch_t& launch : launches_) pointers.push_back(&launch);
     const Device device = filled_.front()->handle->comm.device();
     filled_.clear();  // each is given back by its launch
     const sl_status_t status = device.ops->launch_batch(device.handle, static_cast<uint32_t>(pointers.size()),
                                                         streams_.data(), pointers.data());
     if (status == SL_OK) return {};
-    for (const sl_comm_t* handle : handles_) SL_TRY(handle->comm.Health());
+    for (const Member& member : members_) SL_TRY(member.handle->comm.Health());
     return {status, LastError()};
   }
 
-  std::vector<sl_comm_t*> handles_;
-  std::map<sl_comm_t*, sl_stream_t*> leads_;
-  std::set<std::pair<sl_comm_t*, sl_stream_t*>> followers_;
-  std::vector<Pending*> filled_;
-  std::vector<sl_launch_t> launches_;
-  std::vector<sl_stream_t*> streams_;
+  const sl_group_entry_t* const entries_;
+  const uint32_t count_;
+  std::pmr::vector<Member> members_;
+  std::pmr::vector<Follower> followers_;
+  std::pmr::vector<const sl_group_entry_t*> self_sends_;
+  std::pmr::vector<const sl_group_entry_t*> self_recvs_;
+  std::pmr::vector<Pending*> filled_;
+  std::pmr::vector<sl_launch_t> launches_;
+  std::pmr::vector<sl_stream_t*> streams_;
 };
 
 }  // namespace
 
 Status IssueGroup(const sl_group_entry_t* entries, uint32_t count) {
   if (count == 1) return Issue(entries[0].comm, *entries[0].op, entries[0].stream);
-  SelfPairs pairs;
-  GroupIssue group;
-  for (uint32_t i = 0; i < count; ++i) SL_TRY(group.Check(entries[i]));
-  for (uint32_t i = 0; i < count; ++i) entries[i].comm->comm.selector()->Collect();
-  SL_TRY(PairSelfSends(entries, count, &pairs));
-  SL_TRY(CopySelfSends(pairs));
-  for (uint32_t i = 0; i < count; ++i) {
-    if (!IsSelf(entries[i])) SL_TRY(group.Add(entries[i]));
-  }
-  return group.Launch();
+  alignas(std::max_align_t) std::byte memory[kArenaBytes];
+  std::pmr::monotonic_buffer_resource arena(memory, sizeof(memory));
+  return GroupIssue(entries, count, &arena).Run();
 }
 
 }  // namespace sl::kernel

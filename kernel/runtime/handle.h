@@ -17,19 +17,19 @@ namespace sl::kernel {
 
 struct Pending;
 
-// Operations that outlive the call that issued them: on streams, or in groups. Reused; grows to the deepest queue.
+// Operations that outlive the call that issued them: on streams, or in groups. Reused; grows to the deepest queue, and
+// takes no lock.
 class PendingPool {
  public:
   PendingPool();
   ~PendingPool();
-  Pending* Take();
+  Pending* Take();              // one thread at a time
   void Give(Pending* pending);  // any thread
   uint32_t outstanding() const { return outstanding_.load(std::memory_order_acquire); }
 
  private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Pending>> all_;  // guarded by mutex_
-  std::vector<Pending*> free_;                 // guarded by mutex_
+  std::vector<std::unique_ptr<Pending>> all_;  // Take()'s
+  std::atomic<Pending*> free_{nullptr};        // pushed by any thread, popped by one, hence no ABA
   std::atomic<uint32_t> outstanding_{0};
 };
 
@@ -50,6 +50,7 @@ struct sl_comm_t {
   const sl::kernel::Choice* last_choice = nullptr;  // of the newest operation; the selector keeps it till the next
   sl_stream_t* last_stream = nullptr;
   bool oversubscribed = false;
+  uint32_t group_member = UINT32_MAX;  // place in the group that is being issued; UINT32_MAX: in none
   sl_image_t* engine_image = nullptr;
   sl_event_t* order_event = nullptr;
   sl::kernel::PendingPool pending;

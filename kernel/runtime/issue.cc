@@ -141,22 +141,18 @@ PendingPool::~PendingPool() {
 }
 
 Pending* PendingPool::Take() {
-  outstanding_.fetch_add(1, std::memory_order_acq_rel);
-  std::lock_guard lock(mutex_);
-  if (free_.empty()) {
-    all_.push_back(std::make_unique<Pending>());
-    free_.push_back(all_.back().get());
+  Pending* pending = free_.load(std::memory_order_acquire);
+  while (pending != nullptr && !free_.compare_exchange_weak(pending, pending->next_free, std::memory_order_acquire)) {
   }
-  Pending* pending = free_.back();
-  free_.pop_back();
+  if (pending == nullptr) pending = all_.emplace_back(std::make_unique<Pending>()).get();
+  outstanding_.fetch_add(1, std::memory_order_acq_rel);
   return pending;
 }
 
 void PendingPool::Give(Pending* pending) {
-  {
-    std::lock_guard lock(mutex_);
-    pending->outcome = {};
-    free_.push_back(pending);
+  pending->outcome = {};
+  pending->next_free = free_.load(std::memory_order_relaxed);
+  while (!free_.compare_exchange_weak(pending->next_free, pending, std::memory_order_release)) {
   }
   // Last of all: who sees no work outstanding may free the communicator, this pool included.
   outstanding_.fetch_sub(1, std::memory_order_acq_rel);

@@ -30,6 +30,7 @@ struct Pending {
   uint64_t unchanged_since_ns = 0;
   bool reported = false;
   struct StreamWords* words = nullptr;  // between a stream and a progress thread; taken at first use
+  Pending* next_free = nullptr;         // the pool's
   alignas(64) uint8_t args[4096];
 };
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/device-host/batch.h"
 
+#include <cstddef>
 #include <memory>
+#include <memory_resource>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -11,9 +13,14 @@
 namespace sl::device_host {
 namespace {
 
+// A batch of up to some twenty launches on the default stream allocates nothing but this, on the caller's stack.
+constexpr size_t kArenaBytes = 8192;
+
 // The launches of one stream.
 struct Lane {
-  sl_stream_t* stream = nullptr;
+  Lane(sl_stream_t* of, std::pmr::memory_resource* arena) : stream(of), own(arena) {}
+
+  sl_stream_t* stream;
   size_t tasks = 0;
   size_t bytes = 0;
   sl_stream_t::ItemPtr item;  // null for the default stream
@@ -30,8 +37,16 @@ struct Place {
 
 class Builder {
  public:
-  Builder(uint32_t count, sl_stream_t* const* streams, const sl_launch_t* const* launches)
-      : count_(count), streams_(streams), launches_(launches), places_(count), predecessors_(count, -1) {}
+  // `arena` outlives the lanes.
+  Builder(uint32_t count, sl_stream_t* const* streams, const sl_launch_t* const* launches,
+          std::pmr::memory_resource* arena)
+      : count_(count),
+        streams_(streams),
+        launches_(launches),
+        arena_(arena),
+        lanes_(arena),
+        places_(count, arena),
+        predecessors_(count, -1, arena) {}
 
   void Build() {
     SortIntoLanes();
@@ -44,25 +59,30 @@ class Builder {
     for (uint32_t i = 0; i < count_; ++i) AddTask(i);
   }
 
-  std::vector<Lane>& lanes() { return lanes_; }
+  std::pmr::vector<Lane>& lanes() { return lanes_; }
   bool crosses() const { return crossings_ != 0; }
 
  private:
   void SortIntoLanes() {
-    std::unordered_map<sl_stream_t*, uint32_t> lane_of;
+    // Most batches have one stream; only those with many need to be looked up.
+    std::pmr::unordered_map<sl_stream_t*, uint32_t> lane_of(arena_);
+    uint32_t index = UINT32_MAX;
     for (uint32_t i = 0; i < count_; ++i) {
-      const auto [found, is_new] = lane_of.try_emplace(streams_[i], static_cast<uint32_t>(lanes_.size()));
-      if (is_new) lanes_.emplace_back().stream = streams_[i];
-      Lane& lane = lanes_[found->second];
+      if (i == 0 || streams_[i] != streams_[i - 1]) {
+        const auto [found, is_new] = lane_of.try_emplace(streams_[i], static_cast<uint32_t>(lanes_.size()));
+        if (is_new) lanes_.emplace_back(streams_[i], arena_);
+        index = found->second;
+      }
+      Lane& lane = lanes_[index];
       const sl_host_kernel_t& kernel = *FindKernel(*launches_[i]);
-      places_[i] = {found->second, static_cast<uint32_t>(lane.tasks++)};
+      places_[i] = {index, static_cast<uint32_t>(lane.tasks++)};
       lane.bytes += TaskSet::Rounded(kernel.frame_bytes);
       if (lane.stream != nullptr) lane.bytes += TaskSet::Rounded(launches_[i]->args_bytes);
     }
   }
 
   void FindPredecessors() {
-    std::unordered_map<const void*, uint32_t> last;
+    std::pmr::unordered_map<const void*, uint32_t> last(arena_);
     for (uint32_t i = 0; i < count_; ++i) {
       if (launches_[i]->chain == nullptr) continue;
       const auto [found, is_new] = last.try_emplace(launches_[i]->chain, i);
@@ -93,9 +113,10 @@ class Builder {
   const uint32_t count_;
   sl_stream_t* const* const streams_;
   const sl_launch_t* const* const launches_;
-  std::vector<Lane> lanes_;
-  std::vector<Place> places_;
-  std::vector<int64_t> predecessors_;  // by launch: the launch of the same chain before it, or -1
+  std::pmr::memory_resource* const arena_;
+  std::pmr::vector<Lane> lanes_;
+  std::pmr::vector<Place> places_;
+  std::pmr::vector<int64_t> predecessors_;  // by launch: the launch of the same chain before it, or -1
   // One for each predecessor in another lane. Shared by the lanes, which end in any order.
   std::shared_ptr<Signal[]> signals_;
   uint32_t crossings_ = 0;
@@ -106,7 +127,9 @@ class Builder {
 
 Result<sl_status_t> LaunchBatch(uint32_t count, sl_stream_t* const* streams, const sl_launch_t* const* launches,
                                 const Tuning& tuning, Counters* counters, std::mutex* queueing) {
-  Builder builder(count, streams, launches);
+  alignas(std::max_align_t) std::byte memory[kArenaBytes];
+  std::pmr::monotonic_buffer_resource arena(memory, sizeof(memory));
+  Builder builder(count, streams, launches, &arena);
   builder.Build();
   // After this nothing can fail any more: a batch runs whole or not at all.
   for (Lane& lane : builder.lanes()) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <vector>
 
 #include "modules/device-host/launch.h"
@@ -15,6 +16,10 @@ namespace sl::device_host {
 // that nothing moves afterwards. Keeps its memory when cleared.
 class TaskSet {
  public:
+  TaskSet() = default;
+  // Takes its memory from `memory`, which outlives it.
+  explicit TaskSet(std::pmr::memory_resource* memory) : tasks_(memory), active_(memory), memory_(memory) {}
+
   // Room for `tasks` tasks whose frames and copied arguments are `bytes` long, each rounded up by Rounded().
   void Reserve(size_t tasks, size_t bytes);
   static size_t Rounded(size_t bytes) { return (bytes + sizeof(Block) - 1) / sizeof(Block) * sizeof(Block); }
@@ -41,9 +46,9 @@ class TaskSet {
   };
   void* Take(size_t bytes);
 
-  std::vector<Task> tasks_;
-  std::vector<uint32_t> active_;
-  std::vector<Block> memory_;
+  std::pmr::vector<Task> tasks_;
+  std::pmr::vector<uint32_t> active_;
+  std::pmr::vector<Block> memory_;
   size_t blocks_taken_ = 0;
   // Shared: each group of a batch may be the last to look at a signal of another one.
   std::shared_ptr<Signal[]> signals_;
