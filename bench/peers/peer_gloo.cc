@@ -26,7 +26,7 @@ using tools::Collective;
 using tools::Shape;
 
 // Names the folder through which the processes find each other.
-constexpr char kStoreVariable[] = "STARLING_PEER_STORE";
+constexpr char kStoreVariable[] = "STARLING_TOOL_PEER_STORE";
 
 class Gloo final : public Peer {
  public:

@@ -96,6 +96,13 @@ Result<std::unique_ptr<LoadedModule>> LoadedModule::Load(std::unique_ptr<ModuleF
   return std::unique_ptr<LoadedModule>(new LoadedModule(std::move(file), table, version.Take()));
 }
 
+bool LoadedModule::Requires(std::string_view id) const {
+  for (uint32_t i = 0; i < table_->require_count; ++i) {
+    if (id == table_->requirements[i]->id) return true;
+  }
+  return false;
+}
+
 bool LoadedModule::is_layer() const {
   for (uint32_t i = 0; i < table_->provide_count; ++i) {
     if ((table_->provides[i]->flags & SL_INTERFACE_LAYER) != 0) return true;
@@ -154,7 +161,10 @@ Catalog Catalog::Read(const Profile& profile, const std::vector<ModuleCandidate>
                       const std::vector<std::string>* wanted, bool hash_all) {
   Catalog catalog;
   for (const ModuleCandidate& candidate : candidates) {
-    if (!Accepts(wanted, candidate.name)) continue;
+    if (!Accepts(wanted, candidate.name)) {
+      catalog.unread.push_back(candidate.name);
+      continue;
+    }
     Result<std::unique_ptr<LoadedModule>> module = LoadCandidate(profile, candidate, hash_all);
     if (module.ok()) {
       catalog.modules.push_back(module.Take());

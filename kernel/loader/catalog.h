@@ -29,6 +29,7 @@ class LoadedModule {
   const Version& version() const { return version_; }
   const std::string& path() const { return file_->path(); }
   const std::string& hash() const { return file_->known_hash(); }  // "" when nobody asked for it
+  bool Requires(std::string_view id) const;
   bool is_layer() const;       // it wraps others, and is used where the profile's layers say so
   bool is_on_request() const;  // everything it provides waits for the profile to name the module
 
@@ -70,6 +71,7 @@ class Catalog {
 
   std::vector<std::unique_ptr<LoadedModule>> modules;
   std::vector<Refusal> refusals;
+  std::vector<std::string> unread;  // names of files that were found and not wanted
 };
 
 }  // namespace sl::kernel

@@ -12,6 +12,7 @@
 #include "kernel/loader/choice.h"
 #include "kernel/loader/describe.h"
 #include "kernel/loader/opener.h"
+#include "kernel/loader/stray_variables.h"
 
 namespace sl::kernel {
 namespace {
@@ -55,6 +56,7 @@ Loader::~Loader() {
 Result<std::unique_ptr<Loader>> Loader::Open(const Profile& profile) {
   auto impl = std::make_unique<Impl>(profile);
   impl->catalog = ReadCatalog(impl->profile);
+  for (const std::string& stray : StrayVariables(impl->catalog)) Log(SL_LOG_WARN, stray);
   SL_TRY(ChooseModules(impl->profile, impl->catalog, &impl->choice));
   for (const std::string& warning : impl->choice.warnings) Log(SL_LOG_WARN, warning);
   Prune(impl->choice, &impl->catalog);

@@ -140,7 +140,7 @@ constexpr Variable kTable[] = {
     {"NCCL_SOCKET_RETRY_CNT", kIgnored, kInteger, "34", "waits end at the profile's time limits"},
     {"NCCL_SOCKET_RETRY_SLEEP_MSEC", kIgnored, kInteger, "100", "waits end at the profile's time limits"},
     {"NCCL_SYM_GIN_KERNELS_ENABLE", kIgnored, kInteger, "1", kLater},
-    {"NCCL_TOPO_DUMP_FILE", kWarned, kText, "", "starling topo prints what was found"},
+    {"NCCL_TOPO_DUMP_FILE", kWarned, kText, "", "no topology is discovered yet"},
     {"NCCL_TOPO_FILE", kWarned, kText, "", "the machine is looked at; no description is read"},
     {"NCCL_TREE_THRESHOLD", kIgnored, kInteger, "", kSelection},
     {"NCCL_TUNER_PLUGIN", kWarned, kText, "", kNoPlugin},

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "kernel/loader/catalog.h"
+#include "kernel/loader/stray_variables.h"
 #include "sl_fault.h"
 #include "tests/loader/fixture.h"
 
@@ -42,6 +43,22 @@ TEST_F(ChoiceTest, UnsatisfiedVersionNamesWhatThereIs) {
   EXPECT_EQ(0u, message.find("p.toml:3:11: module many is wanted in version \">=3\", found 1.4.0 (")) << message;
   EXPECT_NE(message.find("1.2.0 (" + Sample("versions", "many")), std::string::npos) << message;
   EXPECT_NE(VersionOf("~1").find("is no version constraint; write it like"), std::string::npos) << VersionOf("~1");
+}
+
+TEST_F(ChoiceTest, MisspeltVariablesAreNamedWithTheNearest) {
+  UseSamples("fault");
+  constexpr const char* kNames[] = {"STARLING_LNK_SLOTS", "STARLING_LINK_RESEND_MS", "STARLING_POLICY_B_ANYTHING",
+                                    "STARLING_TOOL_ANYTHING"};
+  for (const char* name : kNames) setenv(name, "32", 1);
+  Result<Profile> profile = Profile::Parse("profile_version = 1\n", "p.toml");
+  ASSERT_TRUE(profile.ok());
+  const std::vector<std::string> wanted = {"policy-a"};
+  const Catalog catalog = Catalog::Read(profile.value(), FindCandidates(profile.value()), &wanted, false);
+  EXPECT_EQ(
+      StrayVariables(catalog),
+      std::vector<std::string>{"environment variable STARLING_LNK_SLOTS means nothing here and is ignored; nearest "
+                               "is STARLING_LINK_SLOTS"});
+  for (const char* name : kNames) unsetenv(name);
 }
 
 TEST_F(ChoiceTest, MissingModuleNamesFolderAndNearest) {

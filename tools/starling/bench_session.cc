@@ -21,8 +21,6 @@
 namespace sl::tools {
 namespace {
 
-bool HasCommId() { return std::getenv("STARLING_COMM_ID") || std::getenv("NCCL_COMM_ID"); }
-
 size_t BufferBytes(const BenchOptions& options, int ranks) {
   size_t bytes = 0;
   for (DataType type : options.types) {
@@ -69,19 +67,19 @@ class Session {
     if (identity_.launcher == Identity::Launcher::kStarling) {
       SharedSegment segment = SharedSegment::Adopt(identity_.segment_fd);
       if (segment.get()->workers != static_cast<uint32_t>(workers_)) {
-        throw CommandError(kExitUsage, "STARLING_LAUNCH does not fit -t; it is set by starling itself, unset it");
+        throw CommandError(kExitUsage, "STARLING_TOOL_LAUNCH does not fit -t; it is set by starling itself, unset it");
       }
       return segment;
     }
     if (identity_.processes == 1) return SharedSegment::Create(workers_);
-    if (identity_.one_host && options_.id_file.empty() && !HasCommId()) {
+    if (identity_.one_host && options_.id_file.empty()) {
       return identity_.process == 0 ? SharedSegment::CreateNamed(identity_.key, workers_)
                                     : SharedSegment::OpenNamed(identity_.key, workers_, options_.timeout_s);
     }
-    if (options_.id_file.empty() && !HasCommId()) {
+    if (options_.id_file.empty()) {
       throw CommandError(kExitUsage, std::string("the ranks that ") + Name(identity_.launcher) +
                                          " started are not all on one host: give --id-file PATH on a shared file "
-                                         "system, or NCCL_COMM_ID=host:port");
+                                         "system");
     }
     return std::nullopt;
   }

@@ -19,7 +19,7 @@ namespace sl::tools {
 namespace {
 
 // Tells a started process which of several libraries it measures.
-constexpr char kPartVariable[] = "STARLING_BENCH_PART";
+constexpr char kPartVariable[] = "STARLING_TOOL_BENCH_PART";
 
 std::string PartFile(const std::string& json_file, size_t part) { return json_file + ".part" + std::to_string(part); }
 

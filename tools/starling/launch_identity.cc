@@ -71,7 +71,7 @@ Identity FromStarling(const char* text) {
   std::istringstream fields(text);
   bool good = static_cast<bool>(fields >> self.process >> self.processes >> self.segment_fd);
   if (!good || self.process < 0 || self.process >= self.processes || self.segment_fd < 0) {
-    throw CommandError(kExitUsage, "STARLING_LAUNCH is set by starling itself; unset it");
+    throw CommandError(kExitUsage, "STARLING_TOOL_LAUNCH is set by starling itself; unset it");
   }
   unsetenv(kLaunchVariable);
   return self;

@@ -16,13 +16,13 @@ struct Identity {
   int segment_fd = -1;   // kStarling: the inherited segment
 };
 
-// Reads the environment. STARLING_LAUNCH is taken out of it, so that a program started from here does not join in.
+// Reads the environment. STARLING_TOOL_LAUNCH is taken out of it, so that a program started from here does not join in.
 // Throws CommandError (usage) when a variable holds nonsense.
 Identity DetectIdentity();
 
 const char* Name(Identity::Launcher launcher);
 
 // The variable through which `starling` tells a child who it is: "<process> <processes> <descriptor>".
-inline constexpr char kLaunchVariable[] = "STARLING_LAUNCH";
+inline constexpr char kLaunchVariable[] = "STARLING_TOOL_LAUNCH";
 
 }  // namespace sl::tools

@@ -123,13 +123,13 @@ SharedSegment SharedSegment::Create(int workers) {
 SharedSegment SharedSegment::Adopt(int fd) {
   struct stat status;
   if (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) < BytesFor(1)) {
-    throw CommandError(kExitUsage, "STARLING_LAUNCH names no segment; it is set by starling itself, unset it");
+    throw CommandError(kExitUsage, "STARLING_TOOL_LAUNCH names no segment; it is set by starling itself, unset it");
   }
   fcntl(fd, F_SETFD, FD_CLOEXEC);
   SharedSegment result(fd, static_cast<size_t>(status.st_size), "");
   Segment* segment = result.get();
   if (segment->magic != kMagic || BytesFor(static_cast<int>(segment->workers)) > static_cast<size_t>(status.st_size)) {
-    throw CommandError(kExitUsage, "STARLING_LAUNCH names a foreign file; it is set by starling itself, unset it");
+    throw CommandError(kExitUsage, "STARLING_TOOL_LAUNCH names a foreign file; it is set by starling itself, unset it");
   }
   return result;
 }
@@ -170,7 +170,7 @@ SharedSegment SharedSegment::OpenNamed(const std::string& key, int workers, int 
   }
   throw CommandError(kExitFailure, "rank 0 did not create " + name + " within " + std::to_string(timeout_s) +
                                        " s: are all ranks on this host? If not, give --id-file PATH on a shared file "
-                                       "system, or NCCL_COMM_ID=host:port");
+                                       "system");
 }
 
 void SetDoing(WorkerSlot& slot, const std::string& text) {

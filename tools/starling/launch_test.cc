@@ -17,10 +17,10 @@
 namespace sl::tools {
 namespace {
 
-// Every process runs the same shell script and knows its number as $1 of STARLING_LAUNCH.
+// Every process runs the same shell script and knows its number as $1 of STARLING_TOOL_LAUNCH.
 LaunchSpec Script(const std::string& script, int processes) {
   LaunchSpec spec;
-  spec.command = {"/bin/sh", "-c", "set -- $STARLING_LAUNCH; " + script};
+  spec.command = {"/bin/sh", "-c", "set -- $STARLING_TOOL_LAUNCH; " + script};
   spec.processes = spec.workers = processes;
   spec.timeout_s = 1;
   return spec;
