@@ -29,6 +29,13 @@ extern "C" {
 
 #define SL_EXPORT __attribute__((visibility("default")))
 
+/* Closes a struct or table at the size a release gave it; fields added later come behind. 64-bit platforms only. */
+#if defined(__cplusplus)
+#define SL_ASSERT_SIZE(type, size) static_assert(sizeof(type) == (size), #type " changed its size")
+#else
+#define SL_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " changed its size")
+#endif
+
 typedef int32_t sl_status_t;
 
 #define SL_OK 0

@@ -31,11 +31,7 @@ typedef struct sl_record_t {
   uint64_t value2;
 } sl_record_t;
 
-#ifdef __cplusplus
-static_assert(sizeof(sl_record_t) == 64, "records are 64 bytes on every platform");
-#else
-_Static_assert(sizeof(sl_record_t) == 64, "records are 64 bytes on every platform");
-#endif
+SL_ASSERT_SIZE(sl_record_t, 64); /* on every platform */
 
 /* Event kinds; bit (1 << kind) of the event mask switches one on. */
 #define SL_EVENT_OP_BEGIN 0u   /* value: operation kind, value2: algorithm index */
@@ -55,7 +51,7 @@ typedef struct sl_host_t {
   void* ctx;
 
   /* True when a message of `level` would be written. Ask before formatting at debug and trace.
-   * thread: [any]   blocking: never   since: container 1 */
+   * thread: [any]   blocking: never   returns: 0 or 1, not a status   since: container 1 */
   int32_t (*log_enabled)(void* ctx, sl_log_level_t level);
 
   /* Writes one line; the kernel adds time, rank and module name.
@@ -63,11 +59,11 @@ typedef struct sl_host_t {
   void (*log)(void* ctx, sl_log_level_t level, const char* text);
 
   /* Sets the calling thread's error text, which the caller of the failing function reads; valid until the thread's
-   * next call into Starling. Returns `status`, so that `return host->set_error(…)` reads well.
-   * thread: [any]   blocking: never   owns: copies `text`   since: container 1 */
+   * next call into Starling.   thread: [any]   blocking: never   owns: copies `text`
+   * returns: `status`, so that `return host->set_error(…)` reads well   since: container 1 */
   sl_status_t (*set_error)(void* ctx, sl_status_t status, const char* text);
 
-  /* CLOCK_MONOTONIC now, in ns.   thread: [any]   blocking: never   since: container 1 */
+  /* CLOCK_MONOTONIC.   thread: [any]   blocking: never   returns: ns, not a status   since: container 1 */
   uint64_t (*now_ns)(void* ctx);
 
   /* Bit k set: records of kind k are wanted. Read it (relaxed) before building a record: off costs one branch.
@@ -78,10 +74,14 @@ typedef struct sl_host_t {
    * thread: [any]   blocking: never; allocates on a thread's first record only   since: container 1 */
   void (*emit)(void* ctx, const sl_record_t* record);
 
-  /* Finds a further service by id, such as "sl.service.example/1"; NULL when there is none.
-   * thread: [control]   owns: the table lives as long as the module is open   since: container 1 */
+  /* Finds a further service of the kernel by id. None is offered yet: a module must do without.
+   * thread: [control]   owns: the table lives as long as the module is open   returns: the table | NULL no such service
+   * since: container 1 */
   const void* (*find_service)(void* ctx, const char* id);
 } sl_host_t;
+
+#define SL_HOST_SIZE_1_0 72u
+SL_ASSERT_SIZE(sl_host_t, SL_HOST_SIZE_1_0);
 
 #ifdef __cplusplus
 }

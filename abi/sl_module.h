@@ -129,9 +129,27 @@ typedef struct sl_module_t {
   sl_status_t (*quiesce)(sl_instance_t* instance, uint64_t deadline_ns);
 
   /* Frees the instance; mandatory. After it: no thread, descriptor or mapping of the module is left.
-   * thread: [control], after quiesce   blocking: briefly   since: container 1 */
+   * thread: [control], after quiesce   blocking: briefly   owns: frees `instance`   since: container 1 */
   void (*close)(sl_instance_t* instance);
 } sl_module_t;
+
+/* Container version 1, closed: what is added later comes behind these sizes. */
+#define SL_HELLO_SIZE_1_0 40u
+#define SL_OPTION_SIZE_1_0 64u
+#define SL_OPTION_VALUE_SIZE_1_0 32u
+#define SL_PROVIDE_SIZE_1_0 40u
+#define SL_REQUIRE_SIZE_1_0 24u
+#define SL_BINDING_SIZE_1_0 32u
+#define SL_OPEN_ARGS_SIZE_1_0 32u
+#define SL_MODULE_SIZE_1_0 120u
+SL_ASSERT_SIZE(sl_hello_t, SL_HELLO_SIZE_1_0);
+SL_ASSERT_SIZE(sl_option_t, SL_OPTION_SIZE_1_0);
+SL_ASSERT_SIZE(sl_option_value_t, SL_OPTION_VALUE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_provide_t, SL_PROVIDE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_require_t, SL_REQUIRE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_binding_t, SL_BINDING_SIZE_1_0);
+SL_ASSERT_SIZE(sl_open_args_t, SL_OPEN_ARGS_SIZE_1_0);
+SL_ASSERT_SIZE(sl_module_t, SL_MODULE_SIZE_1_0);
 
 /* Identifies the draft headers a module was compiled with; stable interfaces do not look at it. */
 #define SL_ABI_BUILD_ID "2026-11-draft-1"

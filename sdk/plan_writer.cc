@@ -15,6 +15,7 @@ void PlanWriter::NextLane(uint32_t link_lane) {
 
 sl_step_t PlanWriter::Step(uint32_t kind, sl_operand_t shape) const {
   sl_step_t step{};
+  step.struct_size = sizeof(step);
   step.kind = kind;
   step.peer = -1;
   step.lane = link_lane_;

@@ -158,80 +158,122 @@ typedef struct sl_reduce_scale_t {
 typedef void (*sl_reduce_fn)(void* dst, void* dst2, const void* const* srcs, uint32_t n_srcs, size_t count,
                              const sl_reduce_scale_t* scale);
 
-/* Streams. `device` comes first everywhere; every function is [control] unless it says [data]. */
+/* Devices. `device` comes first everywhere; a NULL stream is the default stream. A device serves many threads at once:
+ * [control] speaks of the stream, event, image or mapping that a call names, not of the device, and calls on one stream
+ * that are [any] may overlap, it then takes each as a whole. */
 typedef struct sl_device_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
 
-  /* How many devices there are; 0 is a normal answer.   returns: SL_OK   since: 1 */
+  /* How many devices there are; 0 is a normal answer.   thread: [any]   returns: SL_OK   since: 1 */
   sl_status_t (*count)(sl_instance_t* instance, uint32_t* out_count);
-  /* Opens device `ordinal`.   returns: SL_OK | SL_ERR_NOT_FOUND | SL_ERR_DEVICE   since: 1 */
+  /* Opens device `ordinal`; mandatory.   thread: [init]   owns: the caller closes it
+   * returns: SL_OK | SL_ERR_NOT_FOUND no such device | SL_ERR_DEVICE   since: 1 */
   sl_status_t (*open)(sl_instance_t* instance, uint32_t ordinal, sl_device_t** out_device);
-  /* Closes it; everything made from it must be gone.   since: 1 */
+  /* Closes it; everything made from it must be gone. Mandatory.   thread: [control]   owns: frees `device`   since: 1
+   */
   void (*close)(sl_device_t* device);
-  /* Fills at most out_info->struct_size bytes.   thread: [any]   since: 1 */
+  /* Facts, constant while it is open; fills at most out_info->struct_size bytes.
+   * thread: [any]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*info)(sl_device_t* device, sl_device_info_t* out_info);
 
-  /* Memory, zeroed, aligned to at least 4,096 when exportable, else 64.
-   * owns: the caller releases it   returns: SL_OK | SL_ERR_DEVICE_MEMORY | SL_ERR_INVALID   since: 1 */
+  /* Memory, zeroed, aligned to at least 4,096 when exportable, else 64.   thread: [any]
+   * owns: the caller releases it   returns: SL_OK | SL_ERR_DEVICE_MEMORY | SL_ERR_INVALID 0 bytes, unknown kind
+   * since: 1 */
   sl_status_t (*allocate)(sl_device_t* device, uint32_t memory_kind, uint64_t bytes, void** out_memory);
   /* Frees what allocate() made; peers' mappings stay readable until they unmap.
-   * returns: SL_OK | SL_ERR_INVALID not an allocation's start   since: 1 */
+   * thread: [any]   returns: SL_OK | SL_ERR_INVALID not an allocation's start   since: 1 */
   sl_status_t (*release)(sl_device_t* device, void* memory);
-  /* Facts about any address.   thread: [any]   blocking: never   since: 1 */
+  /* Facts about any address, which need not be this device's.
+   * thread: [any]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*pointer_info)(sl_device_t* device, const void* pointer, sl_pointer_info_t* out_info);
-  /* A handle others can import; the caller closes the descriptor.   since: 1 */
+  /* A handle others can import.   thread: [any]   owns: the caller closes the descriptor
+   * returns: SL_OK | SL_ERR_INVALID not exportable | SL_ERR_UNSUPPORTED this type of handle   since: 1 */
   sl_status_t (*export_memory)(sl_device_t* device, void* memory, uint32_t handle_type, sl_memory_handle_t* out_handle);
-  /* Reserves address space, to be filled by import_memory at fixed places.   since: 1 */
+  /* Reserves address space, to be filled by import_memory at fixed places.
+   * thread: [any]   owns: the caller unreserves it   returns: SL_OK | SL_ERR_DEVICE_MEMORY   since: 1 */
   sl_status_t (*reserve)(sl_device_t* device, uint64_t bytes, void** out_address);
+  /* Gives a whole reservation back; what was mapped into it must be unmapped.
+   * thread: [any]   returns: SL_OK | SL_ERR_INVALID not a reservation   since: 1 */
   sl_status_t (*unreserve)(sl_device_t* device, void* address, uint64_t bytes);
-  /* Maps a handle, at `address` inside a reservation, or anywhere when it is NULL. Borrows the descriptor.
-   * returns: SL_OK | SL_ERR_DENIED | SL_ERR_DEVICE_MEMORY   since: 1 */
+  /* Maps a handle, at `address` inside a reservation, or anywhere when it is NULL.
+   * thread: [any]   owns: borrows the descriptor; the caller unmaps
+   * returns: SL_OK | SL_ERR_INVALID | SL_ERR_DENIED | SL_ERR_DEVICE_MEMORY   since: 1 */
   sl_status_t (*import_memory)(sl_device_t* device, const sl_memory_handle_t* handle, void* address,
                                sl_mapping_t** out_mapping, void** out_address);
+  /* Ends a mapping that no work uses any more.   thread: [control]   owns: frees `mapping`   returns: SL_OK   since: 1
+   */
   sl_status_t (*unmap)(sl_device_t* device, sl_mapping_t* mapping);
 
-  /* Streams: ordered queues. stream_wait_idle returns SL_ERR_TIMEOUT at the deadline, SL_ERR_AGAIN if it is 0.   since:
-   * 1 */
+  /* A stream: an ordered queue of work.   thread: [any]   owns: the caller destroys it
+   * returns: SL_OK | SL_ERR_LIMIT   since: 1 */
   sl_status_t (*stream_create)(sl_device_t* device, sl_stream_t** out_stream);
+  /* Waits for its work, for a time the device bounds, then cancels what is left and says so in the log.
+   * thread: [control]   owns: frees `stream`   returns: SL_OK | SL_ERR_INVALID not a stream of this device   since: 1
+   */
   sl_status_t (*stream_destroy)(sl_device_t* device, sl_stream_t* stream);
+  /* Waits until all work issued so far is done.   thread: [any]   blocking: until `deadline_ns`
+   * returns: SL_OK | SL_ERR_TIMEOUT at the deadline | SL_ERR_AGAIN at once, when the deadline is 0   since: 1 */
   sl_status_t (*stream_wait_idle)(sl_device_t* device, sl_stream_t* stream, uint64_t deadline_ns);
-  /* Events: record marks a point in a stream, another stream can wait for it.   since: 1 */
+  /* An event marks a point in a stream; before it is recorded it counts as reached.
+   * thread: [any]   owns: the caller destroys it   returns: SL_OK | SL_ERR_LIMIT   since: 1 */
   sl_status_t (*event_create)(sl_device_t* device, sl_event_t** out_event);
+  /* Streams that wait for it still do.   thread: [control]   owns: frees `event`   returns: SL_OK   since: 1 */
   sl_status_t (*event_destroy)(sl_device_t* device, sl_event_t* event);
+  /* Moves the event to the end of what was issued to `stream`.   thread: [control]   blocking: never
+   * returns: SL_OK   since: 1 */
   sl_status_t (*event_record)(sl_device_t* device, sl_event_t* event, sl_stream_t* stream);
-  sl_status_t (*event_query)(sl_device_t* device, sl_event_t* event); /* SL_OK reached | SL_ERR_AGAIN */
+  /* Whether its point was reached.   thread: [any]   blocking: never   returns: SL_OK reached | SL_ERR_AGAIN   since: 1
+   */
+  sl_status_t (*event_query)(sl_device_t* device, sl_event_t* event);
+  /* `stream` goes on when the point that the event marks now was reached.
+   * thread: [control]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*stream_wait_event)(sl_device_t* device, sl_stream_t* stream, sl_event_t* event);
-  /* In stream order: stores `value`, release; or holds the stream until *word >= value, acquire, unsigned. `word` is
-   * 8-byte aligned host memory mapped to the device.   since: 1 */
+  /* In stream order: stores `value`, release. `word` is 8-byte aligned host memory mapped to the device.
+   * thread: [any]   blocking: never   owns: borrows `word` until then   returns: SL_OK   since: 1 */
   sl_status_t (*stream_write_value)(sl_device_t* device, sl_stream_t* stream, uint64_t* word, uint64_t value);
+  /* Holds the stream until *word >= value, acquire, unsigned.
+   * thread: [any]   blocking: never, but on a default stream that runs on the caller   owns: borrows `word` till
+   * then returns: SL_OK   since: 1 */
   sl_status_t (*stream_wait_value)(sl_device_t* device, sl_stream_t* stream, uint64_t* word, uint64_t value);
-  /* In stream order, on a thread of the device; must be short and must not call back into the device.   since: 1 */
+  /* Runs `run` in stream order, on a thread of the device; it must be short and must not call back into the device.
+   * thread: [any]   blocking: never   owns: borrows `ctx` until it has run   returns: SL_OK   since: 1 */
   sl_status_t (*stream_callback)(sl_device_t* device, sl_stream_t* stream, void (*run)(void* ctx), void* ctx);
-  /* In stream order: copies; ranges do not overlap.   since: 1 */
+  /* In stream order: copies; ranges do not overlap.   thread: [any]   owns: borrows both ranges until it is done
+   * returns: SL_OK   since: 1 */
   sl_status_t (*copy)(sl_device_t* device, sl_stream_t* stream, void* dst, const void* src, uint64_t bytes);
-  /* In stream order: reduces as sl_reduce_fn does. Pointers in `srcs` are copied by the call.   since: 1 */
+  /* In stream order: reduces as sl_reduce_fn does.   thread: [any]
+   * owns: copies `srcs` and `scale`, borrows the buffers until it is done
+   * returns: SL_OK | SL_ERR_UNSUPPORTED this type with this operation   since: 1 */
   sl_status_t (*reduce)(sl_device_t* device, sl_stream_t* stream, void* dst, const void* const* srcs, uint32_t n_srcs,
                         uint64_t count, sl_datatype_t datatype, sl_reduction_t reduction,
                         const sl_reduce_scale_t* scale);
-  /* Capture state of a stream: 0 none, 1 capturing, with the capture's id.   thread: [data]   since: 1 */
+  /* Capture state of a stream: 0 none, 1 capturing, with the capture's id.
+   * thread: [any]   returns: SL_OK   since: 1 */
   sl_status_t (*capture_state)(sl_device_t* device, sl_stream_t* stream, uint32_t* out_state, uint64_t* out_id);
 
-  /* Kernels.   returns: SL_OK | SL_ERR_UNSUPPORTED no kernel for this kind of device   since: 1 */
+  /* Loads kernels.   thread: [any]   owns: borrows what `desc` points to until image_unload()
+   * returns: SL_OK | SL_ERR_UNSUPPORTED no kernel for this kind of device   since: 1 */
   sl_status_t (*image_load)(sl_device_t* device, const sl_image_desc_t* desc, sl_image_t** out_image);
+  /* Unloads kernels that no launch uses any more.   thread: [control]   owns: frees `image`   returns: SL_OK   since: 1
+   */
   sl_status_t (*image_unload)(sl_device_t* device, sl_image_t* image);
   /* Launches in stream order. On the host's default stream the kernel has run when launch returns, and its status is
    * returned; on others a launch on an idle stream starts on the caller and is handed to the stream after a bounded
    * spin, and the status goes to `done`.
-   * thread: [data], except that handing over takes the stream's lock   since: 1 */
+   * thread: [any]   blocking: as the kernel, on the default stream; else handing over takes the stream's lock
+   * returns: SL_OK | the kernel's status, default stream only | SL_ERR_INVALID no such kernel, arguments too large
+   * since: 1 */
   sl_status_t (*launch)(sl_device_t* device, sl_stream_t* stream, const sl_launch_t* launch);
   /* A group: all launches progress together, also those on one stream, which become one item of it, and those of
    * several ranks driven by one thread; `chain` alone orders them. streams[i] belongs to launches[i].
-   * returns: the first failure of those on the default stream, after they have ended   since: 1 */
+   * thread: [any]   blocking: as launch   returns: the first failure of those on the default stream, after they have
+   * ended; after any other failure nothing was launched   since: 1 */
   sl_status_t (*launch_batch)(sl_device_t* device, uint32_t count, sl_stream_t* const* streams,
                               const sl_launch_t* const* launches);
   /* The synchronous reduction for a type and operation; NULL when the device's memory is not host memory or the pair
-   * is invalid. Constant while the device is open.   thread: [any]   since: 1 */
+   * is invalid. Constant while the device is open.
+   * thread: [any]   blocking: never   returns: the function or NULL, not a status   since: 1 */
   sl_reduce_fn (*reduce_function)(sl_device_t* device, sl_datatype_t datatype, sl_reduction_t reduction);
 } sl_device_ops_t;
 

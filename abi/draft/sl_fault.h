@@ -45,12 +45,15 @@ typedef struct sl_fault_verdict_t {
 typedef struct sl_fault_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
-  /* The policy of one link with `connections` connections.   thread: [control]   since: 1 */
+  /* The policy of one link with `connections` connections, at most 32; mandatory.
+   * thread: [control]   owns: the caller destroys it   returns: SL_OK | SL_ERR_UNSUPPORTED too many   since: 1 */
   sl_status_t (*create)(sl_instance_t* instance, uint32_t connections, sl_fault_policy_t** out_policy);
+  /* Mandatory.   thread: [control]   owns: frees `policy`   since: 1 */
   void (*destroy)(sl_fault_policy_t* policy);
   /* Decides. weights[i] is connection i's share of new chunks, any scale; never all zero while one connection has no
    * fault. Deterministic in its inputs and the policy's own past.
-   * thread: [data]   blocking: never   since: 1 */
+   * thread: [data]   blocking: never   owns: borrows `health`; fills `connections` weights
+   * returns: SL_OK; after anything else the kernel keeps the old weights   since: 1 */
   sl_status_t (*evaluate)(sl_fault_policy_t* policy, uint64_t now_ns, const sl_connection_health_t* health,
                           uint32_t connections, uint32_t* out_weights, sl_fault_verdict_t* out_verdict);
 } sl_fault_ops_t;

@@ -28,11 +28,14 @@ typedef struct sl_batch_t {
 typedef struct sl_observer_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
-  /* Makes the observer and says which kinds it wants, bit (1 << kind).   thread: [init]   since: 1 */
+  /* Makes the observer and says which kinds it wants, bit (1 << kind); mandatory.
+   * thread: [init]   owns: the caller destroys it   returns: SL_OK | SL_ERR_SYSTEM   since: 1 */
   sl_status_t (*create)(sl_instance_t* instance, sl_observer_t** out_observer, uint64_t* out_event_mask);
+  /* After the last batch; mandatory.   thread: [control]   owns: frees `observer`   since: 1 */
   void (*destroy)(sl_observer_t* observer);
   /* Takes a batch. Called by one thread of the kernel, never by the thread that made the records.
-   * thread: [control]   blocking: may write files; while it does, rings fill and drop   since: 1 */
+   * thread: [control]   blocking: may write files; while it does, rings fill and drop   owns: borrows `batch`
+   * returns: SL_OK | anything else counts as a failure   since: 1 */
   sl_status_t (*consume)(sl_observer_t* observer, const sl_batch_t* batch);
 } sl_observer_ops_t;
 

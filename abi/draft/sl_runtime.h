@@ -10,6 +10,7 @@
 #define SL_RUNTIME_H
 
 #include "sl_algorithm.h"
+#include "sl_device.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -72,8 +73,8 @@ typedef struct sl_runtime_ops_t {
   uint32_t struct_size;
   uint32_t revision;
 
-  /* The calling thread's last error text, "" when none; valid until the thread's next call.   thread: [any]   since: 1
-   */
+  /* The calling thread's last error text, "" when none; valid until the thread's next call.
+   * thread: [any]   blocking: never   returns: the text, not a status   since: 1 */
   const char* (*last_error)(void);
 
   /* Makes an id; a thread of this process serves its rendezvous until all ranks have met or its time is over.
@@ -81,66 +82,101 @@ typedef struct sl_runtime_ops_t {
   sl_status_t (*unique_id)(sl_unique_id_t* out_id);
 
   /* Joins a communicator.   thread: [any]   blocking: until all ranks have come, or `nonblocking`
+   * owns: the caller destroys or aborts it
    * returns: SL_OK | SL_IN_PROGRESS | SL_ERR_INVALID | SL_ERR_TIMEOUT with the absent ranks named | SL_ERR_MISMATCH
    * since: 1 */
   sl_status_t (*comm_create)(const sl_comm_config_t* config, sl_comm_t** out_comm);
   /* Splits `parent`: ranks of equal color form a communicator, ordered by key, then rank; color -1 gives NULL. All
    * ranks of the parent call it. `config` may be NULL; its ids, rank and size are not looked at. Non-blocking, the
-   * outcome is the new communicator's state, or the parent's when color is -1; the parent outlives it.   since: 1 */
+   * outcome is the new communicator's state, or the parent's when color is -1; the parent outlives it.
+   * thread: [control]   blocking: until all ranks have called it, or `nonblocking`   owns: the caller destroys it
+   * returns: as comm_create   since: 1 */
   sl_status_t (*comm_split)(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config,
                             sl_comm_t** out_comm);
   /* What the last non-blocking call has come to, or what went wrong since.   thread: [any]
    * returns: SL_OK ready | SL_IN_PROGRESS | the communicator's error, whose text is copied to `text`   since: 1 */
   sl_status_t (*comm_state)(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed);
   /* Waits for the last non-blocking call. What went wrong since is comm_state's to tell: a peer that was quick may have
-   * failed already.   returns: the call's outcome | SL_ERR_TIMEOUT at the deadline   since: 1 */
+   * failed already.   thread: [any]   blocking: until `deadline_ns`
+   * returns: the call's outcome | SL_ERR_TIMEOUT at the deadline   since: 1 */
   sl_status_t (*comm_wait)(sl_comm_t* comm, uint64_t deadline_ns);
-  /* Completes outstanding work, then meets the other ranks; no operation may follow.   returns: SL_OK | SL_IN_PROGRESS
-   * since: 1 */
+  /* Completes outstanding work, then meets the other ranks; no operation may follow.
+   * thread: [control]   blocking: until all have met or its time is over, or `nonblocking`
+   * returns: SL_OK | SL_IN_PROGRESS | the communicator's error   since: 1 */
   sl_status_t (*comm_finalize)(sl_comm_t* comm);
-  /* Frees it; finalizes first when that has not been done. Never hangs on a broken communicator.   since: 1 */
+  /* Completes outstanding work, leaves and frees it; the others learn that this rank has left. Work that cannot end
+   * fails by its own time limit, so it never hangs on a broken communicator.
+   * thread: [control]   blocking: until outstanding work has ended   owns: frees `comm`   returns: SL_OK   since: 1 */
   sl_status_t (*comm_destroy)(sl_comm_t* comm);
-  /* Ends everything at once, whatever the peers do, and frees it. Bounded: 1 s.   thread: [any]   since: 1 */
+  /* Ends everything at once, whatever the peers do, and frees it.
+   * thread: [any], also beside a call that waits on `comm`   blocking: at most 1 s   owns: frees `comm`
+   * returns: SL_OK   since: 1 */
   sl_status_t (*comm_abort)(sl_comm_t* comm);
+  /* Facts and counters; fills at most out_info->struct_size bytes.
+   * thread: [any]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*comm_info)(sl_comm_t* comm, sl_comm_info_t* out_info);
 
   /* Issues an operation on `stream`; on the host's NULL stream it is complete on return.
-   * thread: [data]; the first call of a kind may allocate
+   * thread: [data]; the first call of a kind may allocate   blocking: on the host's NULL stream, as long as peers do
+   * owns: borrows `op`; its buffers until the operation is done
    * returns: SL_OK | usage errors, nothing issued | the communicator's error   since: 1 */
   sl_status_t (*enqueue)(sl_comm_t* comm, const sl_op_t* op, sl_stream_t* stream);
   /* Issues several operations as one schedule: sends and receives of all peers progress together, and so do several
-   * ranks of one thread.   returns: as enqueue; after a usage error nothing was issued   since: 1 */
+   * ranks of one thread.   thread, blocking, owns: as enqueue
+   * returns: as enqueue; after a usage error nothing was issued   since: 1 */
   sl_status_t (*enqueue_group)(const sl_group_entry_t* entries, uint32_t count);
 
-  /* Memory that peers can map, of the given kind of device (-1: preferred).   since: 1 */
+  /* Memory that peers can map, of the given kind of device (-1: preferred).
+   * thread: [any]   owns: the caller releases it   returns: SL_OK | SL_ERR_DEVICE_MEMORY | SL_ERR_NOT_FOUND   since: 1
+   */
   sl_status_t (*memory_allocate)(int32_t device_kind, uint64_t bytes, void** out_memory);
+  /* Frees it; no operation may still use it.   thread: [any]   returns: SL_OK | SL_ERR_INVALID not ours   since: 1 */
   sl_status_t (*memory_release)(void* memory);
-  /* Makes a buffer known before its first use; purely an optimisation.   since: 1 */
+  /* Makes a buffer known before its first use; purely an optimisation.
+   * thread: [control]   owns: borrows the memory until deregister_memory()   returns: SL_OK | SL_ERR_INVALID   since: 1
+   */
   sl_status_t (*register_memory)(sl_comm_t* comm, void* memory, uint64_t bytes, sl_registration_t** out_registration);
+  /* Forgets it.   thread: [control]   owns: frees `registration`   returns: SL_OK   since: 1 */
   sl_status_t (*deregister_memory)(sl_comm_t* comm, sl_registration_t* registration);
-  /* Registers a buffer on all ranks; collective.   returns: SL_OK | SL_ERR_UNSUPPORTED not exportable   since: 1 */
+  /* Registers a buffer on all ranks; collective.
+   * thread: [control]   blocking: until all ranks have called it   owns: borrows the memory until window_deregister()
+   * returns: SL_OK | SL_ERR_UNSUPPORTED not exportable | SL_ERR_MISMATCH ranks disagree   since: 1 */
   sl_status_t (*window_register)(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t flags,
                                  sl_comm_window_t** out_window);
+  /* Ends this rank's part of a window.   thread: [control]   owns: frees `window`   returns: SL_OK   since: 1 */
   sl_status_t (*window_deregister)(sl_comm_t* comm, sl_comm_window_t* window);
+  /* The memory it was made of.   thread: [any]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*window_memory)(sl_comm_t* comm, sl_comm_window_t* window, void** out_memory);
 
-  /* Host streams, for programs without a GPU.   since: 1 */
+  /* A host stream, for programs without a GPU.   thread: [any]   owns: the caller destroys it
+   * returns: SL_OK | SL_ERR_LIMIT   since: 1 */
   sl_status_t (*stream_create)(sl_stream_t** out_stream);
+  /* As sl_device_ops_t::stream_destroy.   thread: [control]   owns: frees `stream`   returns: SL_OK   since: 1 */
   sl_status_t (*stream_destroy)(sl_stream_t* stream);
+  /* As sl_device_ops_t::stream_wait_idle.   thread: [any]   blocking: until `deadline_ns`
+   * returns: SL_OK | SL_ERR_TIMEOUT | SL_ERR_AGAIN   since: 1 */
   sl_status_t (*stream_wait_idle)(sl_stream_t* stream, uint64_t deadline_ns);
 
-  /* How an operation would be served: candidates, costs, the choice and why; text, one candidate a line.   since: 1 */
+  /* How an operation would be served: candidates, costs, the choice and why; text for people, one candidate a line.
+   * thread: [control]   blocking: never   returns: SL_OK | usage errors   since: 1 */
   sl_status_t (*explain)(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t capacity, uint64_t* out_needed);
+  /* What an operation is expected to cost: the estimate of the algorithm that would be chosen; fills at most
+   * out_estimate->struct_size bytes.
+   * thread: [control]   blocking: never   returns: SL_OK | SL_ERR_UNSUPPORTED nobody serves it | usage errors   since:
+   * 1 */
+  sl_status_t (*estimate)(sl_comm_t* comm, const sl_op_t* op, sl_estimate_t* out_estimate);
   /* What served this communicator's last operation: "algorithm<tab>module<tab>reason"; "" before the first.
-   * thread: [control], not beside an operation of the same communicator   since: 1 */
+   * thread: [control], not beside an operation of the same communicator   returns: SL_OK   since: 1 */
   sl_status_t (*served_by)(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed);
   /* A profile by name or path (NULL: the effective one), checked: SL_OK with the effective set as TOML, or
-   * SL_ERR_CONFIG with file:line:column messages. Loads the modules' tables, opens none.   since: 1 */
+   * SL_ERR_CONFIG with file:line:column messages. Loads the modules' tables, opens none.
+   * thread: [any]   blocking: reads files   returns: SL_OK | SL_ERR_CONFIG   since: 1 */
   sl_status_t (*profile_text)(const char* profile, char* text, uint64_t capacity, uint64_t* out_needed);
   /* All modules found on the search path, as JSON: name, version, path, hash, interfaces, options, or why refused.
-   * since: 1 */
+   * thread: [any]   blocking: reads files   returns: SL_OK | SL_ERR_CONFIG   since: 1 */
   sl_status_t (*modules_text)(const char* profile, char* text, uint64_t capacity, uint64_t* out_needed);
-  /* Log lines of front ends, through the kernel's sink.   thread: [any]   since: 1 */
+  /* Log lines of front ends, through the kernel's sink.
+   * thread: [any]   blocking: may write to a file   owns: borrows `text`   since: 1 */
   void (*log)(sl_log_level_t level, const char* text);
 } sl_runtime_ops_t;
 

@@ -56,7 +56,11 @@ typedef struct sl_edge_t {
 typedef struct sl_topology_sink_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
+  /* Adds a node, or facts to one of equal name.   thread: as discover(), which calls it   owns: copies `node`
+   * returns: SL_OK | SL_ERR_INVALID no name, or a parent that was not added before   since: 1 */
   sl_status_t (*add_node)(sl_topology_sink_t* sink, const sl_node_t* node);
+  /* Adds a link between two nodes.   thread: as discover()   owns: copies `edge`
+   * returns: SL_OK | SL_ERR_INVALID an end that was not added before   since: 1 */
   sl_status_t (*add_edge)(sl_topology_sink_t* sink, const sl_edge_t* edge);
 } sl_topology_sink_ops_t;
 
@@ -72,12 +76,15 @@ typedef struct sl_placement_t {
 typedef struct sl_topology_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
+  /* Makes the provider; mandatory.   thread: [init]   owns: the caller destroys it   returns: SL_OK   since: 1 */
   sl_status_t (*create)(sl_instance_t* instance, sl_topology_t** out_topology);
+  /* Mandatory.   thread: [control]   owns: frees `topology`   since: 1 */
   void (*destroy)(sl_topology_t* topology);
-  /* Reports everything found.   thread: [control]   blocking: reads files   since: 1 */
+  /* Reports everything found.   thread: [control]   blocking: reads files
+   * returns: SL_OK | the sink's first error | SL_ERR_SYSTEM   since: 1 */
   sl_status_t (*discover)(sl_topology_t* topology, const sl_topology_sink_ops_t* sink_ops, sl_topology_sink_t* sink);
-  /* Fills `device`'s placements for `lanes` lanes.   returns: SL_OK | SL_ERR_UNSUPPORTED the kernel places   since: 1
-   */
+  /* Fills `device`'s placements for `lanes` lanes.   thread: [control]   blocking: never
+   * owns: out_placements has `lanes` entries   returns: SL_OK | SL_ERR_UNSUPPORTED the kernel places   since: 1 */
   sl_status_t (*place)(sl_topology_t* topology, const char* device, uint32_t lanes, sl_placement_t* out_placements);
 } sl_topology_ops_t;
 

@@ -47,7 +47,7 @@ typedef struct sl_port_t {
   uint32_t max_inline_bytes; /* a put up to this size needs no registration and completes at once */
 } sl_port_t;
 
-/* Where to connect; made by listen, opaque, sent to peers by the kernel. */
+/* Where to connect; made by listen, opaque, sent to peers by the kernel. Checked by connect: it came over a socket. */
 typedef struct sl_address_t {
   uint32_t bytes; /* used */
   uint8_t data[252];
@@ -119,57 +119,85 @@ typedef struct sl_transport_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
 
-  /* One rank's transport.   thread: [init]   returns: SL_OK | SL_ERR_NOT_FOUND no usable port   since: 1 */
+  /* One rank's transport; mandatory.   thread: [init]   blocking: may read files and devices
+   * owns: borrows `env`; the caller closes the transport   returns: SL_OK | SL_ERR_NOT_FOUND no usable port   since: 1
+   */
   sl_status_t (*open)(sl_instance_t* instance, const sl_transport_env_t* env, sl_transport_t** out_transport);
-  /* Retires every connection and frees everything.   thread: [control]   since: 1 */
+  /* Retires every connection and frees everything; mandatory.
+   * thread: [control], no other call on the transport or what was made from it may follow
+   * owns: frees `transport`   since: 1 */
   void (*close)(sl_transport_t* transport);
-  /* The number of ports, and one of them.   thread: [any]   since: 1 */
+  /* The number of ports, constant while the transport is open; 0 is a normal answer.
+   * thread: [any]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*port_count)(sl_transport_t* transport, uint32_t* out_count);
+  /* Facts about one port as they are now; fills at most out_port->struct_size bytes.
+   * thread: [any]   blocking: never   returns: SL_OK | SL_ERR_INVALID no such port   since: 1 */
   sl_status_t (*port_info)(sl_transport_t* transport, uint32_t port, sl_port_t* out_port);
 
   /* Where peers reach this rank on `port`.   thread: [control]   blocking: never
    * returns: SL_OK | SL_ERR_LIMIT ports or descriptors exhausted   since: 1 */
   sl_status_t (*listen)(sl_transport_t* transport, uint32_t port, sl_address_t* out_address);
   /* Starts a connection and returns before it is up; watch connection_state.
+   * thread: [control]   blocking: never   owns: borrows both structs; the caller retires the connection
    * returns: SL_OK | SL_ERR_LINK_DOWN refused at once | SL_ERR_INVALID address of another transport   since: 1 */
   sl_status_t (*connect)(sl_transport_t* transport, const sl_address_t* address, const sl_connect_args_t* args,
                          sl_connection_t** out_connection);
-  /* Takes one connection a peer started, with what it said in connect; strangers are dropped before.
+  /* Takes one connection a peer started, with what it said in connect, but out_args->peer is the rank that connects and
+   * out_args->port the local port it came to; strangers are dropped before.
+   * thread: [control]   blocking: never   owns: the caller retires the connection
    * returns: SL_OK | SL_ERR_AGAIN none waits   since: 1 */
   sl_status_t (*accept)(sl_transport_t* transport, sl_connection_t** out_connection, sl_connect_args_t* out_args);
-  /* SL_CONNECTION_…   thread: [data]   since: 1 */
+  /* SL_CONNECTION_…; DOWN and CLOSED are for good.   thread: [data]   returns: the state, not a status   since: 1 */
   uint32_t (*connection_state)(sl_connection_t* connection);
-  /* The windows, once the connection is up.   returns: SL_OK | SL_ERR_AGAIN   since: 1 */
+  /* The windows, once the connection is up.
+   * thread: [data]   owns: the memory is the connection's   returns: SL_OK | SL_ERR_AGAIN not up yet | SL_ERR_LINK_DOWN
+   * since: 1 */
   sl_status_t (*window)(sl_connection_t* connection, sl_window_t* out_window);
-  /* Ends a connection; on return no write of the peer can land in this end's window any more.
-   * thread: [control]   owns: frees `connection`   since: 1 */
+  /* Ends a connection, whatever its state; on return no write of the peer can land in this end's window any more, and
+   * the peer's end goes to CLOSED. Counts as a call on the transport, too.
+   * thread: [control]   blocking: briefly   owns: frees `connection` and its completions   since: 1 */
   void (*retire)(sl_connection_t* connection);
 
-  /* Registers local memory of any device; the key lets a peer name it in put().   thread: [control]
+  /* Registers local memory of any device.   thread: [control]   blocking: may pin pages
+   * owns: borrows the memory until deregister_memory()
    * returns: SL_OK | SL_ERR_UNSUPPORTED stage it instead | SL_ERR_LIMIT   since: 1 */
   sl_status_t (*register_memory)(sl_transport_t* transport, void* memory, uint64_t bytes, sl_region_t** out_region);
+  /* Ends a registration that no put borrows any more.   thread: [control]   owns: frees `region`   since: 1 */
   void (*deregister_memory)(sl_region_t* region);
+  /* Copies what lets a peer name the region in put(): at most the port's max_key_bytes.
+   * thread: [any]   blocking: never   returns: SL_OK | SL_ERR_INVALID key_capacity is too small   since: 1 */
   sl_status_t (*region_key)(sl_region_t* region, void* key, uint32_t key_capacity, uint32_t* out_key_bytes);
+  /* Makes a peer's region usable as the target of puts on this connection.
+   * thread: [control]   owns: the caller releases it before the connection is retired
+   * returns: SL_OK | SL_ERR_INVALID not a key of this transport   since: 1 */
   sl_status_t (*import_key)(sl_connection_t* connection, const void* key, uint32_t key_bytes,
                             sl_remote_region_t** out_remote);
+  /* Forgets a peer's region.   thread: [control]   owns: frees `remote`   since: 1 */
   void (*release_key)(sl_remote_region_t* remote);
 
-  /* Posts a one-sided write and returns before it completes.   thread: [data]
+  /* Posts a one-sided write and returns before it completes. A signal word may be stored the same value again, never a
+   * smaller one.   thread: [data]
    * owns: borrows the source until its completion, or until return when bytes <= max_inline_bytes
-   * returns: SL_OK | SL_ERR_AGAIN queue full, call progress() | SL_ERR_LINK_DOWN   since: 1 */
+   * returns: SL_OK | SL_ERR_AGAIN queue full, call progress() | SL_ERR_INVALID outside the target | SL_ERR_LINK_DOWN
+   * since: 1 */
   sl_status_t (*put)(sl_connection_t* connection, const sl_put_t* put);
-  /* Makes all puts received so far visible to the device that will read them.   thread: [data]   since: 1 */
+  /* Makes all puts received so far visible to the device that will read them.
+   * thread: [data]   returns: SL_OK | SL_ERR_AGAIN under way, call again | SL_ERR_LINK_DOWN   since: 1 */
   sl_status_t (*flush)(sl_connection_t* connection);
-  /* A zero-length round trip on this path, answered by the peer's transport without its user.   since: 1 */
+  /* A zero-length round trip on this path, answered by the peer's transport without its user; ends in a completion.
+   * thread: [data]   returns: SL_OK | SL_ERR_AGAIN | SL_ERR_LINK_DOWN   since: 1 */
   sl_status_t (*probe)(sl_connection_t* connection, uint64_t cookie);
-  /* Does what has to be done now: receives, acknowledges, accepts. May be a no-op.   thread: [data]   since: 1 */
+  /* Does what has to be done now: receives, acknowledges, accepts. May be a no-op.
+   * thread: [data]   returns: SL_OK | SL_ERR_AGAIN there was nothing to do   since: 1 */
   sl_status_t (*progress)(sl_transport_t* transport);
-  /* Takes up to `capacity` completions.   thread: [data]   since: 1 */
+  /* Takes up to `capacity` completions, oldest first; completions of one connection keep the order of its puts.
+   * thread: [data]   returns: SL_OK, also when there are none   since: 1 */
   sl_status_t (*poll)(sl_transport_t* transport, sl_completion_t* completions, uint32_t capacity, uint32_t* out_count);
   /* Wakes the peer if it sleeps; called once after a batch of puts.   thread: [data]; may make a system call   since: 1
    */
   void (*notify)(sl_connection_t* connection);
-  /* How to sleep until this transport has news.   thread: [control]   since: 1 */
+  /* How to sleep until this transport has news.
+   * thread: [control]   owns: doorbell and descriptor are the transport's   returns: SL_OK   since: 1 */
   sl_status_t (*wait_object)(sl_transport_t* transport, sl_wait_object_t* out_object);
 } sl_transport_ops_t;
 

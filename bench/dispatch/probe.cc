@@ -7,6 +7,7 @@
 #include "bench/dispatch/clock.h"
 #include "sdk/module.h"
 #include "sl_algorithm.h"
+#include "sl_device.h"
 
 struct sl_instance_t {
   const sl_host_t* host;
@@ -80,6 +81,8 @@ const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, "probe"},
 };
 constexpr auto kProvidePointers = sl::PointersTo(kProvides);
+const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
+constexpr auto kRequirementPointers = sl::PointersTo(kRequirements);
 
 const sl_module_t kModule = {
     .struct_size = sizeof(sl_module_t),
@@ -92,10 +95,10 @@ const sl_module_t kModule = {
     .build_id = SL_ABI_BUILD_ID,
     .options = nullptr,
     .provides = kProvidePointers.data(),
-    .requirements = nullptr,
+    .requirements = kRequirementPointers.data(),
     .option_count = 0,
     .provide_count = kProvidePointers.size(),
-    .require_count = 0,
+    .require_count = kRequirementPointers.size(),
     .reserved = 0,
     .open = Open,
     .quiesce = Quiesce,

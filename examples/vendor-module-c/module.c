@@ -52,6 +52,7 @@ typedef struct writer_t {
 } writer_t;
 
 static void add(writer_t* writer, sl_step_t step) {
+  step.struct_size = sizeof(step);
   step.shape = recv_block;
   if (writer->status == SL_OK) writer->status = writer->ops->add_step(writer->builder, &step);
 }

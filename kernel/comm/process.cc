@@ -43,7 +43,8 @@ std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
   std::vector<Served<Ops>> served;
   for (const Provider& provider : loader.Providers(id)) {
     const std::string module = provider.module->name() + " " + provider.module->table().version;
-    served.push_back({provider.name, module, static_cast<const Ops*>(provider.ops), provider.instance});
+    served.push_back({provider.name, module, provider.module->Requires(SL_DEVICE_ID),
+                      static_cast<const Ops*>(provider.ops), provider.instance});
   }
   return served;
 }

@@ -16,6 +16,7 @@
 #include "kernel/profile/profile.h"
 #include "kernel/topo/host.h"
 #include "sl_algorithm.h"
+#include "sl_device.h"
 #include "sl_transport.h"
 
 namespace sl::kernel {
@@ -25,6 +26,7 @@ template <typename Ops>
 struct Served {
   std::string name;
   std::string module;  // name and version, for people
+  bool uses_device;    // the module requires sl.device/1
   const Ops* ops;
   sl_instance_t* instance;
 };

@@ -58,6 +58,7 @@ std::string PlanWorld::Drive(uint32_t first) {
 
 sl_step_t MakeStep(uint32_t kind, int32_t peer, sl_operand_t shape) {
   sl_step_t step{};
+  step.struct_size = sizeof(step);
   step.kind = kind;
   step.peer = peer;
   step.shape = shape;

@@ -23,6 +23,7 @@
 #include "kernel/plan/plan.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
+#include "sl_device.h"
 
 namespace sl::kernel {
 

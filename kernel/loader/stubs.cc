@@ -50,22 +50,43 @@ constexpr Table MakeStubs(std::index_sequence<kSlots...>) {
 template <typename Table>
 constexpr Table kStubs = MakeStubs<Table>(std::make_index_sequence<(sizeof(Table) - kHeaderBytes) / kSlotBytes>());
 
-constexpr MandatorySlot kAlgorithmMandatory[] = {{offsetof(sl_algorithm_ops_t, create), "create"},
-                                                 {offsetof(sl_algorithm_ops_t, estimate), "estimate"}};
+#define SL_MANDATORY(table, slot) \
+  MandatorySlot { offsetof(table, slot), #slot }
+constexpr MandatorySlot kDeviceMandatory[] = {SL_MANDATORY(sl_device_ops_t, open),
+                                              SL_MANDATORY(sl_device_ops_t, close)};
+constexpr MandatorySlot kTransportMandatory[] = {SL_MANDATORY(sl_transport_ops_t, open),
+                                                 SL_MANDATORY(sl_transport_ops_t, close)};
+constexpr MandatorySlot kAlgorithmMandatory[] = {SL_MANDATORY(sl_algorithm_ops_t, create),
+                                                 SL_MANDATORY(sl_algorithm_ops_t, destroy),
+                                                 SL_MANDATORY(sl_algorithm_ops_t, estimate)};
+constexpr MandatorySlot kFaultMandatory[] = {SL_MANDATORY(sl_fault_ops_t, create),
+                                             SL_MANDATORY(sl_fault_ops_t, destroy)};
+constexpr MandatorySlot kObserverMandatory[] = {SL_MANDATORY(sl_observer_ops_t, create),
+                                                SL_MANDATORY(sl_observer_ops_t, destroy)};
+constexpr MandatorySlot kTopologyMandatory[] = {SL_MANDATORY(sl_topology_ops_t, create),
+                                                SL_MANDATORY(sl_topology_ops_t, destroy)};
+#undef SL_MANDATORY
+
+enum class Life : uint8_t { kDraft, kStable };
+enum class Served : uint8_t { kByMany, kByOne };
 
 template <typename Table>
-constexpr InterfaceInfo Draft(const char* id, uint32_t revision, bool exclusive = false,
-                              std::span<const MandatorySlot> mandatory = {}) {
-  return {id, revision, 1, true, exclusive, &kStubs<Table>, sizeof(Table), mandatory};
+constexpr InterfaceInfo Describe(const char* id, uint32_t revision, Life life, Served served,
+                                 std::span<const MandatorySlot> mandatory) {
+  return {id, revision, 1, life == Life::kDraft, served == Served::kByOne, &kStubs<Table>, sizeof(Table), mandatory};
 }
 
 constexpr InterfaceInfo kInterfaces[] = {
-    Draft<sl_device_ops_t>(SL_DEVICE_ID, SL_DEVICE_REVISION),
-    Draft<sl_transport_ops_t>(SL_TRANSPORT_ID, SL_TRANSPORT_REVISION),
-    Draft<sl_algorithm_ops_t>(SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, false, kAlgorithmMandatory),
-    Draft<sl_fault_ops_t>(SL_FAULT_ID, SL_FAULT_REVISION, true),
-    Draft<sl_observer_ops_t>(SL_OBSERVER_ID, SL_OBSERVER_REVISION),
-    Draft<sl_topology_ops_t>(SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION),
+    Describe<sl_device_ops_t>(SL_DEVICE_ID, SL_DEVICE_REVISION, Life::kDraft, Served::kByMany, kDeviceMandatory),
+    Describe<sl_transport_ops_t>(SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, Life::kDraft, Served::kByMany,
+                                 kTransportMandatory),
+    Describe<sl_algorithm_ops_t>(SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, Life::kStable, Served::kByMany,
+                                 kAlgorithmMandatory),
+    Describe<sl_fault_ops_t>(SL_FAULT_ID, SL_FAULT_REVISION, Life::kDraft, Served::kByOne, kFaultMandatory),
+    Describe<sl_observer_ops_t>(SL_OBSERVER_ID, SL_OBSERVER_REVISION, Life::kDraft, Served::kByMany,
+                                kObserverMandatory),
+    Describe<sl_topology_ops_t>(SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION, Life::kDraft, Served::kByMany,
+                                kTopologyMandatory),
 };
 
 uint32_t TableBytes(const void* ops) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A plan: what one rank does in one operation, as data (abi/draft/sl_algorithm.h says what the data means). It is made
+// A plan: what one rank does in one operation, as data (abi/sl_algorithm.h says what the data means). It is made
 // by PlanBuilder, which checks every step, and never changes afterwards, so that it can be shared by runs and threads,
 // verified and simulated.
 #pragma once

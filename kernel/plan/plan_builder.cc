@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernel/plan/part.h"
 #include "kernel/plan/plan.h"
@@ -42,14 +43,22 @@ sl_status_t Slot(sl_plan_builder_t* builder, Call call) noexcept {
   }
 }
 
+// A struct of the module, which may be older or newer than the kernel: what it does not have is zero.
+template <typename T>
+T Sized(const T* theirs) {
+  T ours{};
+  if (theirs != nullptr) std::memcpy(&ours, theirs, std::min<size_t>(theirs->struct_size, sizeof(T)));
+  return ours;
+}
+
 sl_status_t DescribeSlot(sl_plan_builder_t* builder, const sl_plan_desc_t* desc) {
-  return Slot(builder, [&](PlanBuilder* self) { return self->Describe(*desc); });
+  return Slot(builder, [&](PlanBuilder* self) { return self->Describe(Sized(desc)); });
 }
 sl_status_t BeginLaneSlot(sl_plan_builder_t* builder) {
   return Slot(builder, [](PlanBuilder* self) { return self->BeginLane(); });
 }
 sl_status_t AddStepSlot(sl_plan_builder_t* builder, const sl_step_t* step) {
-  return Slot(builder, [&](PlanBuilder* self) { return self->AddStep(*step); });
+  return Slot(builder, [&](PlanBuilder* self) { return self->AddStep(Sized(step)); });
 }
 
 constexpr sl_plan_builder_ops_t kOps = {sizeof(sl_plan_builder_ops_t), 0, DescribeSlot, BeginLaneSlot, AddStepSlot};
@@ -86,7 +95,9 @@ Status PlanBuilder::Describe(const sl_plan_desc_t& desc) { return Keep(CheckDesc
 
 Status PlanBuilder::CheckDesc(const sl_plan_desc_t& desc) {
   if (described_) return Fail("described twice");
-  if (desc.struct_size < sizeof(sl_plan_desc_t)) return Fail("desc.struct_size is smaller than this header's");
+  if (desc.struct_size < SL_PLAN_DESC_SIZE_1_0) {
+    return Fail(fmt::format("desc.struct_size is {}, wanted at least {}", desc.struct_size, SL_PLAN_DESC_SIZE_1_0));
+  }
   const uint64_t bytes = plan_->element_bytes_;
   if (bytes == 0) return Fail(fmt::format("operation has unknown data type {}", frame_.op.datatype));
   if (desc.block_modulus == 0) return Fail("block_modulus is 0, it must be at least 1");
@@ -134,6 +145,9 @@ Status PlanBuilder::AddStep(const sl_step_t& step) { return Keep(Add(step)); }
 
 Status PlanBuilder::Add(const sl_step_t& step) {
   if (plan_->lane_ends_.empty()) return Fail("add_step before begin_lane");
+  if (step.struct_size < SL_STEP_SIZE_1_0) {
+    return Fail(fmt::format("step.struct_size is {}, wanted at least {}", step.struct_size, SL_STEP_SIZE_1_0));
+  }
   PlanStep added{step, kNoLink, kNoLink, kNoLink, kNoLink, kNoLink};
   if (step.kind == SL_STEP_REPEAT) {
     SL_TRY(CheckRepeat(step));

@@ -38,6 +38,7 @@ sl_plan_desc_t Desc() {
 
 sl_step_t Step(uint32_t kind) {
   sl_step_t step{};
+  step.struct_size = sizeof(step);
   step.kind = kind;
   step.peer = 2;
   step.shape = kSend0;
@@ -129,7 +130,7 @@ TEST(PlanBuilder, MakesAPlan) {
 
 TEST(PlanBuilder, RefusesWrongFrames) {
   EXPECT_EQ(DescError([](PlanFrame*, sl_plan_desc_t* desc) { desc->struct_size = 8; }),
-            "plan of rank 1: desc.struct_size is smaller than this header's");
+            "plan of rank 1: desc.struct_size is 8, wanted at least 112");
   EXPECT_EQ(DescError([](PlanFrame*, sl_plan_desc_t* desc) { desc->block_modulus = 0; }),
             "plan of rank 1: block_modulus is 0, it must be at least 1");
   EXPECT_EQ(DescError([](PlanFrame*, sl_plan_desc_t* desc) { desc->chunk = 0; }),
@@ -151,6 +152,8 @@ TEST(PlanBuilder, RefusesWrongFrames) {
 }
 
 TEST(PlanBuilder, RefusesWrongSteps) {
+  EXPECT_EQ(StepError(SL_STEP_WAIT, [](sl_step_t* step) { step->struct_size = 0; }),
+            "plan of rank 1 lane 0 step 1: step.struct_size is 0, wanted at least 112");
   EXPECT_EQ(StepError(SL_STEP_WAIT, [](sl_step_t* step) { step->peer = 4; }),
             "plan of rank 1 lane 0 step 1: peer 4 is not a rank of 4");
   EXPECT_EQ(StepError(SL_STEP_PUT, [](sl_step_t* step) { step->peer = -1; }),

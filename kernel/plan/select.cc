@@ -219,6 +219,12 @@ Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
   return Store(op, std::move(choice));
 }
 
+Result<sl_estimate_t> Selector::Estimate(const sl_op_t& op) const {
+  const Decision decision = Decide(op);
+  if (decision.chosen == nullptr) return Refusal(op, decision);
+  return decision.verdicts[static_cast<size_t>(decision.chosen - candidates_.data())].estimate;
+}
+
 std::string Selector::Explain(const sl_op_t& op) const {
   const Decision decision = Decide(op);
   const uint64_t bytes = OpBytes(op, shape_->size);

@@ -75,6 +75,9 @@ class Selector {
   // a newline. Looks at estimates afresh and builds no plan.
   std::string Explain(const sl_op_t& op) const;
 
+  // The estimate of the algorithm that would be chosen, looked at afresh.   returns: it | SL_ERR_UNSUPPORTED
+  Result<sl_estimate_t> Estimate(const sl_op_t& op) const;
+
   const std::vector<Candidate>& candidates() const { return candidates_; }
 
  private:

@@ -247,5 +247,16 @@ TEST_F(Selection, ExplainsItself) {
   EXPECT_EQ(b_.plans + c_.plans, 0);
 }
 
+TEST_F(Selection, EstimatesWhatItWouldChoose) {
+  auto selector = Make({});
+  a_.time_ns = 700;
+  const auto estimate = selector->Estimate(Op());
+  ASSERT_TRUE(estimate.ok());
+  EXPECT_EQ(estimate.value().time_ns, 700u);
+  a_.status = b_.status = c_.status = SL_ERR_UNSUPPORTED;
+  EXPECT_EQ(selector->Estimate(Op()).status().code(), SL_ERR_UNSUPPORTED);
+  EXPECT_EQ(a_.plans + b_.plans + c_.plans, 0);
+}
+
 }  // namespace
 }  // namespace sl::kernel

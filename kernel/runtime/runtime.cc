@@ -4,6 +4,7 @@
 // does the work, and turns exceptions and Status into codes with a thread-local text.
 #include "sl_runtime.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernel/events/last_error.h"
@@ -214,6 +215,18 @@ sl_status_t Explain(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t cap
   });
 }
 
+sl_status_t Estimate(sl_comm_t* comm, const sl_op_t* op, sl_estimate_t* out_estimate) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    if (comm->comm.selector() == nullptr) return {SL_ERR_STATE, "the communicator is still being set up"};
+    SL_TRY(sl::kernel::CheckOpArguments(comm->comm, *op));
+    SL_ASSIGN(sl_estimate_t estimate, comm->comm.selector()->Estimate(*op));
+    estimate.struct_size = std::min<uint32_t>(out_estimate->struct_size, sizeof(estimate));
+    std::memcpy(out_estimate, &estimate, estimate.struct_size);
+    return {};
+  });
+}
+
 sl_status_t ServedBy(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed) {
   return Call([&]() -> Status {
     SL_TRY(CheckComm(comm));
@@ -276,6 +289,7 @@ const sl_runtime_ops_t kOps = {
     .stream_destroy = StreamDestroy,
     .stream_wait_idle = StreamWaitIdle,
     .explain = Explain,
+    .estimate = Estimate,
     .served_by = ServedBy,
     .profile_text = ProfileText,
     .modules_text = ModulesText,

@@ -125,6 +125,7 @@ class Parser {
     if (word == 7) return EndRepeat(line);
     if (++steps_ > kMaxSteps) return line->Fail("more than a million steps; write what repeats as a repeat");
     sl_step_t step{};
+    step.struct_size = sizeof(step);
     step.kind = word;
     step.peer = -1;
     step.lane = plan_.lanes[Rank()].back().link_lane;

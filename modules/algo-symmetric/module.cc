@@ -90,6 +90,9 @@ const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, "symmetric"},
 };
 constexpr auto kProvidePointers = sl::PointersTo(kProvides);
+// It launches kernels on the communicator's device.
+const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
+constexpr auto kRequirementPointers = sl::PointersTo(kRequirements);
 
 const sl_module_t kModule = {
     .struct_size = sizeof(sl_module_t),
@@ -102,10 +105,10 @@ const sl_module_t kModule = {
     .build_id = SL_ABI_BUILD_ID,
     .options = kOptionPointers.data(),
     .provides = kProvidePointers.data(),
-    .requirements = nullptr,
+    .requirements = kRequirementPointers.data(),
     .option_count = kOptionPointers.size(),
     .provide_count = kProvidePointers.size(),
-    .require_count = 0,
+    .require_count = kRequirementPointers.size(),
     .reserved = 0,
     .open = Open,
     .quiesce = Quiesce,

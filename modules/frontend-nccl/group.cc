@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/frontend-nccl/group.h"
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <new>
 
@@ -88,19 +85,12 @@ bool IsOutermost(const char* function, ncclResult_t* out_result) {
   return --t_group_depth == 0;
 }
 
-// What the kernel expects an operation to take: it writes one candidate a line, the chosen one's begins with '*' and
-// has its cost before " us". A negative number when nobody serves the operation.
+// What the kernel expects an operation to take; a negative number when nobody serves it.
 double EstimateUs(const PendingOp& pending) {
-  char text[8192] = "";
-  uint64_t needed = 0;
-  if (LoadedRuntime().explain(pending.comm->kernel, &pending.op, text, sizeof(text), &needed) != SL_OK) return -1;
-  const char* line = std::strstr(text, "\n*");
-  const char* unit = line != nullptr ? std::strstr(line, " us") : nullptr;
-  const char* end = line != nullptr ? std::strchr(line + 1, '\n') : nullptr;
-  if (unit == nullptr || (end != nullptr && unit > end)) return -1;
-  const char* digits = unit;
-  while (digits > line && (digits[-1] == '.' || (digits[-1] >= '0' && digits[-1] <= '9'))) --digits;
-  return digits < unit ? std::strtod(digits, nullptr) : -1;
+  sl_estimate_t estimate{};
+  estimate.struct_size = sizeof(estimate);
+  if (LoadedRuntime().estimate(pending.comm->kernel, &pending.op, &estimate) != SL_OK) return -1;
+  return static_cast<double>(estimate.time_ns) / 1000;
 }
 
 }  // namespace

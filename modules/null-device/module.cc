@@ -31,11 +31,14 @@ sl_status_t OpenDevice(sl_instance_t* instance, uint32_t, sl_device_t**) {
   return instance->host->set_error(instance->host->ctx, SL_ERR_NOT_FOUND, "there is no such device");
 }
 
+void CloseDevice(sl_device_t*) {}
+
 constexpr sl_device_ops_t MakeOps() {
   sl_device_ops_t ops{};
   ops.struct_size = sizeof(ops);
   ops.count = Count;
   ops.open = OpenDevice;
+  ops.close = CloseDevice;
   return ops;
 }
 constexpr sl_device_ops_t kOps = MakeOps();

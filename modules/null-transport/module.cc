@@ -27,10 +27,13 @@ sl_status_t OpenTransport(sl_instance_t* instance, const sl_transport_env_t*, sl
   return instance->host->set_error(instance->host->ctx, SL_ERR_NOT_FOUND, "there is no usable port");
 }
 
+void CloseTransport(sl_transport_t*) {}
+
 constexpr sl_transport_ops_t MakeOps() {
   sl_transport_ops_t ops{};
   ops.struct_size = sizeof(ops);
   ops.open = OpenTransport;
+  ops.close = CloseTransport;
   return ops;
 }
 constexpr sl_transport_ops_t kOps = MakeOps();

@@ -15,7 +15,7 @@ NOT_A_FUNCTION = re.compile(r"^\s*(?:template\s*<[^{}]*>\s*)?(?:inline\s+)?(?:na
 
 def file_limit(path):
     if path.endswith((".h", ".hpp", ".cuh")):
-        return MAX_ABI_HEADER if path.startswith("abi/") or path.endswith("/nccl.h") else MAX_HEADER
+        return MAX_ABI_HEADER if path.startswith(("abi/", "tests/abi/frozen/")) or path.endswith("/nccl.h") else MAX_HEADER
     return MAX_SOURCE
 
 

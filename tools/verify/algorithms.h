@@ -11,6 +11,7 @@
 #include "kernel/loader/loader.h"
 #include "kernel/profile/profile.h"
 #include "sl_algorithm.h"
+#include "sl_device.h"
 
 namespace sl::verify {
 

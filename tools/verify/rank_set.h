@@ -10,6 +10,7 @@
 
 #include "kernel/plan/plan.h"
 #include "sl_algorithm.h"
+#include "sl_device.h"
 #include "tools/verify/verify.h"
 
 namespace sl::verify {

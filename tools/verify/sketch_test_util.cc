@@ -11,6 +11,7 @@ constexpr uint32_t kChunkBytes = 1 << 20;
 
 sl_step_t Step(uint32_t kind, int32_t peer, sl_operand_t shape, uint32_t lane) {
   sl_step_t step{};
+  step.struct_size = sizeof(step);
   step.kind = kind;
   step.peer = peer;
   step.lane = lane;

@@ -28,7 +28,7 @@ void FakeRuntime::Reset() {
   ops.clear();
   logs.clear();
   error_text.clear();
-  explain_text.clear();
+  estimate_ns = 0;
   create_status = wait_status = state_status = enqueue_status = window_status = SL_OK;
 }
 
@@ -197,10 +197,9 @@ sl_status_t WindowMemory(sl_comm_t*, sl_comm_window_t* window, void** out_memory
   return SL_OK;
 }
 
-sl_status_t Explain(sl_comm_t*, const sl_op_t*, char* text, uint64_t capacity, uint64_t* out_needed) {
-  const std::string& words = Fake().explain_text;
-  *out_needed = words.size() + 1;
-  if (capacity > words.size()) std::memcpy(text, words.c_str(), words.size() + 1);
+sl_status_t Estimate(sl_comm_t*, const sl_op_t*, sl_estimate_t* out_estimate) {
+  if (Fake().estimate_ns == 0) return SL_ERR_UNSUPPORTED;
+  out_estimate->time_ns = Fake().estimate_ns;
   return SL_OK;
 }
 
@@ -232,7 +231,7 @@ sl_runtime_ops_t MakeTable() {
   table.window_register = WindowRegister;
   table.window_deregister = WindowDeregister;
   table.window_memory = WindowMemory;
-  table.explain = Explain;
+  table.estimate = Estimate;
   table.log = LogLine;
   return table;
 }

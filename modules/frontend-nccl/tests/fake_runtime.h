@@ -31,7 +31,7 @@ struct FakeRuntime {
   std::map<uint64_t, uint32_t> finalizing;
   std::vector<FakeComm*> live;
   std::string error_text;
-  std::string explain_text;
+  uint64_t estimate_ns = 0;  // 0: nobody serves the operation
   int unique_ids = 0;
 
   // What to answer; SL_OK: as it should be.

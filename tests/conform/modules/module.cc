@@ -11,6 +11,7 @@
 
 #include "sdk/module.h"
 #include "sl_algorithm.h"
+#include "sl_fault.h"
 
 struct sl_instance_t {
   const sl_host_t* host;
@@ -24,10 +25,13 @@ sl_status_t Estimate(sl_algorithm_t*, const sl_op_t*, sl_estimate_t*) { return S
   return instance->host->set_error(instance->host->ctx, SL_ERR_UNSUPPORTED, "it serves no shape");
 }
 
+void Destroy(sl_algorithm_t*) {}
+
 constexpr sl_algorithm_ops_t MakeOps() {
   sl_algorithm_ops_t ops{};
   ops.struct_size = sizeof(ops);
   ops.estimate = Estimate;
+  ops.destroy = Destroy;
 #if !defined(BROKEN_NO_CREATE)
   ops.create = Create;
 #endif
@@ -124,6 +128,10 @@ void Close(sl_instance_t* instance) {
 #endif
 }
 
+[[maybe_unused]] constexpr sl_require_t kDraftRequirement = {sizeof(sl_require_t), SL_REQUIRE_OPTIONAL, SL_FAULT_ID, 1,
+                                                             1};
+[[maybe_unused]] constexpr const sl_require_t* kDraftRequirements[] = {&kDraftRequirement};
+
 constexpr sl_module_t MakeModule() {
   sl_module_t module{};
   module.struct_size = sizeof(module);
@@ -149,6 +157,8 @@ constexpr sl_module_t MakeModule() {
   module.name = "somebody-else";
 #elif defined(BROKEN_BUILD_ID)
   module.build_id = "1999-01-draft-0";
+  module.requirements = kDraftRequirements;
+  module.require_count = 1;
 #endif
   return module;
 }

@@ -29,19 +29,38 @@ struct Interface {
   uint32_t revision;
   size_t bytes;
   std::vector<Slot> mandatory;
+  bool stable = false;
 };
 
 const std::vector<Interface>& Interfaces() {
   static const std::vector<Interface> all = {
-      {SL_DEVICE_ID, SL_DEVICE_REVISION, sizeof(sl_device_ops_t), {}},
-      {SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, sizeof(sl_transport_ops_t), {}},
+      {SL_DEVICE_ID,
+       SL_DEVICE_REVISION,
+       sizeof(sl_device_ops_t),
+       {{"open", offsetof(sl_device_ops_t, open)}, {"close", offsetof(sl_device_ops_t, close)}}},
+      {SL_TRANSPORT_ID,
+       SL_TRANSPORT_REVISION,
+       sizeof(sl_transport_ops_t),
+       {{"open", offsetof(sl_transport_ops_t, open)}, {"close", offsetof(sl_transport_ops_t, close)}}},
       {SL_ALGORITHM_ID,
        SL_ALGORITHM_REVISION,
        sizeof(sl_algorithm_ops_t),
-       {{"create", offsetof(sl_algorithm_ops_t, create)}, {"estimate", offsetof(sl_algorithm_ops_t, estimate)}}},
-      {SL_FAULT_ID, SL_FAULT_REVISION, sizeof(sl_fault_ops_t), {}},
-      {SL_OBSERVER_ID, SL_OBSERVER_REVISION, sizeof(sl_observer_ops_t), {}},
-      {SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION, sizeof(sl_topology_ops_t), {}},
+       {{"create", offsetof(sl_algorithm_ops_t, create)},
+        {"destroy", offsetof(sl_algorithm_ops_t, destroy)},
+        {"estimate", offsetof(sl_algorithm_ops_t, estimate)}},
+       true},
+      {SL_FAULT_ID,
+       SL_FAULT_REVISION,
+       sizeof(sl_fault_ops_t),
+       {{"create", offsetof(sl_fault_ops_t, create)}, {"destroy", offsetof(sl_fault_ops_t, destroy)}}},
+      {SL_OBSERVER_ID,
+       SL_OBSERVER_REVISION,
+       sizeof(sl_observer_ops_t),
+       {{"create", offsetof(sl_observer_ops_t, create)}, {"destroy", offsetof(sl_observer_ops_t, destroy)}}},
+      {SL_TOPOLOGY_ID,
+       SL_TOPOLOGY_REVISION,
+       sizeof(sl_topology_ops_t),
+       {{"create", offsetof(sl_topology_ops_t, create)}, {"destroy", offsetof(sl_topology_ops_t, destroy)}}},
   };
   return all;
 }
@@ -206,14 +225,19 @@ void Requirements(Trial& trial) {
   }
 }
 
-// Draft interfaces work only with the headers they were compiled with; every interface is a draft today.
+bool IsDraft(std::string_view id) {
+  const Interface* interface = FindInterface(id);
+  return interface != nullptr && !interface->stable;
+}
+
+// Draft interfaces work only with the headers they were compiled with.
 void BuildId(Trial& trial) {
   const LoadedModule module(trial, trial.assignment().module_path);
   const sl_module_t& table = module.table();
   trial.Require(IsOneLine(table.build_id), "build_id is missing; say SL_ABI_BUILD_ID");
   bool uses_draft = false;
-  for (uint32_t i = 0; i < table.provide_count; ++i) uses_draft |= FindInterface(table.provides[i]->id) != nullptr;
-  for (uint32_t i = 0; i < table.require_count; ++i) uses_draft |= FindInterface(table.requirements[i]->id) != nullptr;
+  for (uint32_t i = 0; i < table.provide_count; ++i) uses_draft |= IsDraft(table.provides[i]->id);
+  for (uint32_t i = 0; i < table.require_count; ++i) uses_draft |= IsDraft(table.requirements[i]->id);
   trial.Expect(!uses_draft || std::string_view(table.build_id) == SL_ABI_BUILD_ID,
                "it was built with the draft headers {}, this kit with {}; rebuild it", table.build_id, SL_ABI_BUILD_ID);
 }

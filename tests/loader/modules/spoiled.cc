@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "sl_algorithm.h"
+#include "sl_device.h"
 #include "tests/loader/modules/sample.h"
 
 namespace {
@@ -26,8 +27,10 @@ constexpr sl_algorithm_ops_t Table(uint32_t struct_size) {
 #define PROVIDE(ops) \
   { sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, 1, 1, ops, "spoiled" }
 
-#if defined(SAMPLE_NO_CREATE) || defined(SAMPLE_BUILD_ID)
+#if defined(SAMPLE_NO_CREATE)
 constexpr sl_provide_t kProvide = PROVIDE(&kNoCreate);
+#elif defined(SAMPLE_BUILD_ID)
+constexpr sl_provide_t kProvide = {sizeof(sl_provide_t), 0, SL_DEVICE_ID, 1, 1, &kNoCreate, "spoiled"};
 #elif defined(SAMPLE_TRUNCATED_OPS)
 constexpr sl_provide_t kProvide = PROVIDE(&kTruncatedTable);
 #else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sl.algorithm/1 (draft): what an algorithm can do, at what cost, and how: as a plan, which the kernel's engine runs
+ * sl.algorithm/1: what an algorithm can do, at what cost, and how: as a plan, which the kernel's engine runs
  * over links, or as one launch on the device, which runs over symmetric memory.
  *
  * Plans are data: they can be verified, simulated and run. A plan has lanes, which run concurrently; a lane is a list
@@ -14,11 +14,16 @@
 #ifndef SL_ALGORITHM_H
 #define SL_ALGORITHM_H
 
-#include "sl_device.h"
+#include "sl_module.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* sl_device.h. Plans need none of it; a module whose algorithm launches includes it and requires "sl.device/1". */
+typedef struct sl_device_t sl_device_t;
+typedef struct sl_device_ops_t sl_device_ops_t;
+typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
 #define SL_ALGORITHM_REVISION 1u
@@ -76,8 +81,8 @@ typedef struct sl_demand_t {
 typedef struct sl_algorithm_env_t {
   uint32_t struct_size;
   uint32_t reserved;
-  const sl_comm_shape_t* shape; /* lives as long as the algorithm */
-  const sl_device_ops_t* device_ops;
+  const sl_comm_shape_t* shape;      /* lives as long as the algorithm */
+  const sl_device_ops_t* device_ops; /* the communicator's device; both NULL unless the module requires sl.device/1 */
   sl_device_t* device;
   sl_symmetric_t symmetric; /* as demanded; base NULL when the ranks share no memory */
 } sl_algorithm_env_t;
@@ -108,11 +113,11 @@ typedef struct sl_estimate_t {
 #define SL_BUFFER_INBOX 4u   /* the chunk that waits on the link from `peer` */
 #define SL_BUFFER_OUTBOX 5u  /* the reserved chunk on the link to `peer` */
 
-typedef struct sl_operand_t {
-  uint32_t buffer;    /* SL_BUFFER_… */
-  uint32_t block;     /* block at the first repetition */
-  int32_t block_step; /* added at each repetition, modulo plan.block_modulus */
-  int32_t peer;       /* INBOX, OUTBOX: rank at the other end */
+typedef struct sl_operand_t { /* never grows */
+  uint32_t buffer;            /* SL_BUFFER_… */
+  uint32_t block;             /* block at the first repetition */
+  int32_t block_step;         /* added at each repetition, modulo plan.block_modulus */
+  int32_t peer;               /* INBOX, OUTBOX: rank at the other end */
 } sl_operand_t;
 
 /* Steps. The part's length is that of `shape` (a block of one buffer's geometry), named by operand `a` unless said. */
@@ -132,12 +137,14 @@ typedef struct sl_operand_t {
 #define SL_STEP_FINAL 4u
 
 typedef struct sl_step_t {
+  uint32_t struct_size;
   uint32_t kind;
   uint32_t flags;
   int32_t peer;    /* WAIT, RESERVE, PUT, RELEASE */
   uint32_t lane;   /* of the link; both ends name the same */
   uint32_t length; /* REPEAT */
   uint32_t count;  /* REPEAT; may be 0 */
+  uint32_t reserved;
   sl_operand_t a;
   sl_operand_t b;
   sl_operand_t dst;
@@ -169,11 +176,14 @@ typedef struct sl_plan_desc_t {
 typedef struct sl_plan_builder_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
-  /* Says the plan's frame; once, first.   returns: SL_OK | SL_ERR_INVALID with the field named   since: 1 */
+  /* Says the plan's frame; once, first.   thread: as plan(), which calls it   owns: copies `desc`
+   * returns: SL_OK | SL_ERR_INVALID with the field named   since: 1 */
   sl_status_t (*describe)(sl_plan_builder_t* builder, const sl_plan_desc_t* desc);
-  /* Begins the next lane; steps are added to it.   since: 1 */
+  /* Begins the next lane; steps are added to it.   thread: as plan()   returns: SL_OK | SL_ERR_STATE before describe()
+   * since: 1 */
   sl_status_t (*begin_lane)(sl_plan_builder_t* builder);
-  /* Appends a step; checked at once: kind, peer, operands, repeat lengths.   since: 1 */
+  /* Appends a step; checked at once: kind, peer, operands, repeat lengths.   thread: as plan()   owns: copies `step`
+   * returns: SL_OK | SL_ERR_INVALID with lane, step and field named   since: 1 */
   sl_status_t (*add_step)(sl_plan_builder_t* builder, const sl_step_t* step);
 } sl_plan_builder_ops_t;
 
@@ -181,26 +191,52 @@ typedef struct sl_algorithm_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
 
-  /* What a communicator of this shape needs from the symmetric heap; equal on all ranks.   thread: [control]   since: 1
-   */
+  /* What a communicator of this shape needs from the symmetric heap; equal on all ranks.
+   * thread: [any]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*demand)(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out_demand);
   /* Makes the algorithm for one rank; mandatory.   thread: [init]   owns: borrows `env` during the call, its device and
    * memory until destroy()   returns: SL_OK | SL_ERR_UNSUPPORTED this shape is not for it   since: 1 */
   sl_status_t (*create)(sl_instance_t* instance, const sl_algorithm_env_t* env, sl_algorithm_t** out_algorithm);
+  /* Mandatory. No work of the algorithm is under way.   thread: [control]   owns: frees `algorithm`   since: 1 */
   void (*destroy)(sl_algorithm_t* algorithm);
   /* Cost of an operation: pure, and equal on all ranks; pointers in `op` are not looked at. Mandatory.
    * thread: [control]   blocking: never
    * returns: SL_OK | SL_ERR_UNSUPPORTED with out_estimate->reason filled all the same   since: 1 */
   sl_status_t (*estimate)(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t* out_estimate);
   /* Builds the plan of this rank; pointers in `op` are not looked at. Called once per cached operation.
-   * thread: [control]   since: 1 */
+   * thread: [control]   owns: borrows everything   returns: SL_OK | the builder's first error | SL_ERR_UNSUPPORTED
+   * since: 1 */
   sl_status_t (*plan)(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_builder_ops_t* builder_ops,
                       sl_plan_builder_t* builder);
   /* Fills the launch of an operation; the kernel launches it. args stay in `args` (args_capacity bytes, at least
-   * 4,096, 16-byte aligned).   thread: [data]   returns: SL_OK   since: 1 */
+   * 4,096, 16-byte aligned).   thread: [data]   owns: what out_launch points to lives as long as `args` and `algorithm`
+   * returns: SL_OK | usage errors   since: 1 */
   sl_status_t (*launch)(sl_algorithm_t* algorithm, const sl_op_t* op, void* args, uint32_t args_capacity,
                         sl_launch_t* out_launch);
 } sl_algorithm_ops_t;
+
+/* Release 1.0, closed: what is added later comes behind these sizes. Operands, geometries and symmetric slices lie
+ * inside other structs, so they never grow. */
+#define SL_OP_SIZE_1_0 72u
+#define SL_COMM_SHAPE_SIZE_1_0 56u
+#define SL_DEMAND_SIZE_1_0 16u
+#define SL_ALGORITHM_ENV_SIZE_1_0 56u
+#define SL_ESTIMATE_SIZE_1_0 128u
+#define SL_OPERAND_SIZE_1_0 16u
+#define SL_STEP_SIZE_1_0 112u
+#define SL_PLAN_DESC_SIZE_1_0 112u
+#define SL_PLAN_BUILDER_OPS_SIZE_1_0 32u
+#define SL_ALGORITHM_OPS_SIZE_1_0 56u
+SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_0);
+SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_demand_t, SL_DEMAND_SIZE_1_0);
+SL_ASSERT_SIZE(sl_algorithm_env_t, SL_ALGORITHM_ENV_SIZE_1_0);
+SL_ASSERT_SIZE(sl_estimate_t, SL_ESTIMATE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_operand_t, SL_OPERAND_SIZE_1_0);
+SL_ASSERT_SIZE(sl_step_t, SL_STEP_SIZE_1_0);
+SL_ASSERT_SIZE(sl_plan_desc_t, SL_PLAN_DESC_SIZE_1_0);
+SL_ASSERT_SIZE(sl_plan_builder_ops_t, SL_PLAN_BUILDER_OPS_SIZE_1_0);
+SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_0);
 
 #ifdef __cplusplus
 }
