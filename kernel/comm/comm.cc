@@ -13,6 +13,11 @@
 #include "kernel/events/ring.h"
 
 namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kJoiningGraceNs = 1'000'000'000;
+
+}  // namespace
 
 Communicator::Communicator(Process* process, CommConfig config) : process_(process), config_(std::move(config)) {}
 
@@ -26,6 +31,7 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::Join(const RendezvousId& id) {
+  nonce_ = id.nonce;
   if (id.host != process_->host()) {
     return {SL_ERR_UNSUPPORTED, "the unique id was made on another host (" + ToText(id.host) + ", this is " +
                                     ToText(process_->host()) +
@@ -36,7 +42,7 @@ Status Communicator::Join(const RendezvousId& id) {
   SL_ASSIGN(const Listener listener, Listen());
   SL_ASSIGN(const SocketName parent, JoinRendezvous(id, config_.rank, config_.size, listener.name,
                                                     // The rendezvous gives up first, and knows who is missing.
-                                                    {deadline_ns_ + 5'000'000'000, &cancelled_}));
+                                                    {deadline_ns_ + 5'000'000'000, &cancelled_ns_}));
   return WhyGivenUp(SetUp({config_.rank, config_.size, id.nonce, id.secret}, listener, parent));
 }
 
@@ -84,9 +90,15 @@ Status Communicator::OpenTransports() {
   std::copy(secret.begin(), secret.end(), env.job_secret);
   std::copy(process_->host().begin(), process_->host().end(), env.host_id);
   for (const auto& served : process_->transports()) {
+    uint32_t ports = 0;
     sl_transport_t* handle = nullptr;
     if (served.ops->open(served.instance, &env, &handle) != SL_OK) {
       Logf(SL_LOG_WARN, "transport {} left out: {}", served.name, LastError());
+      continue;
+    }
+    if (served.ops->port_count(handle, &ports) != SL_OK || ports == 0) {
+      Logf(SL_LOG_WARN, "transport {} left out: it has no port", served.name);
+      served.ops->close(handle);
       continue;
     }
     transports_.push_back({served.name, served.ops, handle, {}});
@@ -205,7 +217,7 @@ Status Communicator::ServeHeap(const Listener& heap_listener) {
     Result<Fd> member = Accept(heap_listener.fd);
     if (member.status().code() == SL_ERR_AGAIN) continue;
     if (!member.ok()) return member.status();
-    const Patience brief{std::min(deadline_ns_, NowNs() + 2'000'000'000), &give_up_joining_};
+    const Patience brief{std::min(deadline_ns_, NowNs() + 2'000'000'000), &give_up_joining_ns_};
     Proof proof;
     if (!ReceiveAll(member.value().get(), proof, brief).ok()) continue;
     if (!IsSame(proof, MakeProof(tree_->identity().secret, "heap", nonce_, 0))) continue;
@@ -241,8 +253,10 @@ Status Communicator::MakeAlgorithms() {
     sl_algorithm_env_t env{};
     env.struct_size = sizeof(env);
     env.shape = &shape_;
-    env.device_ops = device().ops;
-    env.device = device().handle;
+    if (served.uses_device) {
+      env.device_ops = device().ops;
+      env.device = device().handle;
+    }
     if (heap_ != nullptr && demands[i] != 0) env.symmetric = {heap_->base() + offset, heap_->stride(), demands[i]};
     offset += demands[i];
     sl_algorithm_t* algorithm = nullptr;
@@ -294,7 +308,7 @@ Status Communicator::MakeLinks() {
 
 Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key,
                                                const SocketName& listener) {
-  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_};
+  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
   Writer mine;
   mine.Put(color);
   mine.Put(key);
@@ -330,7 +344,7 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
 }
 
 Status Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable) {
-  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_};
+  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
   Writer mine;
   mine.Put(bytes);
   mine.Put(flags);
@@ -358,7 +372,7 @@ Status Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportab
 
 Status Communicator::Finalize() {
   const uint64_t timeout_ms = process_->profile().settings().comm.operation_timeout_ms;
-  const Patience patience{timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000, &cancelled_};
+  const Patience patience{timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000, &cancelled_ns_};
   return tree_->AllGather(tree_->TakeNumber(), {}, patience).status();
 }
 
@@ -366,9 +380,16 @@ void Communicator::Leave(Fate fate) {
   if (tree_ != nullptr) tree_->Depart(fate);
 }
 
+// A rank that has failed will not do its part of joining. It may have done it, though, and have failed in its first
+// operation, so those who are still about it get the time to end well.
+void Communicator::GiveUpJoiningSoon() {
+  uint64_t never = SL_NO_DEADLINE;
+  give_up_joining_ns_.compare_exchange_strong(never, NowNs() + kJoiningGraceNs);
+}
+
 void Communicator::OnFate(uint32_t rank, Fate fate) {
   incomplete_.store(true, std::memory_order_release);
-  if (fate != Fate::kDeparted) give_up_joining_.store(1);
+  if (fate != Fate::kDeparted) GiveUpJoiningSoon();
   if (fate != Fate::kLost) return;  // matters only to those who wait for it; they look it up
   int32_t none = -1;
   if (lost_rank_.compare_exchange_strong(none, static_cast<int32_t>(rank))) {
@@ -386,7 +407,7 @@ void Communicator::OnReport(uint32_t rank, const Status& failure) {
   }
   incomplete_.store(true, std::memory_order_release);
   broken_.store(true);
-  give_up_joining_.store(1);
+  GiveUpJoiningSoon();
   Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, remote.message());
 }
 

@@ -63,10 +63,10 @@ class Communicator {
   void Leave(Fate fate);
   // Ends every wait of this rank with SL_ERR_ABORTED.   [any]
   void Cancel() {
-    cancelled_.store(1);
-    give_up_joining_.store(1);
+    cancelled_ns_.store(0);
+    give_up_joining_ns_.store(0);
   }
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed) != 0; }
+  bool cancelled() const { return cancelled_ns_.load(std::memory_order_relaxed) != SL_NO_DEADLINE; }
 
   // The first failure stays, and the other ranks hear of it.   [any]
   void Fail(const Status& status);
@@ -116,8 +116,9 @@ class Communicator {
   Status MakeLinks();
   uint64_t Demand(std::vector<uint64_t>* out_demands) const;
   void OnFate(uint32_t rank, Fate fate);
+  void GiveUpJoiningSoon();
   void OnReport(uint32_t rank, const Status& failure);
-  Patience patience() const { return {deadline_ns_, &give_up_joining_}; }
+  Patience patience() const { return {deadline_ns_, &give_up_joining_ns_}; }
   Status WhyGivenUp(const Status& joined) const;
 
   Process* const process_;
@@ -125,8 +126,8 @@ class Communicator {
   uint64_t nonce_ = 0;
   uint64_t splits_ = 0;
   uint64_t deadline_ns_ = SL_NO_DEADLINE;
-  std::atomic<int32_t> cancelled_{0};
-  std::atomic<int32_t> give_up_joining_{0};  // cancelled, or a rank has failed: it will not do its part
+  std::atomic<uint64_t> cancelled_ns_{SL_NO_DEADLINE};        // 0: cancelled
+  std::atomic<uint64_t> give_up_joining_ns_{SL_NO_DEADLINE};  // 0: cancelled; else GiveUpJoiningSoon has set it
   std::atomic<bool> broken_{false};
   std::atomic<bool> incomplete_{false};
   std::atomic<int32_t> lost_rank_{-1};

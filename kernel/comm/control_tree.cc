@@ -57,7 +57,7 @@ Status ControlTree::AcceptChildren(const Listener& listener, std::map<uint32_t, 
     if (fd.status().code() == SL_ERR_AGAIN) continue;
     if (!fd.ok()) return fd.status();
     // A stranger costs its own introduction time at most, and is dropped without an answer.
-    const Patience brief{std::min(patience.deadline_ns, NowNs() + kIntroductionNs), patience.cancel};
+    const Patience brief{std::min(patience.deadline_ns, NowNs() + kIntroductionNs), patience.cancel_ns};
     struct {
       FrameHeader header;
       uint8_t payload[8 + 4 + sizeof(Proof)];

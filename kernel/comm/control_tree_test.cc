@@ -174,12 +174,12 @@ TEST_F(ControlTreeTest, NodesEndWhenAllNeighboursHaveLeft) {
 
 TEST_F(ControlTreeTest, AnAllGatherEndsWhenItIsCancelled) {
   JoinAll(2);
-  std::atomic<int32_t> cancel{0};
+  std::atomic<uint64_t> cancel{SL_NO_DEADLINE};
   std::thread waiter([&] {
     auto all = trees_[0]->AllGather(trees_[0]->TakeNumber(), {}, {SL_NO_DEADLINE, &cancel});
     EXPECT_EQ(all.status().code(), SL_ERR_ABORTED);
   });
-  cancel = 1;
+  cancel = 0;
   waiter.join();
   for (auto& tree : trees_) tree->Depart(Fate::kDeparted);
 }

@@ -29,9 +29,9 @@ uint64_t NowNs();
 // How long a caller is ready to wait: until a deadline, or until somebody sets `cancel` (looked at every 50 ms).
 struct Patience {
   uint64_t deadline_ns;
-  const std::atomic<int32_t>* cancel = nullptr;
+  const std::atomic<uint64_t>* cancel_ns = nullptr;  // from this moment on waiting is pointless; others may set it
 
-  bool cancelled() const { return cancel != nullptr && cancel->load(std::memory_order_relaxed) != 0; }
+  bool cancelled() const { return cancel_ns != nullptr && NowNs() >= cancel_ns->load(std::memory_order_relaxed); }
 };
 
 // Fills `bytes` from the kernel's random source.

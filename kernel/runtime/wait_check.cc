@@ -106,8 +106,8 @@ Status FindMismatch(sl_comm_t* handle) {
     for (uint32_t rank = 0; rank < comm.size(); ++rank) {
       uint64_t theirs = mine;
       if (!comm.op_log()->Read(rank, seq, &theirs) || theirs == mine) continue;
-      return {SL_ERR_MISMATCH, "operation #" + std::to_string(seq) +
-                                   " does not match: " + DescribeMismatch(comm.rank(), mine, rank, theirs)};
+      return {SL_ERR_MISMATCH,
+              "operation #" + std::to_string(seq) + ": " + DescribeMismatch(comm.rank(), mine, rank, theirs)};
     }
   }
   return {};
