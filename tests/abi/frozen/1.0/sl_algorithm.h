@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sl.algorithm/1: what an algorithm can do, at what cost, and how: as a plan, which the kernel's engine runs
+ * over links, or as one launch on the device, which runs over symmetric memory.
+ *
+ * Plans are data: they can be verified, simulated and run. A plan has lanes, which run concurrently; a lane is a list
+ * of steps, run in order, once a round. Buffers are cut into blocks; every step works on the part of a block that
+ * belongs to the current round, so that a ring over n ranks is a plan of constant size:
+ *
+ *   part(block, round) = elements [block * stride + round * chunk, +chunk) cut at block * stride + length(block)
+ *
+ * A step whose part is empty is skipped, together with its link traffic: both ends compute the same lengths.
+ * Each direction of a link (peer and lane) belongs to one lane of the plan, which keeps its chunks in order. */
+#ifndef SL_ALGORITHM_H
+#define SL_ALGORITHM_H
+
+#include "sl_module.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* sl_device.h. Plans need none of it; a module whose algorithm launches includes it and requires "sl.device/1". */
+typedef struct sl_device_t sl_device_t;
+typedef struct sl_device_ops_t sl_device_ops_t;
+typedef struct sl_launch_t sl_launch_t;
+
+#define SL_ALGORITHM_ID "sl.algorithm/1"
+#define SL_ALGORITHM_REVISION 1u
+
+typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
+typedef struct sl_plan_builder_t sl_plan_builder_t;
+
+/* One operation as its caller stated it. Everything above `send`, but peer, is equal on all ranks; selection looks at
+ * nothing else. */
+typedef struct sl_op_t {
+  uint32_t struct_size;
+  sl_op_kind_t kind;
+  sl_datatype_t datatype;
+  sl_reduction_t reduction;
+  int32_t root;   /* -1: none */
+  int32_t peer;   /* send, recv; -1: none */
+  uint64_t count; /* NCCL's count of the operation: per-rank where NCCL's is */
+  const void* send;
+  void* recv;
+  uint64_t scalar_bits; /* SL_PREMUL_SUM: this rank's scalar, in the data type's format; ranks may differ */
+  uint64_t seq;         /* filled by the kernel: n-th collective of the communicator, from 1; 0 for send and recv */
+  uint64_t signature;   /* filled by the kernel: equal on two ranks exactly when their calls match */
+} sl_op_t;
+
+/* The symmetric heap slice of one algorithm: rank r's memory starts at base + r * stride. Zeroed at creation. */
+typedef struct sl_symmetric_t {
+  uint8_t* base;
+  uint64_t stride;
+  uint64_t bytes; /* usable of each slice */
+} sl_symmetric_t;
+
+/* The communicator as an algorithm sees it. */
+typedef struct sl_comm_shape_t {
+  uint32_t struct_size;
+  uint32_t rank;
+  uint32_t size;
+  uint32_t local_rank; /* among the ranks of this host */
+  uint32_t local_size;
+  uint32_t domain_size; /* ranks that share loads and stores with this one; equals size when all do */
+  uint32_t device_kind;
+  uint32_t processors;       /* CPUs this host gives to its local ranks */
+  uint32_t link_chunk_bytes; /* the largest part a link carries at once; a plan's chunk must not exceed it */
+  uint32_t lanes;            /* how many lanes links may have */
+  uint32_t link_slots;       /* chunks a link holds each way before its sender waits; 0: not known yet */
+  uint32_t reserved;
+  const char* const* host_of; /* size entries; equal text, equal host */
+} sl_comm_shape_t;
+
+typedef struct sl_demand_t {
+  uint32_t struct_size;
+  uint32_t reserved;
+  uint64_t symmetric_bytes; /* of each rank; 0: none */
+} sl_demand_t;
+
+typedef struct sl_algorithm_env_t {
+  uint32_t struct_size;
+  uint32_t reserved;
+  const sl_comm_shape_t* shape;      /* lives as long as the algorithm */
+  const sl_device_ops_t* device_ops; /* the communicator's device; both NULL unless the module requires sl.device/1 */
+  sl_device_t* device;
+  sl_symmetric_t symmetric; /* as demanded; base NULL when the ranks share no memory */
+} sl_algorithm_env_t;
+
+/* How the result depends on order: what a profile can demand. */
+#define SL_DETERMINISM_NONE 0u
+#define SL_DETERMINISM_RUN 1u        /* same call, same bits */
+#define SL_DETERMINISM_RANK 2u       /* and the same bits on every rank */
+#define SL_DETERMINISM_WORLD_SIZE 3u /* and the same bits whatever the number of ranks */
+
+#define SL_RUN_PLAN 0u
+#define SL_RUN_LAUNCH 1u
+typedef struct sl_estimate_t {
+  uint32_t struct_size;
+  uint32_t run;        /* SL_RUN_… */
+  uint64_t time_ns;    /* expected, this operation alone */
+  uint32_t processors; /* SMs held; on the host 0 */
+  uint32_t determinism;
+  uint64_t scratch_bytes;
+  char reason[96]; /* why this cost, or why not: one clause */
+} sl_estimate_t;
+
+/* Plans. */
+#define SL_BUFFER_NONE 0u
+#define SL_BUFFER_SEND 1u    /* the caller's send buffer; read only */
+#define SL_BUFFER_RECV 2u    /* the caller's receive buffer */
+#define SL_BUFFER_SCRATCH 3u /* plan.scratch_bytes, private to the run */
+#define SL_BUFFER_INBOX 4u   /* the chunk that waits on the link from `peer` */
+#define SL_BUFFER_OUTBOX 5u  /* the reserved chunk on the link to `peer` */
+
+typedef struct sl_operand_t { /* never grows */
+  uint32_t buffer;            /* SL_BUFFER_… */
+  uint32_t block;             /* block at the first repetition */
+  int32_t block_step;         /* added at each repetition, modulo plan.block_modulus */
+  int32_t peer;               /* INBOX, OUTBOX: rank at the other end */
+} sl_operand_t;
+
+/* Steps. The part's length is that of `shape` (a block of one buffer's geometry), named by operand `a` unless said. */
+#define SL_STEP_REPEAT 0u  /* the next `length` steps run `count` times; not nested */
+#define SL_STEP_WAIT 1u    /* until a chunk from `peer` is here; it becomes INBOX(peer) */
+#define SL_STEP_RESERVE 2u /* until the link to `peer` has room for a chunk; it becomes OUTBOX(peer) */
+#define SL_STEP_COPY 3u    /* dst (and dst2) <- a */
+#define SL_STEP_REDUCE 4u  /* dst (and dst2) <- a op b, in that order; b NONE: only scaling */
+#define SL_STEP_PUT 5u     /* OUTBOX(peer) goes on its way; `a` not NONE: waits for room and puts the part of `a` */
+#define SL_STEP_RELEASE 6u /* INBOX(peer) may be reused by its sender */
+#define SL_STEP_LAUNCH 7u  /* reserved: a kernel of the algorithm's image */
+#define SL_STEP_KIND_COUNT 8u
+
+/* Flags of REDUCE: which operands are a rank's own contribution, and whether the result is complete. */
+#define SL_STEP_A_RAW 1u
+#define SL_STEP_B_RAW 2u
+#define SL_STEP_FINAL 4u
+
+typedef struct sl_step_t {
+  uint32_t struct_size;
+  uint32_t kind;
+  uint32_t flags;
+  int32_t peer;    /* WAIT, RESERVE, PUT, RELEASE */
+  uint32_t lane;   /* of the link; both ends name the same */
+  uint32_t length; /* REPEAT */
+  uint32_t count;  /* REPEAT; may be 0 */
+  uint32_t reserved;
+  sl_operand_t a;
+  sl_operand_t b;
+  sl_operand_t dst;
+  sl_operand_t dst2;
+  sl_operand_t shape; /* whose geometry gives the part; its buffer is SEND, RECV or SCRATCH */
+} sl_step_t;
+
+/* Block k of a buffer: starts at k * stride, has min(length, total - k * stride) elements, none if negative. */
+typedef struct sl_geometry_t {
+  uint64_t stride;
+  uint64_t length;
+  uint64_t total;
+} sl_geometry_t;
+
+typedef struct sl_plan_desc_t {
+  uint32_t struct_size;
+  uint32_t block_modulus; /* block arithmetic is modulo this; usually the number of ranks */
+  uint64_t chunk;         /* elements of one part, at most link_chunk_bytes / element size */
+  uint64_t rounds;        /* of every lane */
+  uint64_t scratch_bytes;
+  sl_geometry_t send;
+  sl_geometry_t recv;
+  sl_geometry_t scratch;
+  uint32_t credits; /* chunks a link must hold each way so that the plan never waits for itself; 0 reads as 1. A ring
+                     * that keeps an inbox while it reserves needs 2 */
+  uint32_t reserved;
+} sl_plan_desc_t;
+
+typedef struct sl_plan_builder_ops_t {
+  uint32_t struct_size;
+  uint32_t reserved;
+  /* Says the plan's frame; once, first.   thread: as plan(), which calls it   owns: copies `desc`
+   * returns: SL_OK | SL_ERR_INVALID with the field named   since: 1 */
+  sl_status_t (*describe)(sl_plan_builder_t* builder, const sl_plan_desc_t* desc);
+  /* Begins the next lane; steps are added to it.   thread: as plan()   returns: SL_OK | SL_ERR_STATE before describe()
+   * since: 1 */
+  sl_status_t (*begin_lane)(sl_plan_builder_t* builder);
+  /* Appends a step; checked at once: kind, peer, operands, repeat lengths.   thread: as plan()   owns: copies `step`
+   * returns: SL_OK | SL_ERR_INVALID with lane, step and field named   since: 1 */
+  sl_status_t (*add_step)(sl_plan_builder_t* builder, const sl_step_t* step);
+} sl_plan_builder_ops_t;
+
+typedef struct sl_algorithm_ops_t {
+  uint32_t struct_size;
+  uint32_t reserved;
+
+  /* What a communicator of this shape needs from the symmetric heap; equal on all ranks.
+   * thread: [any]   blocking: never   returns: SL_OK   since: 1 */
+  sl_status_t (*demand)(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out_demand);
+  /* Makes the algorithm for one rank; mandatory.   thread: [init]   owns: borrows `env` during the call, its device and
+   * memory until destroy()   returns: SL_OK | SL_ERR_UNSUPPORTED this shape is not for it   since: 1 */
+  sl_status_t (*create)(sl_instance_t* instance, const sl_algorithm_env_t* env, sl_algorithm_t** out_algorithm);
+  /* Mandatory. No work of the algorithm is under way.   thread: [control]   owns: frees `algorithm`   since: 1 */
+  void (*destroy)(sl_algorithm_t* algorithm);
+  /* Cost of an operation: pure, and equal on all ranks; pointers in `op` are not looked at. Mandatory.
+   * thread: [control]   blocking: never
+   * returns: SL_OK | SL_ERR_UNSUPPORTED with out_estimate->reason filled all the same   since: 1 */
+  sl_status_t (*estimate)(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t* out_estimate);
+  /* Builds the plan of this rank; pointers in `op` are not looked at. Called once per cached operation.
+   * thread: [control]   owns: borrows everything   returns: SL_OK | the builder's first error | SL_ERR_UNSUPPORTED
+   * since: 1 */
+  sl_status_t (*plan)(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_builder_ops_t* builder_ops,
+                      sl_plan_builder_t* builder);
+  /* Fills the launch of an operation; the kernel launches it. args stay in `args` (args_capacity bytes, at least
+   * 4,096, 16-byte aligned).   thread: [data]   owns: what out_launch points to lives as long as `args` and `algorithm`
+   * returns: SL_OK | usage errors   since: 1 */
+  sl_status_t (*launch)(sl_algorithm_t* algorithm, const sl_op_t* op, void* args, uint32_t args_capacity,
+                        sl_launch_t* out_launch);
+} sl_algorithm_ops_t;
+
+/* Release 1.0, closed: what is added later comes behind these sizes. Operands, geometries and symmetric slices lie
+ * inside other structs, so they never grow. */
+#define SL_OP_SIZE_1_0 72u
+#define SL_COMM_SHAPE_SIZE_1_0 56u
+#define SL_DEMAND_SIZE_1_0 16u
+#define SL_ALGORITHM_ENV_SIZE_1_0 56u
+#define SL_ESTIMATE_SIZE_1_0 128u
+#define SL_OPERAND_SIZE_1_0 16u
+#define SL_STEP_SIZE_1_0 112u
+#define SL_PLAN_DESC_SIZE_1_0 112u
+#define SL_PLAN_BUILDER_OPS_SIZE_1_0 32u
+#define SL_ALGORITHM_OPS_SIZE_1_0 56u
+SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_0);
+SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_demand_t, SL_DEMAND_SIZE_1_0);
+SL_ASSERT_SIZE(sl_algorithm_env_t, SL_ALGORITHM_ENV_SIZE_1_0);
+SL_ASSERT_SIZE(sl_estimate_t, SL_ESTIMATE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_operand_t, SL_OPERAND_SIZE_1_0);
+SL_ASSERT_SIZE(sl_step_t, SL_STEP_SIZE_1_0);
+SL_ASSERT_SIZE(sl_plan_desc_t, SL_PLAN_DESC_SIZE_1_0);
+SL_ASSERT_SIZE(sl_plan_builder_ops_t, SL_PLAN_BUILDER_OPS_SIZE_1_0);
+SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_0);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The same as probe_stable.c for the headers in draft/. They may change, but then SL_ABI_BUILD_ID must, too, or a
+ * module built with the older draft would be taken for a new one. */
+#include "sl_device.h"
+#include "sl_fault.h"
+#include "sl_observer.h"
+#include "sl_runtime.h"
+#include "sl_topology.h"
+#include "sl_transport.h"
+
+#define PROBE(type) SL_EXPORT type probe_##type;
+
+/* sl_device.h */
+PROBE(sl_device_info_t)
+PROBE(sl_pointer_info_t)
+PROBE(sl_memory_handle_t)
+PROBE(sl_doorbell_t)
+PROBE(sl_wait_t)
+PROBE(sl_host_kernel_t)
+PROBE(sl_image_desc_t)
+PROBE(sl_launch_t)
+PROBE(sl_reduce_scale_t)
+PROBE(sl_device_ops_t)
+SL_EXPORT sl_reduce_fn probe_sl_reduce_fn;
+
+/* sl_transport.h */
+PROBE(sl_transport_env_t)
+PROBE(sl_port_t)
+PROBE(sl_address_t)
+PROBE(sl_connect_args_t)
+PROBE(sl_window_t)
+PROBE(sl_completion_t)
+PROBE(sl_put_t)
+PROBE(sl_wait_object_t)
+PROBE(sl_transport_ops_t)
+
+/* sl_fault.h, sl_observer.h, sl_topology.h */
+PROBE(sl_connection_health_t)
+PROBE(sl_fault_verdict_t)
+PROBE(sl_fault_ops_t)
+PROBE(sl_batch_t)
+PROBE(sl_observer_ops_t)
+PROBE(sl_node_t)
+PROBE(sl_edge_t)
+PROBE(sl_topology_sink_ops_t)
+PROBE(sl_placement_t)
+PROBE(sl_topology_ops_t)
+
+/* sl_runtime.h */
+PROBE(sl_unique_id_t)
+PROBE(sl_comm_config_t)
+PROBE(sl_comm_info_t)
+PROBE(sl_group_entry_t)
+PROBE(sl_runtime_ops_t)
