@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "sdk/datatype.h"
+#include "sl_device.h"
 #include "tests/conformance/algorithm/suite.h"
 #include "tests/conformance/algorithm/team.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sl_algorithm.h"
+#include "sl_device.h"
 #include "tests/conformance/kit/bindings.h"
 #include "tests/conformance/kit/subject.h"
 
