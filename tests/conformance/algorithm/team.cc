@@ -47,6 +47,10 @@ void Team::OpenDevice(Trial& trial) {
   if (status != SL_OK) trial.Skip("the companion's device does not open: " + ErrorText());
 }
 
+sl_algorithm_env_t Team::env(uint32_t rank) const {
+  return {sizeof(sl_algorithm_env_t), 0, &ranks_[rank].shape, device_ops_, device_, symmetric_};
+}
+
 // Equal on all ranks, and twice the same.
 uint64_t Team::Demand(Trial& trial) {
   if (!HasSlot(subject_.table, offsetof(sl_algorithm_ops_t, demand))) return 0;
@@ -67,18 +71,18 @@ uint64_t Team::Demand(Trial& trial) {
 void Team::Create(Trial& trial, uint64_t symmetric_bytes) {
   constexpr uint64_t kPage = 4096;
   const uint64_t stride = (symmetric_bytes + kPage - 1) / kPage * kPage;
-  sl_symmetric_t symmetric{nullptr, stride, symmetric_bytes};
+  symmetric_ = {nullptr, stride, symmetric_bytes};
   if (symmetric_bytes > 0 && shape_.hosts == 1) {
-    symmetric_ = std::make_unique<uint8_t[]>(stride * shape_.ranks + kPage);  // zeroed
-    const auto address = reinterpret_cast<uintptr_t>(symmetric_.get());
-    symmetric.base = symmetric_.get() + (kPage - address % kPage) % kPage;
+    memory_ = std::make_unique<uint8_t[]>(stride * shape_.ranks + kPage);  // zeroed
+    const auto address = reinterpret_cast<uintptr_t>(memory_.get());
+    symmetric_.base = memory_.get() + (kPage - address % kPage) % kPage;
   }
   uint32_t created = 0;
   for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
-    const sl_algorithm_env_t env{sizeof(env), 0, &ranks_[rank].shape, device_ops_, device_, symmetric};
+    const sl_algorithm_env_t given = env(rank);
     ClearError();
     sl_algorithm_t* algorithm = nullptr;
-    const sl_status_t status = subject_.ops.create(subject_.instance(), &env, &algorithm);
+    const sl_status_t status = subject_.ops.create(subject_.instance(), &given, &algorithm);
     trial.Expect(status == SL_OK || status == SL_ERR_UNSUPPORTED, "create of rank {} of {} gave {}: {}", rank,
                  shape_.ranks, StatusName(status), ErrorText());
     if (status == SL_OK) {

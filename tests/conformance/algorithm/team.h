@@ -38,6 +38,8 @@ class Team {
   uint32_t size() const { return shape_.ranks; }
   const sl_comm_shape_t& shape(uint32_t rank) const { return ranks_[rank].shape; }
   sl_algorithm_t* algorithm(uint32_t rank) const { return ranks_[rank].algorithm; }
+  // What create() of a rank is given.
+  sl_algorithm_env_t env(uint32_t rank) const;
 
  private:
   struct Rank {
@@ -56,7 +58,8 @@ class Team {
   std::vector<std::string> host_names_;
   std::vector<const char*> host_of_;
   std::vector<Rank> ranks_;
-  std::unique_ptr<uint8_t[]> symmetric_;
+  std::unique_ptr<uint8_t[]> memory_;  // of the symmetric slices
+  sl_symmetric_t symmetric_{};
   std::string refusal_;
 };
 

@@ -7,7 +7,8 @@ namespace sl::conform::device {
 
 Suite MakeSuite() {
   Suite suite{SL_DEVICE_ID, {}};
-  for (const auto& tests : {MemoryTests(), ShareTests(), StreamTests(), ReduceTests(), LaunchTests()}) {
+  for (const auto& tests :
+       {MemoryTests(), ShareTests(), StreamTests(), ReduceTests(), LaunchTests(), ShortageTests()}) {
     suite.tests.insert(suite.tests.end(), tests.begin(), tests.end());
   }
   return suite;

@@ -5,7 +5,7 @@ namespace sl::conform::module {
 
 Suite MakeSuite() {
   Suite suite;
-  for (const auto& tests : {QueryTests(), DescriptionTests(), LifeTests()}) {
+  for (const auto& tests : {QueryTests(), DescriptionTests(), LifeTests(), ShortageTests()}) {
     suite.tests.insert(suite.tests.end(), tests.begin(), tests.end());
   }
   return suite;

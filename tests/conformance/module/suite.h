@@ -12,5 +12,6 @@ namespace sl::conform::module {
 std::vector<Test> QueryTests();
 std::vector<Test> DescriptionTests();
 std::vector<Test> LifeTests();
+std::vector<Test> ShortageTests();
 
 }  // namespace sl::conform::module
