@@ -39,4 +39,27 @@ nlohmann::json EntryOf(const KitRun& run, const std::string& test) {
   return nullptr;
 }
 
+std::string NameOfBroken(const ::testing::TestParamInfo<Broken>& info) {
+  std::string name = std::string(info.param.kind) + "_" + info.param.test;
+  for (char& letter : name) letter = letter == '.' ? '_' : letter;
+  return name;
+}
+
+void ExpectCaught(const Broken& broken, const std::string& prefix) {
+  const std::string test = prefix + "/" + broken.test;
+  const KitRun run = RunKit(BrokenModule(broken.kind), {"--filter", test});
+  EXPECT_EQ(1, run.exit_code) << run.text;
+  const nlohmann::json entry = EntryOf(run, test);
+  ASSERT_FALSE(entry.is_null()) << run.text;
+  EXPECT_EQ("failed", entry["verdict"]);
+  EXPECT_NE(entry["messages"].dump().find(broken.words), std::string::npos) << entry["messages"].dump();
+}
+
+void ExpectSound(const std::string& kind, const std::string& filter) {
+  const KitRun run = RunKit(BrokenModule(kind), {"--strict", "--filter", filter});
+  EXPECT_EQ(0, run.exit_code) << run.text;
+  ASSERT_FALSE(run.json.is_null());
+  EXPECT_GT(run.json["counts"]["passed"], 0);
+}
+
 }  // namespace sl::conform

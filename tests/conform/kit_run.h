@@ -3,6 +3,8 @@
 // Runs `starling conform` as a vendor would and reads its JSON report.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -21,5 +23,18 @@ std::string BrokenModule(const std::string& kind);
 
 // The report's entry for a test; null when there is none.
 nlohmann::json EntryOf(const KitRun& run, const std::string& test);
+
+// A module that is wrong in one way.
+struct Broken {
+  const char* kind;
+  const char* test;   // that is about it
+  const char* words;  // part of a message of it
+};
+std::string NameOfBroken(const ::testing::TestParamInfo<Broken>& info);
+
+// The broken module fails `prefix`/`test` with the words, and the command with it.
+void ExpectCaught(const Broken& broken, const std::string& prefix);
+// The module passes all tests that match, strictly, and not by skipping all of them.
+void ExpectSound(const std::string& kind, const std::string& filter);
 
 }  // namespace sl::conform

@@ -68,6 +68,9 @@ constexpr auto kProvidePointers = sl::PointersTo(kProvides);
   for (;;) pause();
 }
 
+// Keeps the compiler from taking an allocation that is given back for one that never was.
+[[maybe_unused]] void* volatile g_last = nullptr;
+
 // What goes wrong in open() or stays behind after it.
 void Misbehave([[maybe_unused]] const sl_host_t* host) {
 #if defined(BROKEN_LEAKS_THREAD)
@@ -88,6 +91,13 @@ void Misbehave([[maybe_unused]] const sl_host_t* host) {
   Pause();
 #elif defined(BROKEN_LEAVES_PROCESS)
   if (fork() == 0) Pause();
+#elif defined(BROKEN_LEAKS_MEMORY)
+  g_last = std::malloc(100);
+#elif defined(BROKEN_TRUSTS_MEMORY)
+  auto* block = static_cast<char*>(std::malloc(100));
+  g_last = block;
+  *static_cast<volatile char*>(block) = 1;
+  std::free(block);
 #endif
 }
 
@@ -101,14 +111,29 @@ sl_status_t Open(const sl_host_t* host, const sl_open_args_t* args, sl_instance_
   was_open = true;
 #endif
   Misbehave(host);
+#if defined(BROKEN_LOSES_MEMORY)
+  void* first = std::malloc(100);
+  void* second = std::malloc(100);
+  g_last = second;
+  if (first == nullptr || second == nullptr) return host->set_error(host->ctx, SL_ERR_MEMORY, "out of memory");
+  std::free(first);
+  std::free(second);
+#elif defined(BROKEN_MUTE_IN_SHORTAGE)
+  const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return SL_ERR_LIMIT;
+  close(fd);
+#endif
 #if defined(BROKEN_SHARED_INSTANCE)
   static sl_instance_t shared{};
   shared.host = host;
   *out_instance = &shared;
-#else
-  *out_instance = new sl_instance_t{host, args->options[1]->text};
-#endif
   return SL_OK;
+#else
+  return sl::Guard(host, [&]() -> sl::Status {
+    *out_instance = new sl_instance_t{host, args->options[1]->text};
+    return {};
+  });
+#endif
 }
 
 sl_status_t Quiesce([[maybe_unused]] sl_instance_t* instance, uint64_t) {

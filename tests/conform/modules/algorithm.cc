@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// An all-reduce in which every rank sends all it has to everybody and adds up in the order of ranks; right, but for
+// what the one BROKEN_… that is defined says.
+#include <algorithm>
+#include <cstdio>
+
+#include "sdk/datatype.h"
+#include "sdk/module.h"
+#include "sdk/plan_writer.h"
+#include "sl_algorithm.h"
+
+struct sl_instance_t {
+  const sl_host_t* host;
+};
+
+struct sl_algorithm_t {
+  const sl_host_t* host;
+  const sl_comm_shape_t* shape;
+};
+
+namespace {
+
+sl_status_t Create(sl_instance_t* instance, const sl_algorithm_env_t* env, sl_algorithm_t** out_algorithm) {
+  return sl::Guard(instance->host, [&]() -> sl::Status {
+    *out_algorithm = new sl_algorithm_t{instance->host, env->shape};
+    return {};
+  });
+}
+void Destroy(sl_algorithm_t* algorithm) { delete algorithm; }
+
+sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t* out) {
+#if !defined(BROKEN_NO_REASON)
+  std::snprintf(out->reason, sizeof(out->reason), "all to all");
+#endif
+  if (op->kind != SL_OP_ALL_REDUCE || algorithm->shape->size < 2) return SL_ERR_UNSUPPORTED;
+  out->run = SL_RUN_PLAN;
+  out->time_ns = 1000 + op->count;
+  out->determinism = SL_DETERMINISM_RANK;
+#if defined(BROKEN_RANK_ESTIMATE)
+  out->time_ns += algorithm->shape->rank;
+#elif defined(BROKEN_POINTER_ESTIMATE)
+  out->time_ns += op->send != nullptr ? 1 : 0;
+#elif defined(BROKEN_FLAT_ESTIMATE)
+  out->time_ns = 1000;
+#elif defined(BROKEN_ODD_RUN)
+  out->run = 7;
+#endif
+  return SL_OK;
+}
+
+// The n-th rank whose contribution is added.
+uint32_t Turn(uint32_t n, const sl_comm_shape_t& shape) {
+#if defined(BROKEN_OWN_FIRST)
+  return (shape.rank + n) % shape.size;  // another order on every rank
+#else
+  return n + 0 * shape.rank;
+#endif
+}
+
+void Write(const sl_comm_shape_t& shape, sl::PlanWriter* writer) {
+  const sl_operand_t all = sl::SendBlock(0);
+  for (uint32_t peer = 0; peer < shape.size; ++peer) {
+    if (peer == shape.rank) continue;
+    writer->Reserve(peer, all);
+    writer->Reduce(all, SL_STEP_A_RAW, all, sl::kNoOperand, sl::Outbox(peer));  // who contributes scales
+    writer->Put(peer, all);
+  }
+  for (uint32_t n = 0; n < shape.size; ++n) {
+    const uint32_t from = Turn(n, shape);
+    const bool is_last = n + 1 == shape.size;
+    const bool is_own = from == shape.rank;
+    bool adds_own = is_own;
+#if defined(BROKEN_OWN_TWICE)
+    adds_own = is_own || is_last;  // instead of what the last rank sent
+#endif
+    if (!is_own) writer->Wait(from, all);
+    const sl_operand_t share = adds_own ? all : sl::Inbox(from);
+    const sl_operand_t to = is_last ? sl::RecvBlock(0) : sl::ScratchBlock(0);
+    if (n == 0) {
+      writer->Reduce(all, adds_own ? SL_STEP_A_RAW : 0, share, sl::kNoOperand, to);
+    } else {
+      const uint32_t flags = (adds_own ? SL_STEP_B_RAW : 0) | (is_last ? SL_STEP_FINAL : 0);
+      writer->Reduce(all, flags, sl::ScratchBlock(0), share, to);
+    }
+#if !defined(BROKEN_NO_RELEASE)
+    if (!is_own) writer->Release(from, all);
+#endif
+  }
+}
+
+sl_status_t Plan(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_builder_ops_t* ops,
+                 sl_plan_builder_t* builder) {
+  const sl_comm_shape_t& shape = *algorithm->shape;
+  const uint64_t element_bytes = sl::DatatypeBytes(op->datatype);
+  sl_plan_desc_t desc{};
+  desc.struct_size = sizeof(desc);
+  desc.block_modulus = 1;
+  desc.chunk = std::clamp<uint64_t>(op->count, 1, shape.link_chunk_bytes / element_bytes);
+  desc.rounds = (op->count + desc.chunk - 1) / desc.chunk;
+  desc.send = desc.recv = desc.scratch = {std::max<uint64_t>(op->count, 1), op->count, op->count};
+  desc.scratch_bytes = op->count * element_bytes;
+  desc.credits = 1;
+  return sl::Guard(algorithm->host, [&]() -> sl::Status {
+    sl::PlanWriter writer(ops, builder);
+    writer.Begin(desc);
+    Write(shape, &writer);
+#if defined(BROKEN_DEAF)
+    return {};
+#else
+    return sl::Status(writer.status());
+#endif
+  });
+}
+
+constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0, nullptr, Create, Destroy, Estimate, Plan, nullptr};
+
+sl_status_t Open(const sl_host_t* host, const sl_open_args_t*, sl_instance_t** out_instance) {
+  return sl::Guard(host, [&]() -> sl::Status {
+    *out_instance = new sl_instance_t{host};
+    return {};
+  });
+}
+sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
+void Close(sl_instance_t* instance) { delete instance; }
+
+constexpr sl_provide_t kProvides[] = {
+    {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, SL_MODULE_NAME}};
+constexpr auto kProvidePointers = sl::PointersTo(kProvides);
+
+constexpr sl_module_t kModule = {
+    .struct_size = sizeof(sl_module_t),
+    .container_version = SL_CONTAINER_VERSION,
+    .magic = SL_MODULE_MAGIC,
+    .name = SL_MODULE_NAME,
+    .version = "1.0.0",
+    .vendor = "Starling",
+    .summary = "an algorithm of the conformance kit's own tests",
+    .build_id = SL_ABI_BUILD_ID,
+    .options = nullptr,
+    .provides = kProvidePointers.data(),
+    .requirements = nullptr,
+    .option_count = 0,
+    .provide_count = kProvidePointers.size(),
+    .require_count = 0,
+    .reserved = 0,
+    .open = Open,
+    .quiesce = Quiesce,
+    .close = Close,
+};
+
+}  // namespace
+
+extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
+  return sl::AnswerQuery(hello, &kModule, out_module);
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine of two NICs and a device, as a topology provider tells of it; right, but for what the one BROKEN_… says.
+#include <cstdio>
+#include <cstring>
+
+#include "sdk/module.h"
+#include "sl_topology.h"
+
+struct sl_instance_t {
+  const sl_host_t* host;
+};
+struct sl_topology_t {
+  int discoveries = 0;
+};
+
+namespace {
+
+sl_status_t Create(sl_instance_t* instance, sl_topology_t** out_topology) {
+  return sl::Guard(instance->host, [&]() -> sl::Status {
+    *out_topology = new sl_topology_t;
+    return {};
+  });
+}
+void Destroy(sl_topology_t* topology) { delete topology; }
+
+sl_node_t Node(const char* name, const char* parent, uint32_t kind) {
+  sl_node_t node{};
+  node.struct_size = sizeof(node);
+  node.kind = kind;
+  std::snprintf(node.name, sizeof(node.name), "%s", name);
+  std::snprintf(node.parent, sizeof(node.parent), "%s", parent);
+  return node;
+}
+
+sl_status_t Discover([[maybe_unused]] sl_topology_t* topology, const sl_topology_sink_ops_t* ops,
+                     sl_topology_sink_t* sink) {
+  const char* device_parent = "host";
+  const char* second_nic = "nic-1";
+#if defined(BROKEN_ORPHAN)
+  device_parent = "socket-9";
+#elif defined(BROKEN_TWIN)
+  second_nic = "nic-0";
+#elif defined(BROKEN_FICKLE)
+  if (++topology->discoveries > 1) second_nic = "nic-7";
+#endif
+  const sl_node_t nodes[] = {Node("host", "", SL_NODE_HOST), Node("device-0", device_parent, SL_NODE_DEVICE),
+                             Node("nic-0", "host", SL_NODE_NIC), Node(second_nic, "host", SL_NODE_NIC)};
+  for (const sl_node_t& node : nodes) {
+    [[maybe_unused]] const sl_status_t status = ops->add_node(sink, &node);
+#if !defined(BROKEN_DEAF_TO_SINK)
+    if (status != SL_OK) return status;
+#endif
+  }
+  sl_edge_t edge{sizeof(edge), SL_PATH_PCI, "device-0", "nic-0", 32'000'000'000, 900};
+  [[maybe_unused]] const sl_status_t status = ops->add_edge(sink, &edge);
+#if defined(BROKEN_DEAF_TO_SINK)
+  return SL_OK;
+#else
+  return status;
+#endif
+}
+
+sl_status_t Place(sl_topology_t*, const char* device, uint32_t lanes, sl_placement_t* out_placements) {
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    sl_placement_t& placement = out_placements[lane];
+    placement.lane = lane;
+    std::snprintf(placement.device, sizeof(placement.device), "%s", device);
+#if defined(BROKEN_LOST_PORT)
+    std::snprintf(placement.port, sizeof(placement.port), "nic-%u", lane);
+#else
+    std::snprintf(placement.port, sizeof(placement.port), "nic-%u", lane % 2);
+#endif
+  }
+  return SL_OK;
+}
+
+constexpr sl_topology_ops_t kOps{sizeof(kOps), 0, Create, Destroy, Discover, Place};
+
+sl_status_t Open(const sl_host_t* host, const sl_open_args_t*, sl_instance_t** out_instance) {
+  return sl::Guard(host, [&]() -> sl::Status {
+    *out_instance = new sl_instance_t{host};
+    return {};
+  });
+}
+void Close(sl_instance_t* instance) { delete instance; }
+
+constexpr sl_provide_t kProvides[] = {
+    {sizeof(sl_provide_t), 0, SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION, 1, &kOps, SL_MODULE_NAME}};
+constexpr auto kProvidePointers = sl::PointersTo(kProvides);
+
+constexpr sl_module_t kModule = {
+    .struct_size = sizeof(sl_module_t),
+    .container_version = SL_CONTAINER_VERSION,
+    .magic = SL_MODULE_MAGIC,
+    .name = SL_MODULE_NAME,
+    .version = "1.0.0",
+    .vendor = "Starling",
+    .summary = "a topology of the conformance kit's own tests",
+    .build_id = SL_ABI_BUILD_ID,
+    .options = nullptr,
+    .provides = kProvidePointers.data(),
+    .requirements = nullptr,
+    .option_count = 0,
+    .provide_count = kProvidePointers.size(),
+    .require_count = 0,
+    .reserved = 0,
+    .open = Open,
+    .quiesce = nullptr,
+    .close = Close,
+};
+
+}  // namespace
+
+extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
+  return sl::AnswerQuery(hello, &kModule, out_module);
+}
