@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/engine/plan_world_test_util.h"
 
+#include <algorithm>
+
 #include "kernel/engine/reference_reduce_test_util.h"
 
 namespace sl::kernel {
@@ -27,6 +29,7 @@ Status PlanWorld::Start(uint32_t rank, const Plan& plan, const sl_op_t& op) {
 bool PlanWorld::PollOnce(uint32_t first, bool* out_moved, std::string* failure) {
   bool running = false;
   *out_moved = false;
+  if (random_) std::shuffle(started_.begin(), started_.end(), *random_);
   for (size_t i = 0; i < started_.size(); ++i) {
     const Started& started = started_[(i + first) % started_.size()];
     if (started.run->finished()) continue;

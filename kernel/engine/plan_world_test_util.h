@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,8 @@ class PlanWorld {
   // Polls everything started, in turn, from rank `first` on. "" when all have succeeded; the first failure's text; or
   // "stuck: " and where everybody is. Takes all runs back. Bounded.
   std::string Drive(uint32_t first = 0);
+  // From now on runs are polled in an order drawn anew for every turn.
+  void Shuffle(uint32_t seed) { random_.emplace(seed); }
   // The outcome of each rank's last run in the last Drive.
   sl_status_t outcome(uint32_t rank) const { return outcomes_[rank]; }
   uint64_t polls() const { return polls_; }
@@ -40,6 +44,7 @@ class PlanWorld {
   std::vector<std::unique_ptr<RunPool>> pools_;
   std::vector<Started> started_;
   std::vector<sl_status_t> outcomes_;
+  std::optional<std::mt19937> random_;
   uint64_t polls_ = 0;
 };
 
