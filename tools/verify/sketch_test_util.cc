@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "kernel/plan/part.h"
+
 namespace sl::verify {
 namespace {
 
@@ -73,6 +77,57 @@ Result<std::unique_ptr<kernel::Plan>> Sketch::Build(uint32_t rank, uint32_t size
     for (const sl_step_t& step : lane) SL_TRY(builder.AddStep(step));
   }
   return builder.Finish();
+}
+
+namespace {
+
+// One step of a round and repetition, as a row of a trace; empty where it is skipped.
+std::vector<int64_t> RowOf(const kernel::Plan& plan, const sl_step_t& step, uint64_t round, uint64_t repetition,
+                           bool scales) {
+  const sl_plan_desc_t& desc = plan.desc();
+  const auto block = [&](const sl_operand_t& operand) {
+    return kernel::BlockAt(operand.block, operand.block_step, repetition, desc.block_modulus);
+  };
+  const uint64_t elements =
+      kernel::PartOf(plan.geometry(step.shape.buffer), block(step.shape), desc.chunk, round).elements;
+  if (elements == 0) return {};
+  const bool moves = step.kind == SL_STEP_COPY || step.kind == SL_STEP_REDUCE;
+  std::vector<int64_t> row = {step.kind, moves ? -1 : step.peer, step.lane, scales ? step.flags : 0};
+  // A RESERVE is the same whatever is written there later.
+  row.push_back(step.kind == SL_STEP_RESERVE || step.kind == SL_STEP_RELEASE ? 0 : static_cast<int64_t>(elements));
+  for (const sl_operand_t* operand : {&step.a, &step.b, &step.dst, &step.dst2}) {
+    const bool memory = operand->buffer >= SL_BUFFER_SEND && operand->buffer <= SL_BUFFER_SCRATCH;
+    const auto start = [&] { return kernel::BlockStart(plan.geometry(operand->buffer), block(*operand)); };
+    row.push_back(operand->buffer);
+    row.push_back(memory ? static_cast<int64_t>(start() + round * desc.chunk)
+                         : (operand->buffer == SL_BUFFER_NONE ? 0 : operand->peer));
+  }
+  return row;
+}
+
+}  // namespace
+
+Trace Unroll(const kernel::Plan& plan, bool scales) {
+  Trace trace;
+  for (uint32_t lane = 0; lane < plan.lane_count(); ++lane) {
+    const auto steps = plan.lane(lane);
+    for (uint64_t round = 0; round < std::min<uint64_t>(plan.desc().rounds, 1000); ++round) {
+      for (size_t i = 0; i < steps.size(); ++i) {
+        const bool repeats = steps[i].data.kind == SL_STEP_REPEAT;
+        const size_t first = repeats ? i + 1 : i;
+        const size_t end = repeats ? first + steps[i].data.length : i + 1;
+        for (uint64_t repetition = 0; repetition < (repeats ? steps[i].data.count : 1); ++repetition) {
+          for (size_t k = first; k < end; ++k) {
+            std::vector<int64_t> row = RowOf(plan, steps[k].data, round, repetition, scales);
+            if (!row.empty()) trace.push_back(std::move(row));
+          }
+        }
+        i = end - 1;
+      }
+    }
+    trace.push_back({});
+  }
+  return trace;
 }
 
 sl_op_t MakeOp(sl_op_kind_t kind, uint64_t count, int32_t root, sl_reduction_t reduction) {

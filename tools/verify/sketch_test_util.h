@@ -43,6 +43,11 @@ sl_op_t MakeOp(sl_op_kind_t kind, uint64_t count, int32_t root = -1, sl_reductio
 // Both buffers whole, `count` elements in blocks of `block`, in rounds of `chunk`; no scratch, one credit.
 sl_plan_desc_t MakeDesc(uint32_t modulus, uint64_t count, uint64_t block, uint64_t chunk);
 
+// Everything a rank executes, REPEATs and rounds unrolled, skipped steps left out: a row of numbers a step, lane after
+// lane. Flags count only where contributions are scaled.
+using Trace = std::vector<std::vector<int64_t>>;
+Trace Unroll(const kernel::Plan& plan, bool scales);
+
 // Sketches of all ranks, and their plans as one case.
 class Team {
  public:
