@@ -12,6 +12,7 @@
 #include "tools/starling/bench_options.h"
 #include "tools/starling/cmd_runtime.h"
 #include "tools/starling/commands.h"
+#include "tools/verify/algorithms.h"
 #include "tools/verify/survey.h"
 
 namespace sl::tools {
@@ -164,7 +165,7 @@ verify::CommShape ShapeOf(const verify::Algorithms& algorithms, const VerifyOpti
 std::vector<verify::SurveyRow> Examine(const verify::Algorithms& algorithms, const verify::Algorithm& algorithm,
                                        uint32_t ranks, const VerifyOptions& options) {
   std::vector<verify::SurveyRow> rows;
-  auto survey = verify::Survey::Open(algorithms, algorithm, ShapeOf(algorithms, options, ranks), options.counts);
+  auto survey = verify::Survey::Open(algorithm, ShapeOf(algorithms, options, ranks), options.counts);
   for (const sl_op_kind_t kind : options.kinds) {
     if (kind == SL_OP_SEND && ranks == 1) continue;
     if (survey.ok()) {

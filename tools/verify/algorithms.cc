@@ -37,7 +37,8 @@ Result<std::unique_ptr<Algorithms>> Algorithms::Open(kernel::Profile profile) {
   SL_TRY(opened->OpenHostDevice());
   for (const kernel::Provider& provider : opened->loader_->Providers(SL_ALGORITHM_ID)) {
     opened->list_.push_back({provider.name, provider.module->name(),
-                             static_cast<const sl_algorithm_ops_t*>(provider.ops), provider.instance});
+                             static_cast<const sl_algorithm_ops_t*>(provider.ops), provider.instance,
+                             opened->device_ops_, opened->device_});
   }
   return opened;
 }

@@ -12,16 +12,9 @@
 #include "kernel/profile/profile.h"
 #include "sl_algorithm.h"
 #include "sl_device.h"
+#include "tools/verify/rank_set.h"
 
 namespace sl::verify {
-
-// One provider of sl.algorithm/1; lives as long as the Algorithms it came from.
-struct Algorithm {
-  std::string name;    // what profiles call it: "ring"
-  std::string module;  // "algo-ring"
-  const sl_algorithm_ops_t* ops = nullptr;
-  sl_instance_t* instance = nullptr;
-};
 
 class Algorithms {
  public:
@@ -34,11 +27,10 @@ class Algorithms {
   Algorithms(const Algorithms&) = delete;
   Algorithms& operator=(const Algorithms&) = delete;
 
+  // They live as long as this object.
   const std::vector<Algorithm>& list() const { return list_; }
-  // Provides what links look like: settings().link.
+  // Says what links look like: settings().link.
   const kernel::Profile& profile() const { return profile_; }
-  const sl_device_ops_t* device_ops() const { return device_ops_; }
-  sl_device_t* device() const { return device_; }
 
  private:
   explicit Algorithms(kernel::Profile profile) : profile_(std::move(profile)) {}

@@ -22,15 +22,13 @@ std::string Words(sl_status_t status) {
 
 }  // namespace
 
-Result<std::unique_ptr<RankSet>> RankSet::Create(const sl_algorithm_ops_t* ops, sl_instance_t* instance,
-                                                 const sl_device_ops_t* device_ops, sl_device_t* device,
-                                                 const CommShape& shape) {
-  std::unique_ptr<RankSet> set(new RankSet(ops, shape));
-  SL_TRY(set->MakeRanks(instance, device_ops, device));
+Result<std::unique_ptr<RankSet>> RankSet::Create(const Algorithm& algorithm, const CommShape& shape) {
+  std::unique_ptr<RankSet> set(new RankSet(algorithm.ops, shape));
+  SL_TRY(set->MakeRanks(algorithm));
   return set;
 }
 
-Status RankSet::MakeRanks(sl_instance_t* instance, const sl_device_ops_t* device_ops, sl_device_t* device) {
+Status RankSet::MakeRanks(const Algorithm& algorithm) {
   hosts_.assign(shape_.ranks, "paper");
   for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
     sl_comm_shape_t shape{};
@@ -46,7 +44,7 @@ Status RankSet::MakeRanks(sl_instance_t* instance, const sl_device_ops_t* device
     shapes_.push_back(shape);
   }
   sl_demand_t demand{sizeof(demand), 0, 0};
-  if (ops_->demand(instance, shapes_.data(), &demand) != SL_OK) demand.symmetric_bytes = 0;
+  if (ops_->demand(algorithm.instance, shapes_.data(), &demand) != SL_OK) demand.symmetric_bytes = 0;
   const uint64_t stride = (demand.symmetric_bytes + kPage - 1) / kPage * kPage;
   memory_bytes_ = stride * shape_.ranks;
   if (memory_bytes_ != 0) {
@@ -61,13 +59,13 @@ Status RankSet::MakeRanks(sl_instance_t* instance, const sl_device_ops_t* device
     sl_algorithm_env_t env{};
     env.struct_size = sizeof(env);
     env.shape = &shapes_[rank];
-    env.device_ops = device_ops;
-    env.device = device;
+    env.device_ops = algorithm.device_ops;
+    env.device = algorithm.device;
     env.symmetric = {static_cast<uint8_t*>(memory_), stride, demand.symmetric_bytes};
-    sl_algorithm_t* algorithm = nullptr;
-    const sl_status_t status = ops_->create(instance, &env, &algorithm);
+    sl_algorithm_t* made = nullptr;
+    const sl_status_t status = ops_->create(algorithm.instance, &env, &made);
     if (status != SL_OK) return {status, Words(status)};
-    algorithms_.push_back(algorithm);
+    algorithms_.push_back(made);
   }
   return {};
 }

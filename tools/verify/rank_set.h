@@ -15,6 +15,17 @@
 
 namespace sl::verify {
 
+// One provider of sl.algorithm/1, and the host device that its objects are made with. The tables, the instance and the
+// device outlive everything made from it.
+struct Algorithm {
+  std::string name;    // what profiles call it: "ring"
+  std::string module;  // "algo-ring"
+  const sl_algorithm_ops_t* ops = nullptr;
+  sl_instance_t* instance = nullptr;
+  const sl_device_ops_t* device_ops = nullptr;
+  sl_device_t* device = nullptr;
+};
+
 // What all ranks of a communicator are told alike: one host, and links as the profile has them.
 struct CommShape {
   uint32_t ranks = 2;
@@ -31,11 +42,8 @@ struct PlanSet {
 
 class RankSet {
  public:
-  // The table and the instance outlive it; so do the device's.
-  // returns: SL_ERR_UNSUPPORTED the algorithm is not for this shape | what demand() or create() returned
-  static Result<std::unique_ptr<RankSet>> Create(const sl_algorithm_ops_t* ops, sl_instance_t* instance,
-                                                 const sl_device_ops_t* device_ops, sl_device_t* device,
-                                                 const CommShape& shape);
+  // returns: SL_ERR_UNSUPPORTED the algorithm is not for this shape | what create() returned
+  static Result<std::unique_ptr<RankSet>> Create(const Algorithm& algorithm, const CommShape& shape);
   ~RankSet();
   RankSet(const RankSet&) = delete;
   RankSet& operator=(const RankSet&) = delete;
@@ -51,7 +59,7 @@ class RankSet {
 
  private:
   RankSet(const sl_algorithm_ops_t* ops, const CommShape& shape) : ops_(ops), shape_(shape) {}
-  Status MakeRanks(sl_instance_t* instance, const sl_device_ops_t* device_ops, sl_device_t* device);
+  Status MakeRanks(const Algorithm& algorithm);
   Status AddPlan(uint32_t rank, const sl_op_t& op, PlanSet* set) const;
 
   const sl_algorithm_ops_t* const ops_;

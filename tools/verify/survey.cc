@@ -46,10 +46,9 @@ std::vector<uint64_t> CountsFor(sl_op_kind_t kind, uint32_t ranks, uint64_t chun
   return counts;
 }
 
-Result<std::unique_ptr<Survey>> Survey::Open(const Algorithms& algorithms, const Algorithm& algorithm,
-                                             const CommShape& shape, std::vector<uint64_t> counts) {
-  SL_ASSIGN(auto ranks,
-            RankSet::Create(algorithm.ops, algorithm.instance, algorithms.device_ops(), algorithms.device(), shape));
+Result<std::unique_ptr<Survey>> Survey::Open(const Algorithm& algorithm, const CommShape& shape,
+                                             std::vector<uint64_t> counts) {
+  SL_ASSIGN(auto ranks, RankSet::Create(algorithm, shape));
   return std::unique_ptr<Survey>(new Survey(algorithm.name, shape, std::move(ranks), std::move(counts)));
 }
 

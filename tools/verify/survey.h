@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/verify/algorithms.h"
 #include "tools/verify/rank_set.h"
 #include "tools/verify/verify.h"
 
@@ -43,10 +42,10 @@ std::vector<uint64_t> CountsFor(sl_op_kind_t kind, uint32_t ranks, uint64_t chun
 
 class Survey {
  public:
-  // `counts` in place of CountsFor(), unless empty. What it borrows outlives it.
+  // `counts` in place of CountsFor(), unless empty.
   // returns: SL_ERR_UNSUPPORTED the algorithm is not for this shape, and whatever its create() says
-  static Result<std::unique_ptr<Survey>> Open(const Algorithms& algorithms, const Algorithm& algorithm,
-                                              const CommShape& shape, std::vector<uint64_t> counts);
+  static Result<std::unique_ptr<Survey>> Open(const Algorithm& algorithm, const CommShape& shape,
+                                              std::vector<uint64_t> counts);
 
   // Every case of one operation; send stands for a send and its receive.
   SurveyRow Run(sl_op_kind_t kind) const;

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/verify/survey.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+// Sends from the root to every other rank in turn.
+struct sl_algorithm_t {
+  uint32_t rank;
+  uint32_t size;
+};
+
+namespace sl::verify {
+namespace {
+
+// What the algorithm below gets wrong, if anything.
+uint64_t wrong_count = UINT64_MAX;  // at this count the last rank forgets its copy
+uint64_t refused_count = UINT64_MAX;
+uint64_t launched_count = UINT64_MAX;
+bool creates = true;
+
+sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out) {
+  out->symmetric_bytes = 100;
+  return SL_OK;
+}
+
+sl_status_t Create(sl_instance_t*, const sl_algorithm_env_t* env, sl_algorithm_t** out) {
+  EXPECT_NE(env->symmetric.base, nullptr);
+  EXPECT_GE(env->symmetric.stride, 100u);
+  if (!creates) return SL_ERR_UNSUPPORTED;
+  *out = new sl_algorithm_t{env->shape->rank, env->shape->size};
+  return SL_OK;
+}
+
+void Destroy(sl_algorithm_t* algorithm) { delete algorithm; }
+
+sl_status_t Estimate(sl_algorithm_t*, const sl_op_t* op, sl_estimate_t* out) {
+  out->run = op->count == launched_count ? SL_RUN_LAUNCH : SL_RUN_PLAN;
+  std::snprintf(out->reason, sizeof(out->reason), "a star");
+  return op->kind == SL_OP_BROADCAST && op->count != refused_count ? SL_OK : SL_ERR_UNSUPPORTED;
+}
+
+sl_status_t MakePlan(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_builder_ops_t* ops,
+                     sl_plan_builder_t* builder) {
+  const bool is_root = algorithm->rank == static_cast<uint32_t>(op->root);
+  sl_plan_desc_t desc{};
+  desc.struct_size = sizeof(desc);
+  desc.block_modulus = 1;
+  desc.chunk = 8;
+  desc.rounds = (op->count + 7) / 8;
+  desc.recv = {op->count, op->count, op->count};
+  if (is_root) desc.send = desc.recv;
+  ops->describe(builder, &desc);
+  ops->begin_lane(builder);
+  sl_step_t step{};
+  step.struct_size = sizeof(step);
+  step.shape = {SL_BUFFER_RECV, 0, 0, -1};
+  const auto add = [&](uint32_t kind, uint32_t peer, sl_operand_t a, sl_operand_t dst) {
+    step.kind = kind;
+    step.peer = static_cast<int32_t>(peer);
+    step.a = a;
+    step.dst = dst;
+    ops->add_step(builder, &step);
+  };
+  const sl_operand_t inbox = {SL_BUFFER_INBOX, 0, 0, op->root};
+  const sl_operand_t source = is_root ? sl_operand_t{SL_BUFFER_SEND, 0, 0, -1} : inbox;
+  for (uint32_t k = 1; is_root && k < algorithm->size; ++k) {
+    add(SL_STEP_PUT, (algorithm->rank + k) % algorithm->size, source, {});
+  }
+  if (!is_root) add(SL_STEP_WAIT, static_cast<uint32_t>(op->root), {}, {});
+  const bool forgets = op->count == wrong_count && algorithm->rank + 1 == algorithm->size;
+  if (!forgets) add(SL_STEP_COPY, 0, source, step.shape);
+  if (!is_root) add(SL_STEP_RELEASE, static_cast<uint32_t>(op->root), {}, {});
+  return SL_OK;
+}
+
+constexpr sl_algorithm_ops_t kOps = {
+    sizeof(sl_algorithm_ops_t), 0, Demand, Create, Destroy, Estimate, MakePlan, nullptr};
+
+class Surveys : public testing::Test {
+ protected:
+  void SetUp() override {
+    wrong_count = refused_count = launched_count = UINT64_MAX;
+    creates = true;
+  }
+
+  static SurveyRow Run(sl_op_kind_t kind, uint32_t ranks) {
+    Algorithm algorithm;
+    algorithm.name = "star";
+    algorithm.ops = &kOps;
+    auto survey = Survey::Open(algorithm, {ranks, 1024, 2, 8}, {0, 1, 17});
+    EXPECT_TRUE(survey.ok()) << survey.status().message();
+    return survey.value()->Run(kind);
+  }
+};
+
+TEST_F(Surveys, ProveEveryRootAndPlacement) {
+  const SurveyRow row = Run(SL_OP_BROADCAST, 4);
+  EXPECT_FALSE(row.failure) << row.failure->text;
+  EXPECT_EQ(row.proved, 4u * 3u * 4u * 2u);  // types, counts, roots, placements
+  EXPECT_EQ(row.rotated, row.proved * 3 / 4);
+  EXPECT_EQ(row.launches + row.refused, 0u);
+}
+
+TEST_F(Surveys, NameTheCaseThatFails) {
+  wrong_count = 17;
+  const SurveyRow row = Run(SL_OP_BROADCAST, 4);
+  ASSERT_TRUE(row.failure);
+  EXPECT_EQ(row.failure->what, "star broadcast of 17 float32, root 0, 4 ranks");
+  EXPECT_EQ(row.failure->text,
+            "wrong value at rank 3\n"
+            "  element    recv[0]\n"
+            "  holds      nothing, no step writes it\n"
+            "  should be  send0[0]\n");
+  EXPECT_EQ(row.proved, 2u * 4u * 2u);
+}
+
+TEST_F(Surveys, CountWhatHasNoPlan) {
+  launched_count = 17;
+  refused_count = 1;
+  const SurveyRow row = Run(SL_OP_BROADCAST, 2);
+  EXPECT_EQ(row.launches, 4u);
+  EXPECT_EQ(row.refused, 4u);
+  EXPECT_EQ(row.proved, 4u * 2u * 2u);
+  EXPECT_EQ(row.reason, "a star");
+  const SurveyRow other = Run(SL_OP_ALL_GATHER, 2);
+  EXPECT_EQ(other.proved, 0u);
+  EXPECT_EQ(other.refused, 12u);
+}
+
+TEST_F(Surveys, PassOnWhyAnAlgorithmIsNotForAShape) {
+  creates = false;
+  Algorithm algorithm;
+  algorithm.ops = &kOps;
+  EXPECT_EQ(Survey::Open(algorithm, {}, {}).status().code(), SL_ERR_UNSUPPORTED);
+}
+
+TEST(CountsFor, CutPlansAtTheirBoundaries) {
+  const std::vector<uint64_t> counts = CountsFor(SL_OP_ALL_REDUCE, 5, 100);
+  EXPECT_TRUE(std::is_sorted(counts.begin(), counts.end()));
+  for (const uint64_t count : {0u, 1u, 4u, 5u, 6u, 99u, 101u, 1006u}) {
+    EXPECT_TRUE(std::binary_search(counts.begin(), counts.end(), count)) << count;
+  }
+}
+
+}  // namespace
+}  // namespace sl::verify
