@@ -39,7 +39,8 @@ bool HasLibrary() { return std::filesystem::exists(BuildDir() + "/lib/libnccl.so
 TEST(Command, ExitsWithTwoOnBadUsage) {
   for (const char* arguments :
        {"", "nonsense", "bench", "bench nonsense", "bench all_reduce -b x", "demo --ranks 1", "demo -d all", "run",
-        "run --", "bench all_reduce --library /no/such/file", "run --library /no/such/file -- true"}) {
+        "run --", "bench all_reduce --library /no/such/file", "run --library /no/such/file -- true", "verify --ranks 0",
+        "verify --collective nonsense", "verify --module /no/such/file", "verify --profile some --module other"}) {
     const Outcome outcome = Starling(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments << "\n" << outcome.text;
     EXPECT_FALSE(outcome.text.empty()) << arguments;
@@ -75,6 +76,22 @@ TEST(Command, MeasuresAndChecks) {
   const nlohmann::json document = nlohmann::json::parse(file);
   EXPECT_EQ(document["results"].size(), 3u);
   EXPECT_EQ(document["out_of_bounds"]["count"], 0);
+  std::filesystem::remove(json);
+}
+
+TEST(Command, VerifiesPlans) {
+  if (!std::filesystem::exists(BuildDir() + "/lib/starling/algo-ring.so")) GTEST_SKIP() << "algo-ring is not built";
+  const std::string json = std::filesystem::temp_directory_path() / ("verify-" + std::to_string(getpid()) + ".json");
+  const Outcome outcome = Starling("verify --ranks 3 --algorithm ring --collective reduce --count 7 --json " + json);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  std::ifstream file(json);
+  const nlohmann::json document = nlohmann::json::parse(file);
+  EXPECT_TRUE(document["good"].get<bool>());
+  ASSERT_EQ(document["rows"].size(), 1u);
+  const nlohmann::json& row = document["rows"][0];
+  EXPECT_EQ(row["outcome"], "proved");
+  EXPECT_EQ(row["proved"], 10 * 3 * 2);  // types with reductions, roots, placements
+  EXPECT_EQ(row["proved_by_rotation"], 10 * 2 * 2);
   std::filesystem::remove(json);
 }
 
