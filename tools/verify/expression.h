@@ -82,7 +82,7 @@ class Expressions {
     uint32_t rank;
     int64_t offset;
     bool operator==(const Use&) const = default;
-    auto operator<=>(const Use&) const = default;
+    bool operator<(const Use& other) const { return rank != other.rank ? rank < other.rank : offset < other.offset; }
   };
 
   NodeId Find(const Node& wanted, const Place& place);

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "kernel/plan/part.h"
+#include "kernel/plan/signature.h"
 
 namespace sl::verify {
 namespace {
@@ -41,8 +42,7 @@ Machine::Machine(const Case& test, uint32_t credits, Expressions* expressions)
     : test_(test),
       credits_(credits),
       expressions_(expressions),
-      scales_(OperationOf(test).reduction == SL_AVG || OperationOf(test).reduction == SL_PREMUL_SUM),
-      channels_from_(test.ranks.size()) {
+      scales_(OperationOf(test).reduction == SL_AVG || OperationOf(test).reduction == SL_PREMUL_SUM) {
   for (uint32_t rank = 0; rank < test.ranks.size(); ++rank) AddRank(rank);
   if (!HasManyLanes(test)) return;
   races_.assign(test.ranks.size(), Races(Memory::kSpaces));
@@ -80,12 +80,11 @@ void Machine::AddRank(uint32_t rank) {
 }
 
 uint32_t Machine::ChannelOf(uint32_t from, uint32_t to, uint32_t link_lane) {
-  for (const uint32_t channel : channels_from_[from]) {
-    if (channels_[channel].to == to && channels_[channel].link_lane == link_lane) return channel;
-  }
-  channels_.push_back({from, to, link_lane, kNone, kNone, 0, 0, 0, {}});
-  channels_from_[from].push_back(static_cast<uint32_t>(channels_.size() - 1));
-  return channels_from_[from].back();
+  static_assert(kernel::kSignatureMaxRanks <= UINT16_MAX, "two ranks and a lane fit one key");
+  const uint64_t key = uint64_t{from} << 48 | uint64_t{to} << 32 | link_lane;
+  const auto [found, is_new] = channel_numbers_.try_emplace(key, static_cast<uint32_t>(channels_.size()));
+  if (is_new) channels_.push_back({from, to, link_lane, kNone, kNone, 0, 0, 0, {}});
+  return found->second;
 }
 
 std::optional<CounterExample> Machine::Run() {

@@ -11,6 +11,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tools/verify/expression.h"
@@ -135,7 +136,7 @@ class Machine {
   std::vector<uint32_t> first_link_;  // by rank, of links_
   std::vector<Link> links_;
   std::vector<Channel> channels_;
-  std::vector<std::vector<uint32_t>> channels_from_;  // by sender
+  std::unordered_map<uint64_t, uint32_t> channel_numbers_;  // by both ranks and the link's lane
   std::vector<Process> processes_;
   std::deque<uint32_t> runnable_;
   Pieces a_, b_, result_;  // of the step being executed

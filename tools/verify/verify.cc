@@ -33,6 +33,9 @@ bool IsPair(const sl_op_t& op) { return op.kind == SL_OP_SEND || op.kind == SL_O
 std::optional<CounterExample> FindMismatch(const Case& test) {
   const auto size = static_cast<uint32_t>(test.ranks.size());
   if (size == 0) return Mismatch(0, "no ranks", "at least one");
+  if (size > kernel::kSignatureMaxRanks) {
+    return Mismatch(0, fmt::format("{} ranks", size), fmt::format("at most {}", kernel::kSignatureMaxRanks));
+  }
   const RankPlan* first = nullptr;
   for (uint32_t rank = 0; rank < size; ++rank) {
     const RankPlan& part = test.ranks[rank];
