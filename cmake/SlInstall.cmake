@@ -18,6 +18,7 @@ install(TARGETS starling_command RUNTIME DESTINATION bin COMPONENT runtime)
 install(TARGETS starling LIBRARY DESTINATION lib COMPONENT runtime)
 install(DIRECTORY configs/ DESTINATION share/starling/configs COMPONENT runtime)
 install(FILES README.md CHANGELOG.md LICENSE SECURITY.md DESTINATION ${sl_doc_dir} COMPONENT runtime)
+install(FILES "${CMAKE_BINARY_DIR}/sbom.spdx.json" DESTINATION ${sl_doc_dir} COMPONENT runtime OPTIONAL)
 install(DIRECTORY docs DESTINATION ${sl_doc_dir} COMPONENT runtime)
 
 # Skeletons are for copying, not for loading; they are installed as sources.

@@ -27,6 +27,11 @@ endif()
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "${sl_optimize} -g1 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "${sl_optimize} -g1 -DNDEBUG")
 
+# An option, since it would part the compiler caches of trees in different folders.
+if(SL_REPRODUCIBLE)
+  add_compile_options("$<$<COMPILE_LANGUAGE:C,CXX>:-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.>")
+endif()
+
 find_program(SL_CCACHE ccache)
 if(SL_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER "${SL_CCACHE}")

@@ -62,6 +62,8 @@ def check_size(path):
 def check(root, args):
     lib = os.path.join(args.build, "lib")
     problems = check_library(os.path.join(lib, "libstarling.so"), r"sl_\w+")
+    command = os.path.join(args.build, "bin", "starling")
+    problems += problems_of("starling", [], "", needed(command), (), glibc_versions(command))
     for lists in sorted(glob.glob(os.path.join(root, "modules", "*", "CMakeLists.txt"))):
         with open(lists, encoding="utf-8") as file:
             text = file.read()

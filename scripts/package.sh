@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Debian packages, a tarball and their list of contents (SBOM), from this tree: scripts/package.sh [OUT]
+# OUT is build/packages unless named. The same sources give the same bytes, wherever they lie.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly BUILD=build/package
+readonly OUT="${1:-build/packages}"
+readonly JOBS="${SL_JOBS:-$(nproc)}"
+
+# Time of the sources: the last commit's, or of the changelog where there is no history.
+source_time() {
+  git -c safe.directory="*" log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md
+}
+
+quietly() {
+  "$@" >"$BUILD/package.log" 2>&1 || { cat "$BUILD/package.log" >&2; exit 1; }
+}
+
+export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(source_time)}" TZ=UTC LC_ALL=C
+umask 022
+mkdir -p "$BUILD" "$OUT"
+quietly cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+  -DSL_BUILD_TESTS=OFF -DSL_BUILD_EXTRAS=OFF -DSL_REPRODUCIBLE=ON
+quietly ninja -C "$BUILD" -j "$JOBS"
+quietly python3 -B scripts/generate_sbom.py "$BUILD" "$BUILD/sbom.spdx.json"
+rm -f "$BUILD"/*.deb "$BUILD"/*.tar.gz
+(cd "$BUILD" && cpack >cpack.log 2>&1) || { cat "$BUILD/cpack.log" >&2; exit 1; }
+mv "$BUILD"/*.deb "$BUILD"/*.tar.gz "$OUT/"
+cp "$BUILD/sbom.spdx.json" "$OUT/"
+(cd "$OUT" && sha256sum -- *.deb *.tar.gz sbom.spdx.json)
