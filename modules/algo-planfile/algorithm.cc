@@ -40,13 +40,45 @@ uint64_t SizeOf(const sl_op_t& op, uint32_t ranks) {
   return op.count * DatatypeBytes(op.datatype) * (whole ? 1 : ranks);
 }
 
+// A plan is written for one root. For another one all ranks are turned: rank r does what the file says of the rank that
+// is as far from the file's root as r is from the operation's.
+class Turn {
+ public:
+  Turn(const PlanFile& plan, const sl_op_t& op) : plan_(plan), ranks_(plan.ranks) {
+    if (plan.root >= 0) by_ = (static_cast<uint32_t>(op.root) + ranks_ - static_cast<uint32_t>(plan.root)) % ranks_;
+  }
+
+  // The rank of the file whose steps `rank` runs.
+  uint32_t Back(uint32_t rank) const { return (rank + ranks_ - by_) % ranks_; }
+
+  sl_step_t Of(sl_step_t step) const {
+    step.peer = Peer(step.peer);
+    for (sl_operand_t* operand : {&step.a, &step.b, &step.dst, &step.dst2, &step.shape}) {
+      operand->peer = Peer(operand->peer);
+      // Of a gather and a scatter the root has a block for each rank.
+      const bool one_a_rank = (plan_.kind == SL_OP_GATHER && operand->buffer == SL_BUFFER_RECV) ||
+                              (plan_.kind == SL_OP_SCATTER && operand->buffer == SL_BUFFER_SEND);
+      if (one_a_rank) operand->block = (operand->block + by_) % ranks_;
+    }
+    return step;
+  }
+
+ private:
+  int32_t Peer(int32_t peer) const {
+    return peer < 0 ? peer : static_cast<int32_t>((static_cast<uint32_t>(peer) + by_) % ranks_);
+  }
+
+  const PlanFile& plan_;
+  const uint32_t ranks_;
+  uint32_t by_ = 0;
+};
+
 }  // namespace
 
 std::string WhyNot(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t& shape) {
   const std::string name = "plan " + plan.name + " is for ";
   if (op.kind != plan.kind) return name + OpKindName(plan.kind);
   if (shape.size != plan.ranks) return name + std::to_string(plan.ranks) + " ranks";
-  if (plan.root >= 0 && op.root != plan.root) return name + "root " + std::to_string(plan.root);
   const uint64_t bytes = SizeOf(op, shape.size);
   if (bytes < plan.min_bytes || bytes > plan.max_bytes) {
     return name + std::to_string(plan.min_bytes) + " to " + std::to_string(plan.max_bytes) + " bytes";
@@ -82,8 +114,10 @@ uint64_t TimeOf(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t& 
 Status WritePlan(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t& shape,
                  const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) {
   const Cut cut = CutOf(plan, op, shape);
-  const uint64_t send = SendBlocks(plan, shape.rank);
-  const uint64_t recv = RecvBlocks(plan, shape.rank);
+  const Turn turn(plan, op);
+  const uint32_t rank = turn.Back(shape.rank);
+  const uint64_t send = SendBlocks(plan, rank);
+  const uint64_t recv = RecvBlocks(plan, rank);
   sl_plan_desc_t desc{};
   desc.struct_size = sizeof(desc);
   desc.block_modulus = static_cast<uint32_t>(std::max({send, recv, uint64_t{plan.scratch_blocks}, uint64_t{1}}));
@@ -95,10 +129,11 @@ Status WritePlan(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t&
   desc.scratch_bytes = desc.scratch.total * DatatypeBytes(op.datatype);
   desc.credits = plan.credits;
   sl_status_t status = ops->describe(builder, &desc);
-  for (const PlanLane& lane : plan.lanes[shape.rank]) {
+  for (const PlanLane& lane : plan.lanes[rank]) {
     if (status == SL_OK) status = ops->begin_lane(builder);
     for (const sl_step_t& step : lane.steps) {
-      if (status == SL_OK) status = ops->add_step(builder, &step);
+      const sl_step_t turned = turn.Of(step);
+      if (status == SL_OK) status = ops->add_step(builder, &turned);
     }
   }
   return Status(status);

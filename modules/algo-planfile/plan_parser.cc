@@ -97,6 +97,10 @@ class Parser {
     if (!whole && plan_.blocks != 1) {
       line->Fail("`blocks` is for all_reduce, broadcast and reduce; the others have one block a rank");
     }
+    // For another root blocks are counted on modulo the ranks, so nothing else may set that number.
+    if ((plan_.kind == SL_OP_GATHER || plan_.kind == SL_OP_SCATTER) && plan_.scratch_blocks > plan_.ranks) {
+      line->Fail("`scratch` of a gather or scatter must not exceed the number of ranks");
+    }
     plan_.lanes.resize(plan_.ranks);
   }
 

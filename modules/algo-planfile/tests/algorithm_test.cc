@@ -84,8 +84,6 @@ TEST(FindPlan, KeepsToWhatLinksHave) {
   EXPECT_EQ(WhyNot(PlanOf("all_reduce", "credits 3"), op, shape), "") << "how many slots there are is not known yet";
   shape.link_slots = 2;
   EXPECT_EQ(WhyNot(PlanOf("all_reduce", "credits 3"), op, shape), "plan all_reduce-plan is for links of 3 slots");
-  EXPECT_EQ(WhyNot(PlanOf("broadcast", "root 2"), OpOf(SL_OP_BROADCAST, 4, 1), shape),
-            "plan broadcast-plan is for root 2");
 }
 
 TEST(WritePlan, CutsElementsIntoBlocksAndChunks) {
@@ -111,6 +109,25 @@ TEST(WritePlan, GivesEveryRankItsBlockOfABufferOfBlocks) {
   EXPECT_EQ(builder.desc.recv.stride, 50u);
   EXPECT_EQ(builder.desc.recv.total, 150u);
   EXPECT_EQ(builder.desc.chunk, 25u);
+}
+
+TEST(WritePlan, TurnsRanksForAnotherRoot) {
+  const PlanFile plan = PlanOf("gather", "root 0", "wait 1 of recv[1,1]\ncopy recv[2] = inbox[2]");
+  sl_comm_shape_t shape = ShapeOf();
+  shape.rank = 2;
+  sl_plan_builder_t root;
+  ASSERT_TRUE(WritePlan(plan, OpOf(SL_OP_GATHER, 4, 2), shape, &kRecorder, &root).ok());
+  ASSERT_EQ(root.steps.size(), 2u);
+  EXPECT_EQ(root.steps[0].peer, 0);
+  EXPECT_EQ(root.steps[0].shape.block, 0u) << "the block of rank 0";
+  EXPECT_EQ(root.steps[1].a.peer, 1);
+  EXPECT_EQ(root.steps[1].dst.block, 1u);
+  EXPECT_EQ(root.desc.recv.total, 12u);
+  shape.rank = 0;
+  sl_plan_builder_t other;
+  ASSERT_TRUE(WritePlan(plan, OpOf(SL_OP_GATHER, 4, 2), shape, &kRecorder, &other).ok());
+  EXPECT_TRUE(other.steps.empty());
+  EXPECT_EQ(other.desc.recv.total, 0u);
 }
 
 TEST(WritePlan, MovesNothingWhenThereIsNothing) {
