@@ -15,7 +15,8 @@
         lane.release(peer, of=send[0])
     save(plan, "pair.plan")
 
-docs/plan-file.md says what the steps do. Nothing but the standard library is used.
+docs/plan-file.md says what the steps do, docs/plans-tutorial.md goes from an idea to a measured table. Nothing but the
+standard library is used.
 """
 from .command import StarlingError, verify
 from .draw import to_svg

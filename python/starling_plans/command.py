@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -44,4 +45,6 @@ def verify(path: str | os.PathLike[str], starling: str = "starling", timeout_s: 
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if result.returncode != 0:
         raise StarlingError(result.stdout.strip() or f"{' '.join(command)} ended with {result.returncode}")
+    if re.search(r"^0 cases proved", result.stdout, re.M):
+        raise StarlingError(f"nothing was proved: {path} serves no case\n{result.stdout.strip()}")
     return result.stdout

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 from .plan import Plan
 from .trace import Event, trace
 
-_COLUMN, _ROW, _TOP, _LEFT, _BOX = 190, 22, 56, 20, 150
+_COLUMN, _ROW, _TOP, _LEFT, _BOX = 280, 22, 56, 20, 230
 _STYLE = """text { font: 11px monospace; fill: #222 } .head { font: bold 13px sans-serif }
 rect { fill: #f4f4f4; stroke: #bbb } .reduce { fill: #fde9c8 } .copy { fill: #d9ecd5 } .put { fill: #d5e4f7 } .wait { fill: #eee }
 line { stroke: #4477aa; stroke-width: 1.3 }"""
@@ -42,7 +42,7 @@ def _box(event: Event, columns: dict[tuple[int, int], int], rows: dict[int, int]
     x = _LEFT + columns[event.rank, event.lane] * _COLUMN
     y = _TOP + rows[event.tick] * _ROW
     label = str(event.step)
-    short = label if len(label) <= 22 else label[:21] + "…"
+    short = label if len(label) <= 33 else label[:32] + "…"
     return (f'<g><title>{escape(f"step {event.number}: {label}")}</title>'
             f'<rect class="{event.step.kind}" x="{x}" y="{y}" width="{_BOX}" height="{_ROW - 5}" rx="3"/>'
             f'<text x="{x + 5}" y="{y + 12}">{escape(short)}</text></g>')

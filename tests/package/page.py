@@ -3,7 +3,7 @@
 
 A block without a language is shell. A block of code is an edit, which the sentence before it names:
     replace the function `NAME` in `FILE` by:      put this function behind `NAME` in `FILE`:      save this as `FILE`:
-Blocks marked `console` (commands of an administrator) and those that no such sentence announces are left out.
+A shell block after a sentence that ends with "which must fail:" must fail, as a whole. Blocks marked `console` (commands of an administrator) and those that no such sentence announces are left out.
 """
 import re
 import sys
@@ -21,7 +21,8 @@ def script(page):
     for match in _BLOCK.finditer(page):
         before = " ".join(match["before"].split())
         if not match["language"]:
-            lines.append(match["text"])
+            fails = before.endswith("which must fail:")
+            lines.append(f"if ({match['text']}); then echo 'this must fail'; exit 1; fi" if fails else match["text"])
             continue
         for kind, pattern in (("replace", _REPLACE), ("behind", _BEHIND), ("save", _SAVE)):
             edit = pattern.search(before)

@@ -41,7 +41,7 @@ class ServeTest(unittest.TestCase):
                 explained = self.starling("explain", name, "1K", "--ranks", "3", "--profile", profile)
                 self.assertIn("chosen: planfile, pinned", explained.stdout)
                 table = self.starling("bench", name, "--ranks", "3", "-b", "12", "-e", "192K", "-f", "16", "-n", "3", "-w", "1",
-                                      "--profile", profile)
+                                      "-r", "1", "--profile", profile)
                 self.assertEqual(table.returncode, 0, table.stdout)
                 self.assertIn("Out of bounds values : 0 OK", table.stdout)
 
@@ -69,6 +69,19 @@ class ServeTest(unittest.TestCase):
         said = self.starling("explain", "all_reduce", "1K", "--ranks", "2", "--profile", profile)
         self.assertEqual(said.returncode, 0, said.stdout)
         self.assertIn("plan direct-all_reduce is for 3 ranks", said.stdout)
+
+    def test_verify_proves_a_plan_that_is_right_and_shows_what_is_wrong_with_another(self):
+        for collective in COLLECTIVES:
+            self.write(direct(collective, 3))
+            path = os.path.join(self.folder, f"direct-{collective}.plan")
+            self.assertIn("proved", verify(path, starling=STARLING))
+        path = os.path.join(self.folder, "direct-gather.plan")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace("copy recv[2] = inbox[2]", "copy recv[1] = inbox[2]"))
+        with self.assertRaisesRegex(StarlingError, r"(?s)rank 0 lane 0 step \d+.*recv"):
+            verify(path, starling=STARLING)
 
     def test_verify_says_which_program_is_missing(self):
         path = os.path.join(self.folder, "a.plan")
