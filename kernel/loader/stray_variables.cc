@@ -16,8 +16,8 @@ namespace {
 constexpr std::string_view kPrefix = "STARLING_";
 constexpr std::string_view kToolPrefix = "STARLING_TOOL_";
 // Read by name, not as a key of the profile: kernel/profile, kernel/loader, kernel/events, the NCCL front end.
-constexpr const char* kByName[] = {"STARLING_PROFILE", "STARLING_PROFILE_PATH", "STARLING_MODULE_PATH", "STARLING_LOG",
-                                   "STARLING_NCCL_VERSION"};
+constexpr const char* kByName[] = {"STARLING_PROFILE", "STARLING_PROFILE_PATH", "STARLING_MODULE_PATH",
+                                   "STARLING_LAYERS",  "STARLING_LOG",          "STARLING_NCCL_VERSION"};
 
 std::vector<std::string> KnownVariables(const Catalog& catalog) {
   std::vector<std::string> known(std::begin(kByName), std::end(kByName));

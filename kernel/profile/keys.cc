@@ -108,7 +108,7 @@ Keys marked "per rank" may differ between the ranks of a communicator; all other
 | key | type | meaning |
 |---|---|---|
 | `enable` | array of strings | modules to use; without it: every module found that does not wait to be asked for |
-| `layers` | array of strings | modules that wrap others; a call passes through the first one first |
+| `layers` | array of strings | modules that wrap others; a call passes through the first one first. `STARLING_LAYERS`, comma-separated, replaces it; `*` in it stands for the profile's own |
 | `modules.<name>.enabled` | bool | `false` leaves the module out |
 | `modules.<name>.version` | string | versions that will do: `">=1.2"`, `"^1.2"` (1.2 or later, below 2), `"=1.2.3"`, `">=1.2, <1.5"` |
 | `modules.<name>.path` | string | the file to load, instead of a search |

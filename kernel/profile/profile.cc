@@ -22,6 +22,7 @@ namespace sl::kernel {
 namespace {
 
 constexpr const char* kBuiltIn = "auto";
+constexpr const char* kLayersVariable = "STARLING_LAYERS";
 constexpr off_t kMaxFileBytes = 1 << 20;
 
 std::string Environment(const char* name) {
@@ -173,7 +174,25 @@ Status Profile::ApplyEnvironment() {
       problems += (problems.empty() ? "" : "\n") + value.status().message();
     }
   }
+  if (const char* text = secure_getenv(kLayersVariable); text != nullptr) ApplyLayers(text);
   return problems.empty() ? Status() : Status(SL_ERR_CONFIG, problems);
+}
+
+// Replaces the profile's layers; a "*" among the names stands for them, so that a layer can be put around any profile.
+void Profile::ApplyLayers(const std::string& text) {
+  std::vector<NamedPlace> layers;
+  const auto add = [&](const NamedPlace& layer) {
+    const auto same = [&](const NamedPlace& other) { return other.name == layer.name; };
+    if (std::none_of(layers.begin(), layers.end(), same)) layers.push_back(layer);
+  };
+  for (const std::string& name : SplitList(text, ',')) {
+    if (name != "*") {
+      add({name, std::string("environment variable ") + kLayersVariable});
+    } else {
+      for (const NamedPlace& layer : layers_) add(layer);
+    }
+  }
+  layers_ = std::move(layers);
 }
 
 void Profile::Store() {

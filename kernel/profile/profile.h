@@ -84,6 +84,7 @@ class Profile {
   Profile() = default;
   Status ApplyDefaults();
   Status ApplyEnvironment();
+  void ApplyLayers(const std::string& text);
   void Store();
 
   std::string name_;

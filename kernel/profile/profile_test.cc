@@ -149,6 +149,26 @@ TEST(Profile, EnvironmentBeatsProfileAndApiBeatsBoth) {
   EXPECT_EQ("API: unknown key link.slot; nearest is link.slots", profile.Set("link.slot", "1").message());
 }
 
+TEST(Profile, EnvironmentPutsLayersAroundThoseOfTheProfile) {
+  const auto names = [](const std::string& toml) {
+    const auto profile = Profile::Parse("profile_version = 1\n" + toml, "p.toml");
+    std::vector<std::string> layers;
+    for (const NamedPlace& layer : profile.value().layers()) layers.push_back(layer.name);
+    return layers;
+  };
+  using Names = std::vector<std::string>;
+  const ScopedVariable variable("STARLING_LAYERS", "checker,*");
+  EXPECT_EQ(names(""), Names({"checker"}));
+  EXPECT_EQ(names("layers = [\"fault-inject\"]"), Names({"checker", "fault-inject"}));
+  EXPECT_EQ(names("layers = [\"fault-inject\", \"checker\"]"), Names({"checker", "fault-inject"}));
+  const ScopedVariable inside("STARLING_LAYERS", "*,checker");
+  EXPECT_EQ(names("layers = [\"fault-inject\"]"), Names({"fault-inject", "checker"}));
+  const ScopedVariable instead("STARLING_LAYERS", "checker");
+  EXPECT_EQ(names("layers = [\"fault-inject\"]"), Names({"checker"}));
+  const auto profile = Profile::Parse("profile_version = 1\n", "p.toml");
+  EXPECT_EQ(profile.value().PlaceOf("checker"), "environment variable STARLING_LAYERS");
+}
+
 TEST(Profile, EnvironmentErrorsNameTheVariable) {
   ScopedVariable variable("STARLING_COMM_OPERATION_TIMEOUT_MS", "soon");
   Result<Profile> profile = Profile::Load("auto");
