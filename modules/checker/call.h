@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A checked call: one template makes the slot of any table out of a line that says which words stand at its
+// declaration, and a hook with what is particular to it.
+//
+//   ops.retire = Checked<&sl_transport_ops_t::retire, kRetire, RetireHook>;
+//
+// Common to all: handles are known, alive and of this table; calls on one object do not overlap; structs have their
+// size; outputs are written only on success; objects that are made get a handle, objects that are ended lose it.
+#pragma once
+
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "modules/checker/argument.h"
+
+namespace sl::checker {
+
+// What a hook may do: look at and replace arguments before, judge and translate results after.
+struct NoHook {
+  template <typename Values>
+  void Before(Frame&, Values&) {}
+  template <typename R, typename Values>
+  void After(Frame&, R&, Values&) {}
+};
+
+// The void result of a call.
+struct Nothing {};
+
+template <typename R>
+R RefusedResult(const Frame& frame) {
+  if constexpr (std::is_same_v<R, sl_status_t>) {
+    return frame.answer();
+  } else if constexpr (std::is_same_v<R, uint32_t>) {
+    return SL_CONNECTION_DOWN;
+  } else {
+    return R{};
+  }
+}
+
+template <auto kSlot, const Call& kCall, typename Hook, typename Type>
+struct CheckedSlot;
+
+template <auto kSlot, const Call& kCall, typename Hook, typename Ops, typename R, typename... Args>
+struct CheckedSlot<kSlot, kCall, Hook, R (*Ops::*)(Args...)> {
+  using Result = std::conditional_t<std::is_void_v<R>, Nothing, R>;
+
+  static R Run(Args... args) noexcept { return Go(std::index_sequence_for<Args...>(), args...); }
+
+ private:
+  template <size_t... I>
+  static R Go(std::index_sequence<I...>, Args... args) {
+    Frame frame(kCall);
+    frame.Identify(std::get<0>(std::tie(args...)));
+    std::tuple<Argument<Args, (I + kCall.outs >= sizeof...(Args))>...> all(
+        Given<Args>{frame, args, static_cast<uint32_t>(I)}...);
+    std::tuple<Args...> values(std::get<I>(all).value...);
+    Hook hook;
+    if (!frame.refused()) frame.Enter();
+    if (!frame.refused()) hook.Before(frame, values);
+    if (frame.refused()) return RefusedResult<R>(frame);
+    if constexpr (kCall.ends && std::is_void_v<R>) frame.End();
+    Result result = Invoke(frame, values);
+    bool succeeded = true;
+    if constexpr (std::is_same_v<R, sl_status_t>) {
+      succeeded = result == SL_OK;
+      frame.CheckStatus(result);
+      if (!succeeded && (std::get<I>(all).Changed() || ...)) {
+        frame.Break(RuleId::kOutWritten, "an output was written, though the status is %d", result);
+      }
+    }
+    (std::get<I>(all).Finish(frame, succeeded), ...);
+    hook.After(frame, result, values);
+    if constexpr (kCall.ends && !std::is_void_v<R>) {
+      if (succeeded) frame.End();
+    }
+    frame.Leave();
+    if constexpr (std::is_same_v<R, sl_status_t>) {
+      // What was made or ended stays so.
+      if (frame.refused() && frame.made() == nullptr && !kCall.ends) result = frame.answer();
+    }
+    if constexpr (!std::is_void_v<R>) return result;
+  }
+
+  template <typename Values>
+  static Result Invoke(const Frame& frame, Values& values) {
+    const auto call = [&](auto... below) { return (frame.template ops<Ops>()->*kSlot)(below...); };
+    if constexpr (std::is_void_v<R>) {
+      std::apply(call, values);
+      return {};
+    } else {
+      return std::apply(call, values);
+    }
+  }
+};
+
+template <auto kSlot, const Call& kCall, typename Hook = NoHook>
+inline constexpr auto Checked = &CheckedSlot<kSlot, kCall, Hook, decltype(kSlot)>::Run;
+
+// The tables, one for each interface.
+extern const sl_device_ops_t kDeviceOps;
+extern const sl_transport_ops_t kTransportOps;
+extern const sl_algorithm_ops_t kAlgorithmOps;
+extern const sl_fault_ops_t kFaultOps;
+extern const sl_observer_ops_t kObserverOps;
+extern const sl_topology_ops_t kTopologyOps;
+
+}  // namespace sl::checker
