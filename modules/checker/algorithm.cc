@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// sl.algorithm/1, checked. Purity is asserted by asking again; the builder of plans is replaced by one of ours, which
+// knows the order of its calls and when plan() has returned.
+#include <map>
+
+#include "modules/checker/call.h"
+
+namespace sl::checker {
+namespace {
+
+constexpr Interface kInterface = Interface::kAlgorithm;
+constexpr size_t kRemembered = 256;  // operations of one algorithm whose estimate is remembered
+constexpr uint32_t kLeastRoom = 4096;
+
+// What selection may look at.
+struct OpKey {
+  uint32_t kind, datatype, reduction;
+  int32_t root, peer;
+  uint64_t count;
+  auto operator<=>(const OpKey&) const = default;
+};
+
+struct Answer {
+  sl_status_t status = SL_OK;
+  uint32_t run = 0;
+  uint64_t time_ns = 0;
+  uint32_t processors = 0;
+  uint32_t determinism = 0;
+  uint64_t scratch_bytes = 0;
+  bool operator==(const Answer&) const = default;
+};
+
+Answer AnswerOf(sl_status_t status, const sl_estimate_t& estimate) {
+  if (status != SL_OK) return {.status = status};
+  return {status, estimate.run, estimate.time_ns, estimate.processors, estimate.determinism, estimate.scratch_bytes};
+}
+
+struct AlgorithmFacts final : Facts {
+  uint32_t size = 1;
+  bool on_host = true;
+  std::map<OpKey, Answer> remembered;
+};
+
+struct BuilderFacts final : Facts {
+  const sl_plan_builder_ops_t* ops = nullptr;
+  bool described = false;
+  uint32_t lanes = 0;
+};
+
+void CheckOp(Frame& frame, const sl_op_t& op) {
+  const auto size = static_cast<int64_t>(frame.object(0)->As<AlgorithmFacts>()->size);
+  if (op.kind < SL_OP_KIND_COUNT && op.datatype < SL_DATATYPE_COUNT && op.reduction < SL_REDUCTION_COUNT &&
+      op.root >= -1 && op.root < size && op.peer >= -1 && op.peer < size) {
+    return;
+  }
+  frame.Break(RuleId::kTypeRange, "operation %u, type %u, reduction %u, root %d, peer %d on %u ranks", op.kind,
+              op.datatype, op.reduction, op.root, op.peer, static_cast<uint32_t>(size));
+}
+
+// Asked as every other rank of the host would ask.
+struct DemandHook : NoHook {
+  template <typename Values>
+  void After(Frame& frame, sl_status_t status, Values& values) {
+    auto& [instance, shape, demand] = values;
+    if (status != SL_OK || shape->local_size != shape->size || shape->size < 2) return;
+    sl_comm_shape_t other = {};
+    std::memcpy(&other, shape, std::min<size_t>(shape->struct_size, sizeof other));
+    other.rank = (shape->rank + 1) % shape->size;
+    other.local_rank = other.rank;
+    sl_demand_t again = {};
+    again.struct_size = sizeof again;
+    if (frame.ops<sl_algorithm_ops_t>()->demand(instance, &other, &again) == SL_OK &&
+        again.symmetric_bytes == demand->symmetric_bytes) {
+      return;
+    }
+    frame.Break(RuleId::kDemandDiffers, "rank %u needs %llu bytes, rank %u %llu", shape->rank,
+                static_cast<unsigned long long>(demand->symmetric_bytes), other.rank,
+                static_cast<unsigned long long>(again.symmetric_bytes));
+  }
+};
+
+struct CreateHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values& values) {
+    frame.CheckSize(std::get<1>(values)->shape, sizeof(sl_comm_shape_t), 1);
+  }
+  template <typename Values>
+  void After(Frame& frame, sl_status_t, Values& values) {
+    if (frame.made() == nullptr) return;
+    const sl_comm_shape_t* shape = std::get<1>(values)->shape;
+    auto* facts = new AlgorithmFacts;
+    facts->size = shape->size;
+    facts->on_host = shape->device_kind == SL_DEVICE_HOST;
+    frame.made()->facts = facts;
+    frame.made()->rank = static_cast<int32_t>(shape->rank);
+  }
+};
+
+struct EstimateHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values& values) {
+    CheckOp(frame, *std::get<1>(values));
+  }
+  template <typename Values>
+  void After(Frame& frame, sl_status_t status, Values& values) {
+    auto& [algorithm, op, estimate] = values;
+    const bool terminated = std::memchr(estimate->reason, 0, sizeof estimate->reason) != nullptr;
+    if (status == SL_ERR_UNSUPPORTED && estimate->reason[0] == 0) {
+      frame.Break(RuleId::kEstimateReason, "no reason is given");
+    } else if ((status == SL_OK || status == SL_ERR_UNSUPPORTED) && !terminated) {
+      frame.Break(RuleId::kTextOpen, "the reason has no end");
+    }
+    auto* facts = frame.object(0)->template As<AlgorithmFacts>();
+    if (status == SL_OK && (estimate->run > SL_RUN_LAUNCH || estimate->determinism > SL_DETERMINISM_WORLD_SIZE ||
+                            (facts->on_host && estimate->processors != 0))) {
+      frame.Break(RuleId::kEstimateFacts, "run %u, determinism %u, %u processors", estimate->run, estimate->determinism,
+                  estimate->processors);
+    }
+    const Answer answer = AnswerOf(status, *estimate);
+    AskAgain(frame, algorithm, *op, answer);
+    Remember(frame, facts, *op, answer);
+  }
+
+ private:
+  static Answer Ask(Frame& frame, sl_algorithm_t* algorithm, const sl_op_t& op) {
+    sl_estimate_t again = {};
+    again.struct_size = sizeof again;
+    return AnswerOf(frame.ops<sl_algorithm_ops_t>()->estimate(algorithm, &op, &again), again);
+  }
+
+  static void AskAgain(Frame& frame, sl_algorithm_t* algorithm, const sl_op_t& op, const Answer& answer) {
+    if (Ask(frame, algorithm, op) != answer) {
+      return frame.Break(RuleId::kEstimateImpure, "asked twice in a row, it answers differently");
+    }
+    // Addresses that differ in everything, and cannot be read.
+    sl_op_t other = op;
+    other.send = reinterpret_cast<const void*>(uintptr_t{1});
+    other.recv = reinterpret_cast<void*>(uintptr_t{35});
+    if (Ask(frame, algorithm, other) == answer) return;
+    frame.Break(RuleId::kEstimateLooks, "with other buffers it answers differently");
+  }
+
+  static void Remember(Frame& frame, AlgorithmFacts* facts, const sl_op_t& op, const Answer& answer) {
+    const OpKey key = {op.kind, op.datatype, op.reduction, op.root, op.peer, op.count};
+    const auto known = facts->remembered.find(key);
+    if (known == facts->remembered.end()) {
+      if (facts->remembered.size() < kRemembered) facts->remembered.emplace(key, answer);
+    } else if (known->second != answer) {
+      frame.Break(RuleId::kEstimateImpure, "it answered differently before: %llu ns, now %llu",
+                  static_cast<unsigned long long>(known->second.time_ns),
+                  static_cast<unsigned long long>(answer.time_ns));
+    }
+  }
+};
+
+struct DescribeHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values&) {
+    auto* facts = frame.object(0)->template As<BuilderFacts>();
+    if (facts->described || facts->lanes != 0) frame.Break(RuleId::kPlanFrame, "the plan has a frame already");
+    facts->described = true;
+  }
+};
+
+struct BeginLaneHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values&) {
+    auto* facts = frame.object(0)->template As<BuilderFacts>();
+    if (!facts->described) frame.Break(RuleId::kPlanFrame, "a lane begins before the plan has a frame");
+    ++facts->lanes;
+  }
+};
+
+struct AddStepHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values& values) {
+    if (frame.object(0)->template As<BuilderFacts>()->lanes != 0) return;
+    frame.Break(RuleId::kPlanLane, "a step of kind %u before any lane", std::get<1>(values)->kind);
+  }
+};
+
+struct PlanHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values& values) {
+    auto& [algorithm, op, builder_ops, given] = values;
+    CheckOp(frame, *op);
+    builder = Heap::Reserve();
+    if (builder == nullptr) return frame.Answer(SL_ERR_LIMIT);
+    auto* facts = new BuilderFacts;
+    facts->ops = builder_ops;
+    builder->facts = facts;
+    builder->rank = frame.object(0)->rank;
+    Heap::Begin(builder, Kind::kBuilder, frame.instance(), nullptr, given);
+    builder_ops = &kBuilderOps;
+    given = HandleOf<sl_plan_builder_t>(builder);
+  }
+  template <typename Values>
+  void After(Frame& frame, sl_status_t status, Values&) {
+    Heap::End(builder, &frame.call());
+    if (status != SL_OK || builder->As<BuilderFacts>()->described) return;
+    frame.Break(RuleId::kPlanFrame, "success, but the plan was never described");
+  }
+
+  static const sl_plan_builder_ops_t kBuilderOps;
+  Object* builder = nullptr;
+};
+
+struct LaunchHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values& values) {
+    auto& [algorithm, op, args, capacity, launch] = values;
+    CheckOp(frame, *op);
+    if (capacity >= kLeastRoom && reinterpret_cast<uintptr_t>(args) % 16 == 0) return;
+    frame.Break(RuleId::kLaunchRoom, "%u bytes at %p", capacity, args);
+  }
+  template <typename Values>
+  void After(Frame& frame, sl_status_t status, Values& values) {
+    auto& [algorithm, op, args, capacity, launch] = values;
+    if (status != SL_OK) return;
+    const auto begin = reinterpret_cast<uintptr_t>(args);
+    const auto at = reinterpret_cast<uintptr_t>(launch->args);
+    const bool inside = launch->args_bytes == 0 ||
+                        (at >= begin && launch->args_bytes <= capacity && at - begin <= capacity - launch->args_bytes);
+    if (launch->image != nullptr && inside) return;
+    frame.Break(RuleId::kLaunchFacts, "image %p, %u bytes of arguments at %p, room for %u at %p",
+                static_cast<void*>(launch->image), launch->args_bytes, launch->args, capacity, args);
+  }
+};
+
+constexpr Call kDescribe = {.name = "describe", .interface = kInterface, .words = Words::kControl};
+constexpr Call kBeginLane = {.name = "begin_lane", .interface = kInterface, .words = Words::kControl};
+constexpr Call kAddStep = {.name = "add_step", .interface = kInterface, .words = Words::kControl};
+
+constexpr sl_plan_builder_ops_t PlanHook::kBuilderOps = {
+    .struct_size = sizeof(sl_plan_builder_ops_t),
+    .reserved = 0,
+    .describe = Checked<&sl_plan_builder_ops_t::describe, kDescribe, DescribeHook>,
+    .begin_lane = Checked<&sl_plan_builder_ops_t::begin_lane, kBeginLane, BeginLaneHook>,
+    .add_step = Checked<&sl_plan_builder_ops_t::add_step, kAddStep, AddStepHook>,
+};
+
+constexpr Call kDemand = {.name = "demand", .interface = kInterface, .words = Words::kControl, .outs = 1};
+constexpr Call kCreate = {.name = "create", .interface = kInterface, .words = Words::kInit, .outs = 1, .makes = true};
+constexpr Call kDestroy = {.name = "destroy", .interface = kInterface, .words = Words::kControl, .ends = true};
+// Its reason is written on SL_ERR_UNSUPPORTED, too: no output in the sense of sl_base.h.
+constexpr Call kEstimate = {.name = "estimate", .interface = kInterface, .words = Words::kControl};
+constexpr Call kPlan = {.name = "plan", .interface = kInterface, .words = Words::kControl};
+constexpr Call kLaunch = {.name = "launch", .interface = kInterface, .words = Words::kData, .outs = 1};
+
+}  // namespace
+
+template <>
+const sl_plan_builder_ops_t* Frame::ops<sl_plan_builder_ops_t>() const {
+  return objects_[0]->As<BuilderFacts>()->ops;
+}
+
+constexpr sl_algorithm_ops_t kAlgorithmOps = {
+    .struct_size = sizeof(sl_algorithm_ops_t),
+    .reserved = 0,
+    .demand = Checked<&sl_algorithm_ops_t::demand, kDemand, DemandHook>,
+    .create = Checked<&sl_algorithm_ops_t::create, kCreate, CreateHook>,
+    .destroy = Checked<&sl_algorithm_ops_t::destroy, kDestroy>,
+    .estimate = Checked<&sl_algorithm_ops_t::estimate, kEstimate, EstimateHook>,
+    .plan = Checked<&sl_algorithm_ops_t::plan, kPlan, PlanHook>,
+    .launch = Checked<&sl_algorithm_ops_t::launch, kLaunch, LaunchHook>,
+};
+
+}  // namespace sl::checker
