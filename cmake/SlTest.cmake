@@ -4,7 +4,8 @@
 # One GoogleTest program, one ctest entry, always bounded in time (60 s unless told). Tests get the environment
 # SL_TEST_BUILD_DIR, SL_TEST_SOURCE_DIR and STARLING_MODULE_PATH. The first folder (kernel, modules, …) becomes a label.
 # Labels with a meaning: `tsan` runs under ThreadSanitizer (unit tests of kernel, sdk and modules do anyway), `no-tsan`
-# and `no-asan` keep a test out of a sanitizer run, `serial` runs alone.
+# and `no-asan` keep a test out of a sanitizer run, `serial` runs alone, `integration` has the whole stack under it and runs
+# with the layer `checker` around every module, where that is built: a broken promise ends the test.
 enable_testing()
 
 function(sl_test name)
@@ -45,6 +46,9 @@ function(sl_test name)
 endfunction()
 
 function(sl_test_properties name timeout labels env)
+  if("integration" IN_LIST labels)
+    list(APPEND env "$<$<TARGET_EXISTS:checker>:STARLING_LAYERS=checker,*>" "$<$<TARGET_EXISTS:checker>:STARLING_CHECKER_ON_VIOLATION=abort>")
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT "${timeout}" LABELS "${labels}" ENVIRONMENT
     "SL_TEST_BUILD_DIR=${CMAKE_BINARY_DIR};SL_TEST_SOURCE_DIR=${CMAKE_SOURCE_DIR};STARLING_MODULE_PATH=${CMAKE_BINARY_DIR}/lib/starling;${env}")
   if("serial" IN_LIST labels)
