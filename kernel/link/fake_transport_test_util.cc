@@ -17,7 +17,7 @@ struct FakeCalls {
     FakeNet* net = port->net;
     const std::lock_guard lock(net->mutex_);
     const uint32_t peer = address->data[0];
-    if (!net->ports_[peer]->listening) return SL_ERR_LINK_DOWN;
+    if (!net->ports_[peer]->listening || !port->up) return SL_ERR_LINK_DOWN;
     auto pair = std::make_shared<FakePair>();
     pair->ranks = {port->rank, peer};
     for (int side = 0; side < 2; ++side) {
@@ -30,6 +30,11 @@ struct FakeCalls {
     net->pairs_.push_back(pair);
     net->waiting_[peer].push_back(pair);
     *out_connection = net->NewEnd(pair, 0);
+    return SL_OK;
+  }
+
+  static sl_status_t PortInfo(sl_transport_t* transport, uint32_t, sl_port_t* out_port) {
+    out_port->state = Of(transport)->up ? SL_PORT_UP : 0;
     return SL_OK;
   }
 
@@ -159,6 +164,7 @@ const sl_transport_ops_t* FakeNet::Ops() {
   static constexpr sl_transport_ops_t kOps = [] {
     sl_transport_ops_t ops = {};
     ops.struct_size = sizeof ops;
+    ops.port_info = FakeCalls::PortInfo;
     ops.connect = FakeCalls::Connect;
     ops.accept = FakeCalls::Accept;
     ops.connection_state = FakeCalls::State;
@@ -204,6 +210,11 @@ void FakeNet::KillAll() {
       pair->inbound[side].clear();
     }
   }
+}
+
+void FakeNet::SetPortUp(uint32_t rank, bool up) {
+  const std::lock_guard lock(mutex_);
+  ports_[rank]->up = up;
 }
 
 void FakeNet::StopListening(uint32_t rank) {

@@ -60,6 +60,7 @@ struct FakePort {
   FakeNet* net;
   uint32_t rank;
   bool listening = true;
+  bool up = true;
   uint64_t polls = 0;
   sl_doorbell_t bell = {};
 };
@@ -77,6 +78,8 @@ class FakeNet {
   void KillAll();
   // The rank refuses connections, as a process that has gone.
   void StopListening(uint32_t rank);
+  // The rank's port is down: it cannot connect.
+  void SetPortUp(uint32_t rank, bool up);
   void set_faults(const FakeFaults& faults) { faults_ = faults; }
   size_t live_ends() const { return live_ends_; }
   uint64_t puts() const { return puts_; }

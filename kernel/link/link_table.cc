@@ -25,6 +25,14 @@ uint64_t MonotonicNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// A transport that does not say is up.
+bool IsPortUp(const LinkTransport& transport) {
+  sl_port_t port = {};
+  port.struct_size = sizeof port;
+  return transport.ops->port_info(transport.transport, transport.port, &port) != SL_OK ||
+         (port.state & SL_PORT_UP) != 0;
+}
+
 LinkTableConfig WithDefaults(LinkTableConfig config) {
   if (config.now_ns == nullptr) config.now_ns = MonotonicNs;
   config.slots = std::max(config.slots, 1u);
@@ -247,8 +255,9 @@ void LinkTable::OnRefused(Entry* entry, sl_status_t status, uint64_t now_ns) {
   Logf(SL_LOG_DEBUG, "rank {} peer {} lane {}: connect over {} failed: {} ({})", config_.rank, peer,
        entry->link->lane(), config_.transports[entry->transport].name, LastError(), StatusName(status));
   if (SL_IS_USAGE_ERROR(status)) return entry->link->Fail(status, "the transport refuses the peer's address");
-  // Lack of descriptors or memory may pass; nobody listening does not.
-  if (status == SL_ERR_LINK_DOWN && ++entry->refusals >= kRefusalsToGiveUp) {
+  // Lack of descriptors or memory may pass, and so may a port that is down; nobody listening does not.
+  if (status == SL_ERR_LINK_DOWN && IsPortUp(config_.transports[entry->transport]) &&
+      ++entry->refusals >= kRefusalsToGiveUp) {
     return entry->link->Fail(SL_ERR_PEER_LOST, "the peer does not listen any more");
   }
   entry->next_try_ns = now_ns + entry->backoff_ns;

@@ -193,6 +193,20 @@ TEST_F(LinkTableTest, GivesUpOnAPeerThatDoesNotListen) {
   EXPECT_EQ(PeekStatus(link), SL_ERR_PEER_LOST);
 }
 
+TEST_F(LinkTableTest, WaitsForItsPortToComeUpAgain) {
+  Open(2);
+  Link* link = tables_[0]->Get(1, 0);
+  Drive(10);
+  ASSERT_TRUE(Send(link, 1));
+  net_->SetPortUp(0, false);
+  net_->KillAll();
+  Drive(300);
+  EXPECT_EQ(PeekStatus(link), SL_ERR_AGAIN) << "the peer is not to blame";
+  net_->SetPortUp(0, true);
+  Drive(200);
+  EXPECT_TRUE(Send(link, 2));
+}
+
 TEST_F(LinkTableTest, WaitsForALatePeerWithoutLimit) {
   Open(2);
   Link* link = tables_[1]->Get(0, 0);
