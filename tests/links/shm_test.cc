@@ -49,9 +49,11 @@ class Module {
     std::vector<sl_option_value_t> options(module_->option_count);
     std::vector<const sl_option_value_t*> pointers;
     for (uint32_t i = 0; i < module_->option_count; ++i) {
-      const auto found = values.find(module_->options[i]->name);
-      const int64_t value = found != values.end() ? found->second : std::atoll(module_->options[i]->default_text);
-      options[i] = {sizeof(sl_option_value_t), module_->options[i]->type, value, 0, nullptr};
+      const sl_option_t& option = *module_->options[i];
+      const auto found = values.find(option.name);
+      int64_t value = found != values.end() ? found->second : std::atoll(option.default_text);
+      if (option.type == SL_OPTION_BOOL && found == values.end()) value = std::strcmp(option.default_text, "true") == 0;
+      options[i] = {sizeof(sl_option_value_t), option.type, value, 0, option.default_text};
       pointers.push_back(&options[i]);
     }
     sl_binding_t binding = {sizeof binding, 1, SL_TRANSPORT_ID, nullptr, nullptr};
