@@ -10,39 +10,86 @@
 namespace sl::fault_inject {
 namespace {
 
-constexpr size_t kMaxHeld = 4096;
+constexpr uint64_t kRetryNs = 50'000;
 
 }  // namespace
 
-// The seed of a connection does not depend on the order in which connections are made.
+// The dice of a connection do not depend on the order in which connections are made.
 Connection::Connection(Transport* transport, sl_connection_t* inner, const sl_connect_args_t& args)
-    : transport_(transport), inner_(inner), signal_count_(args.signal_count) {
-  const Settings& settings = transport->settings();
-  std::seed_seq seed{static_cast<uint32_t>(settings.seed),
-                     static_cast<uint32_t>(settings.seed >> 32),
-                     transport->rank(),
-                     args.peer,
-                     args.lane,
-                     static_cast<uint32_t>(args.tag)};
-  random_.seed(seed);
-}
+    : transport_(transport),
+      inner_(inner),
+      peer_(args.peer),
+      lane_(args.lane),
+      signal_count_(args.signal_count),
+      dice_(transport->base().seed, transport->rank(), args.peer, args.lane, args.tag),
+      settings_(transport->SettingsOf(args.peer, args.lane)),
+      resets_seen_(settings_.resets) {}
 
 sl_status_t Connection::Put(const sl_put_t& put) {
   const uint32_t state = State();
   if (state != SL_CONNECTION_UP) return state == SL_CONNECTION_CONNECTING ? SL_ERR_AGAIN : SL_ERR_LINK_DOWN;
   if (put.signal != SL_NO_SIGNAL && put.signal >= signal_count_) return SL_ERR_INVALID;
-  const Settings& settings = transport_->settings();
-  if (held_.size() >= kMaxHeld) return SL_ERR_AGAIN;
-  if (settings.kill_after_puts != 0 && ++puts_ >= settings.kill_after_puts && transport_->TakeKill()) {
-    Kill();
+  // A put that is not taken is not counted: tried again, it meets the same fate.
+  const uint64_t number = puts_ + 1;
+  if (settings_.kill_after_puts != 0 && number >= settings_.kill_after_puts && transport_->TakeKill()) {
+    puts_ = number;
+    Reset("after so many puts");
     return SL_OK;  // lost on its way, as its sender will find out
   }
-  if (Chance(settings.drop_per_million)) {
-    transport_->CountDrop();
-    return Swallow(put);
+  if (number == settings_.stall_after_puts) stalled_until_ns_ = transport_->now() + settings_.stall_ms * 1'000'000;
+  sl_status_t status = SL_OK;
+  if (dice_.Chance(Throw::kDrop, number, settings_.drop_per_million)) {
+    status = Swallow(put);
+    if (status == SL_OK) ++transport_->counts().dropped;
+  } else {
+    status = Forward(put, Decide(put, number));
   }
-  if (settings.delay_ns == 0 && held_.empty()) return transport_->ops()->put(inner_, &put);
-  return Hold(put, transport_->now());
+  if (status != SL_OK) return status;
+  puts_ = number;
+  transport_->CountPut();
+  return SL_OK;
+}
+
+Connection::Fate Connection::Decide(const sl_put_t& put, uint64_t number) const {
+  Fate fate{put.bytes};
+  fate.duplicate = dice_.Chance(Throw::kDuplicate, number, settings_.duplicate_per_million);
+  // Signals appear in the order of their calls; what has none may be overtaken.
+  fate.yields = put.signal == SL_NO_SIGNAL && dice_.Chance(Throw::kReorder, number, settings_.reorder_per_million);
+  if (put.bytes == 0) return fate;
+  if (dice_.Chance(Throw::kTruncate, number, settings_.truncate_per_million)) {
+    fate.bytes = dice_.Roll(Throw::kTruncateTo, number) % put.bytes;
+  }
+  if (put.region == nullptr && fate.bytes != 0 &&
+      dice_.Chance(Throw::kCorrupt, number, settings_.corrupt_per_million)) {
+    fate.flip_bit = static_cast<int64_t>(dice_.Roll(Throw::kCorruptAt, number) % (fate.bytes * 8));
+  }
+  return fate;
+}
+
+sl_status_t Connection::Forward(const sl_put_t& put, const Fate& fate) {
+  sl_put_t sent = put;
+  sent.bytes = fate.bytes;
+  const bool is_timed = settings_.HasLine() || stalled_until_ns_ != 0 || settings_.stalled != 0;
+  const uint64_t now_ns = is_timed ? transport_->now() : 0;
+  const bool is_plain = !fate.duplicate && !fate.yields && fate.flip_bit < 0;
+  if (is_plain && line_.empty() && !settings_.HasLine() && !IsStalled(now_ns)) {
+    const sl_status_t status = transport_->ops()->put(inner_, &sent);
+    if (status == SL_OK && fate.bytes != put.bytes) ++transport_->counts().truncated;
+    return status;
+  }
+  line_.Append(sent, line_.Send(settings_, now_ns, sent.bytes), fate.flip_bit, fate.yields);
+  if (fate.duplicate) {
+    sent.cookie = 0;
+    line_.Append(sent, line_.Send(settings_, now_ns, sent.bytes), fate.flip_bit, false);
+  }
+  Counts& counts = transport_->counts();
+  counts.duplicated += fate.duplicate ? 1 : 0;
+  counts.reordered += fate.yields ? 1 : 0;
+  counts.truncated += fate.bytes != put.bytes ? 1 : 0;
+  counts.corrupted += fate.flip_bit >= 0 ? 1 : 0;
+  Drain(now_ns, false, false);
+  if (!line_.empty()) transport_->WakeThread();
+  return SL_OK;
 }
 
 // The bytes are lost, the completion is not: a network tells its sender nothing.
@@ -52,44 +99,55 @@ sl_status_t Connection::Swallow(const sl_put_t& put) {
   nothing.struct_size = sizeof nothing;
   nothing.signal = SL_NO_SIGNAL;
   nothing.cookie = put.cookie;
-  return held_.empty() ? transport_->ops()->put(inner_, &nothing) : Hold(nothing, transport_->now());
+  return Forward(nothing, Fate{0});
 }
 
-sl_status_t Connection::Hold(const sl_put_t& put, uint64_t now_ns) {
-  Held& held = held_.emplace_back(Held{put, {}, now_ns + transport_->settings().delay_ns});
-  if (put.source != nullptr && put.region == nullptr) {
-    const auto* bytes = static_cast<const uint8_t*>(put.source);
-    held.bytes.assign(bytes, bytes + put.bytes);
-  }
-  return SL_OK;
-}
-
-bool Connection::Release(uint64_t now_ns, bool all) {
-  bool released = false;
-  for (; !held_.empty() && (all || held_.front().due_ns <= now_ns); held_.pop_front()) {
-    Held& held = held_.front();
-    if (!held.bytes.empty()) held.put.source = held.bytes.data();
+bool Connection::Drain(uint64_t now_ns, bool all, bool yielding) {
+  if (!all && IsStalled(now_ns)) return false;
+  bool drained = false;
+  for (; !line_.empty(); line_.PopFront()) {
+    Line::Held& held = line_.front();
+    if (!all && (held.due_ns > now_ns || (held.yields && !yielding))) break;
     // Any other failure shows in the state of the connection.
     if (transport_->ops()->put(inner_, &held.put) == SL_ERR_AGAIN) break;
-    released = true;
+    drained = true;
   }
-  return released;
+  return drained;
 }
 
-void Connection::Kill() {
-  transport_->Log(SL_LOG_INFO, "fault-inject: reset a connection after " + std::to_string(puts_) + " puts");
+bool Connection::Release(uint64_t now_ns, bool all) { return !is_down_ && Drain(now_ns, all, true); }
+
+uint64_t Connection::NextDue(uint64_t now_ns) {
+  if (is_down_ || line_.empty() || settings_.stalled != 0) return UINT64_MAX;
+  const uint64_t due_ns = std::max(line_.front().due_ns, stalled_until_ns_);
+  // The transport below has no room, or a put waits to be overtaken.
+  return due_ns > now_ns ? due_ns : now_ns + kRetryNs;
+}
+
+void Connection::Configure(const Settings& settings) {
+  settings_ = settings;
+  const bool reset = settings.resets > resets_seen_;
+  resets_seen_ = settings.resets;
+  if (reset && State() == SL_CONNECTION_UP) Reset("as the control file says");
+}
+
+void Connection::Reset(const char* why) {
+  if (is_down_) return;
+  transport_->Log(SL_LOG_INFO, "peer " + std::to_string(peer_) + " lane " + std::to_string(lane_) +
+                                   ": reset a connection " + why + ", put " + std::to_string(puts_));
+  ++transport_->counts().reset;
   sl_put_t reset = {};
   reset.struct_size = sizeof reset;
   reset.signal = signal_count_;
   reset.signal_value = 1;
   transport_->ops()->put(inner_, &reset);
   transport_->ops()->notify(inner_);
-  killed_ = true;
-  held_.clear();
+  is_down_ = true;
+  line_.Clear();
 }
 
 uint32_t Connection::State() {
-  if (killed_) return SL_CONNECTION_DOWN;
+  if (is_down_) return SL_CONNECTION_DOWN;
   const uint32_t state = transport_->ops()->connection_state(inner_);
   if (state == SL_CONNECTION_CONNECTING) return state;
   if (local_reset_ == nullptr) {
@@ -99,8 +157,8 @@ uint32_t Connection::State() {
     local_reset_ = window.local_signals + size_t{signal_count_} * 8;
   }
   if (std::atomic_ref<uint64_t>(*local_reset_).load(std::memory_order_acquire) == 0) return state;
-  killed_ = true;
-  held_.clear();
+  is_down_ = true;
+  line_.Clear();
   return SL_CONNECTION_DOWN;
 }
 
@@ -117,7 +175,7 @@ sl_status_t Connection::Window(sl_window_t* out_window) {
 
 void Connection::Notify() {
   // What is held back rings when it goes.
-  if (!killed_) transport_->ops()->notify(inner_);
+  if (!is_down_) transport_->ops()->notify(inner_);
 }
 
 }  // namespace sl::fault_inject

@@ -3,6 +3,8 @@
 // The ABI face of fault-inject, a layer over any sl.transport/1; the faults are made in Connection.
 #include "sdk/module.h"
 
+#include <array>
+
 #include "modules/fault-inject/transport.h"
 
 struct sl_instance_t {
@@ -10,6 +12,8 @@ struct sl_instance_t {
   const sl_transport_ops_t* ops;
   sl_instance_t* inner;
   sl::fault_inject::Settings settings;
+  std::string control;
+  bool thread;
 };
 
 namespace sl::fault_inject {
@@ -18,6 +22,8 @@ namespace {
 Transport* Of(sl_transport_t* transport) { return reinterpret_cast<Transport*>(transport); }
 Connection* Of(sl_connection_t* connection) { return reinterpret_cast<Connection*>(connection); }
 sl_connection_t* ToC(Connection* connection) { return reinterpret_cast<sl_connection_t*>(connection); }
+std::lock_guard<std::mutex> Lock(Transport* transport) { return std::lock_guard(transport->mutex()); }
+std::lock_guard<std::mutex> Lock(sl_connection_t* connection) { return Lock(Of(connection)->transport()); }
 const sl_transport_ops_t* OpsOf(sl_connection_t* connection) { return Of(connection)->transport()->ops(); }
 
 sl_status_t Open(sl_instance_t* instance, const sl_transport_env_t* env, sl_transport_t** out_transport) {
@@ -26,8 +32,10 @@ sl_status_t Open(sl_instance_t* instance, const sl_transport_env_t* env, sl_tran
     if (const sl_status_t status = instance->ops->open(instance->inner, env, &inner); status != SL_OK) {
       return Status(status, "fault-inject: the transport below cannot be opened");
     }
-    auto* transport = new Transport(instance->host, instance->ops, inner, instance->settings, env->rank);
-    *out_transport = reinterpret_cast<sl_transport_t*>(transport);
+    auto transport = std::make_unique<Transport>(instance->host, instance->ops, inner, instance->settings,
+                                                 instance->control, env->rank);
+    if (instance->thread) transport->StartThread();
+    *out_transport = reinterpret_cast<sl_transport_t*>(transport.release());
     return Status();
   });
 }
@@ -39,7 +47,8 @@ sl_status_t PortCount(sl_transport_t* transport, uint32_t* out_count) {
 }
 
 sl_status_t PortInfo(sl_transport_t* transport, uint32_t port, sl_port_t* out_port) {
-  return Of(transport)->ops()->port_info(Of(transport)->inner(), port, out_port);
+  const auto lock = Lock(Of(transport));
+  return Of(transport)->PortInfo(port, out_port);
 }
 
 sl_status_t Listen(sl_transport_t* transport, uint32_t port, sl_address_t* out_address) {
@@ -48,6 +57,7 @@ sl_status_t Listen(sl_transport_t* transport, uint32_t port, sl_address_t* out_a
 
 sl_status_t Connect(sl_transport_t* transport, const sl_address_t* address, const sl_connect_args_t* args,
                     sl_connection_t** out_connection) {
+  const auto lock = Lock(Of(transport));
   return Guard(Of(transport)->host(), [&]() -> Status {
     SL_ASSIGN(Connection * connection, Of(transport)->Connect(*address, *args));
     *out_connection = ToC(connection);
@@ -56,6 +66,7 @@ sl_status_t Connect(sl_transport_t* transport, const sl_address_t* address, cons
 }
 
 sl_status_t Accept(sl_transport_t* transport, sl_connection_t** out_connection, sl_connect_args_t* out_args) {
+  const auto lock = Lock(Of(transport));
   return Guard(Of(transport)->host(), [&]() -> Status {
     SL_ASSIGN(Connection * connection, Of(transport)->Accept(out_args));
     *out_connection = ToC(connection);
@@ -63,9 +74,19 @@ sl_status_t Accept(sl_transport_t* transport, sl_connection_t** out_connection, 
   });
 }
 
-uint32_t ConnectionState(sl_connection_t* connection) { return Of(connection)->State(); }
-sl_status_t Window(sl_connection_t* connection, sl_window_t* out_window) { return Of(connection)->Window(out_window); }
-void Retire(sl_connection_t* connection) { Of(connection)->transport()->Retire(Of(connection)); }
+uint32_t ConnectionState(sl_connection_t* connection) {
+  const auto lock = Lock(connection);
+  return Of(connection)->State();
+}
+sl_status_t Window(sl_connection_t* connection, sl_window_t* out_window) {
+  const auto lock = Lock(connection);
+  return Of(connection)->Window(out_window);
+}
+void Retire(sl_connection_t* connection) {
+  Transport* transport = Of(connection)->transport();
+  const auto lock = Lock(transport);
+  transport->Retire(Of(connection));
+}
 
 sl_status_t RegisterMemory(sl_transport_t* transport, void* memory, uint64_t bytes, sl_region_t** out_region) {
   const sl_transport_ops_t* ops = Of(transport)->ops();
@@ -91,6 +112,7 @@ sl_status_t RegionKey(sl_region_t* region, void* key, uint32_t key_capacity, uin
 
 sl_status_t ImportKey(sl_connection_t* connection, const void* key, uint32_t key_bytes,
                       sl_remote_region_t** out_remote) {
+  const auto lock = Lock(connection);
   const sl_transport_ops_t* ops = OpsOf(connection);
   sl_remote_region_t* inner = nullptr;
   const sl_status_t status = ops->import_key(Of(connection)->inner(), key, key_bytes, &inner);
@@ -107,8 +129,9 @@ void ReleaseKey(sl_remote_region_t* remote) {
   delete ours;
 }
 
-// May allocate: a put held back is copied. Faults are not measured.
+// May lock and allocate: a put held back is copied. Faults are not measured.
 sl_status_t Put(sl_connection_t* connection, const sl_put_t* put) {
+  const auto lock = Lock(connection);
   sl_put_t below = *put;
   if (put->region != nullptr) below.region = reinterpret_cast<Region*>(put->region)->inner;
   if (put->target != nullptr) below.target = reinterpret_cast<RemoteRegion*>(put->target)->inner;
@@ -120,24 +143,35 @@ sl_status_t Put(sl_connection_t* connection, const sl_put_t* put) {
   return guarded != SL_OK ? guarded : status;
 }
 
-sl_status_t Flush(sl_connection_t* connection) { return OpsOf(connection)->flush(Of(connection)->inner()); }
+sl_status_t Flush(sl_connection_t* connection) {
+  const auto lock = Lock(connection);
+  return OpsOf(connection)->flush(Of(connection)->inner());
+}
 
 sl_status_t Probe(sl_connection_t* connection, uint64_t cookie) {
+  const auto lock = Lock(connection);
   if (Of(connection)->State() == SL_CONNECTION_DOWN) return SL_ERR_LINK_DOWN;
   return OpsOf(connection)->probe(Of(connection)->inner(), cookie);
 }
 
-sl_status_t Progress(sl_transport_t* transport) { return Of(transport)->Progress(); }
+sl_status_t Progress(sl_transport_t* transport) {
+  const auto lock = Lock(Of(transport));
+  return Of(transport)->Progress();
+}
 
 sl_status_t Poll(sl_transport_t* transport, sl_completion_t* completions, uint32_t capacity, uint32_t* out_count) {
+  const auto lock = Lock(Of(transport));
   return Of(transport)->Poll(completions, capacity, out_count);
 }
 
-void Notify(sl_connection_t* connection) { Of(connection)->Notify(); }
+void Notify(sl_connection_t* connection) {
+  const auto lock = Lock(connection);
+  Of(connection)->Notify();
+}
 
 sl_status_t WaitObject(sl_transport_t* transport, sl_wait_object_t* out_object) {
   // Who sleeps would not hand on what is held back.
-  if (Of(transport)->settings().delay_ns != 0) return SL_ERR_UNSUPPORTED;
+  if (Of(transport)->NeedsProgress()) return SL_ERR_UNSUPPORTED;
   return Of(transport)->ops()->wait_object(Of(transport)->inner(), out_object);
 }
 
@@ -166,14 +200,28 @@ constexpr sl_transport_ops_t kOps = {sizeof(sl_transport_ops_t),
                                      Notify,
                                      WaitObject};
 
-constexpr sl_option_t kOptions[] = {
-    IntOption("seed", "", "faults are a function of it and of the order of puts", "1", 0, 4294967295),
-    IntOption("drop_per_million", "", "puts lost out of a million, with their signals", "0", 0, 1000000),
-    IntOption("delay_us", "us", "every put arrives so much later, in order", "0", 0, 10000000),
-    IntOption("kill_after_puts", "", "reset a connection after so many puts; 0: never", "0", 0, 1000000000),
-    IntOption("kill_limit", "", "at most so many resets for each rank of a communicator", "1", 0, 1000000000),
-};
-constexpr auto kOptionPointers = PointersTo(kOptions);
+// The settings of the profile, where the control file is, and who moves what is held back.
+constexpr size_t kNumbers = CountInProfile();
+constexpr size_t kAll = kNumbers + 2;
+constexpr std::array<sl_option_t, kAll> MakeOptions() {
+  std::array<sl_option_t, kAll> options = {};
+  size_t next = 0;
+  for (const Setting& setting : kSettings) {
+    if (!setting.in_profile) continue;
+    options[next++] = IntOption(setting.name, setting.unit, setting.doc, setting.default_text, 0, setting.maximum);
+  }
+  options[kNumbers] = StringOption("control", "a file that changes faults at run time; empty: none", "");
+  options[kNumbers + 1] =
+      BoolOption("thread", "a thread moves what is held back, as a network would; else only progress() does", "true");
+  return options;
+}
+constexpr std::array<sl_option_t, kAll> kOptions = MakeOptions();
+constexpr std::array<const sl_option_t*, kAll> PointersToOptions() {
+  std::array<const sl_option_t*, kAll> pointers = {};
+  for (size_t i = 0; i < pointers.size(); ++i) pointers[i] = &kOptions[i];
+  return pointers;
+}
+constexpr auto kOptionPointers = PointersToOptions();
 constexpr sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), SL_INTERFACE_LAYER, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, SL_MODULE_NAME}};
 constexpr auto kProvidePointers = PointersTo(kProvides);
@@ -183,11 +231,14 @@ constexpr auto kRequirementPointers = PointersTo(kRequirements);
 sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {
   return Guard(host, [&] {
     const OptionReader options(args);
-    const Settings settings = {static_cast<uint64_t>(options.Int(0)), static_cast<uint32_t>(options.Int(1)),
-                               static_cast<uint64_t>(options.Int(2)) * 1000, static_cast<uint64_t>(options.Int(3)),
-                               static_cast<uint64_t>(options.Int(4))};
+    Settings settings;
+    uint32_t next = 0;
+    for (const Setting& setting : kSettings) {
+      if (setting.in_profile) settings.*setting.value = static_cast<uint64_t>(options.Int(next++));
+    }
     const auto* ops = static_cast<const sl_transport_ops_t*>(args->bindings[0]->ops);
-    *out_instance = new sl_instance_t{host, ops, args->bindings[0]->instance, settings};
+    *out_instance = new sl_instance_t{
+        host, ops, args->bindings[0]->instance, settings, options.String(kNumbers), options.Bool(kNumbers + 1)};
     return Status();
   });
 }
@@ -195,24 +246,25 @@ sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_ins
 sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
 void CloseModule(sl_instance_t* instance) { delete instance; }
 
-constexpr sl_module_t kModule = {sizeof(sl_module_t),
-                                 SL_CONTAINER_VERSION,
-                                 SL_MODULE_MAGIC,
-                                 SL_MODULE_NAME,
-                                 SL_MODULE_VERSION,
-                                 "Starling",
-                                 "a layer that makes any transport lose, delay and break connections",
-                                 SL_ABI_BUILD_ID,
-                                 kOptionPointers.data(),
-                                 kProvidePointers.data(),
-                                 kRequirementPointers.data(),
-                                 kOptionPointers.size(),
-                                 kProvidePointers.size(),
-                                 kRequirementPointers.size(),
-                                 0,
-                                 OpenModule,
-                                 Quiesce,
-                                 CloseModule};
+constexpr sl_module_t kModule = {
+    sizeof(sl_module_t),
+    SL_CONTAINER_VERSION,
+    SL_MODULE_MAGIC,
+    SL_MODULE_NAME,
+    SL_MODULE_VERSION,
+    "Starling",
+    "a layer that makes any transport lose, spoil, delay and break off what passes through it",
+    SL_ABI_BUILD_ID,
+    kOptionPointers.data(),
+    kProvidePointers.data(),
+    kRequirementPointers.data(),
+    static_cast<uint32_t>(kOptionPointers.size()),
+    kProvidePointers.size(),
+    kRequirementPointers.size(),
+    0,
+    OpenModule,
+    Quiesce,
+    CloseModule};
 
 }  // namespace
 }  // namespace sl::fault_inject

@@ -1,13 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/fault-inject/transport.h"
 
+#include <pthread.h>
+#include <signal.h>
+
 #include <algorithm>
+#include <chrono>
 
 namespace sl::fault_inject {
+namespace {
+
+constexpr int64_t kNoConnection = -2;  // peer and lane of the transport as a whole
+
+}  // namespace
+
+Transport::Transport(const sl_host_t* host, const sl_transport_ops_t* ops, sl_transport_t* inner, const Settings& base,
+                     const std::string& control, uint32_t rank)
+    : host_(host), ops_(ops), inner_(inner), base_(base), rank_(rank), control_(control), settings_(base) {
+  if (control_.used()) LookAtControl(now());
+}
+
+void Transport::StartThread() {
+  if (!MayHold()) return;
+  // It inherits a full mask and so never runs a handler of the host program.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    thread_ = std::thread(&Transport::Run, this);
+    pthread_setname_np(thread_.native_handle(), "sl-faults");
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Transport::Run() {
+  std::unique_lock lock(mutex_);
+  while (!is_closing_) {
+    const uint64_t time = now();
+    Tend(time);
+    const uint64_t next = NextDue(time);
+    if (next == UINT64_MAX) {
+      work_.wait(lock);
+    } else {
+      work_.wait_for(lock, std::chrono::nanoseconds(next - time));
+    }
+  }
+}
+
+uint64_t Transport::NextDue(uint64_t now_ns) {
+  uint64_t next = control_.used() ? now_ns + ControlFile::kPeriodNs : UINT64_MAX;
+  if (ports_up_at_ns_ != 0) next = std::min(next, std::max(ports_up_at_ns_, now_ns));
+  for (const auto& connection : connections_) next = std::min(next, connection->NextDue(now_ns));
+  return next;
+}
 
 Transport::~Transport() {
-  Log(SL_LOG_INFO,
-      "fault-inject: dropped " + std::to_string(drops_) + " puts, reset " + std::to_string(kills_) + " connections");
+  if (thread_.joinable()) {
+    {
+      const std::lock_guard lock(mutex_);
+      is_closing_ = true;
+    }
+    work_.notify_one();
+    thread_.join();
+  }
+  Log(SL_LOG_INFO, "dropped " + std::to_string(counts_.dropped) + " puts, duplicated " +
+                       std::to_string(counts_.duplicated) + ", reordered " + std::to_string(counts_.reordered) +
+                       ", truncated " + std::to_string(counts_.truncated) + ", corrupted " +
+                       std::to_string(counts_.corrupted) + "; reset " + std::to_string(counts_.reset) + " connections");
   for (const auto& connection : connections_) {
     connection->Release(0, true);
     ops_->retire(connection->inner());
@@ -17,9 +80,10 @@ Transport::~Transport() {
 
 Result<Connection*> Transport::Connect(const sl_address_t& address, const sl_connect_args_t& args) {
   if (args.signal_count > 63) {
-    return Status(SL_ERR_LIMIT, "fault-inject: " + std::to_string(args.signal_count) +
-                                    " signals asked for, at most 63: the layer needs one");
+    return Status(SL_ERR_LIMIT,
+                  std::to_string(args.signal_count) + " signals asked for, at most 63: the layer needs one");
   }
+  if (ports_down_) return Status(SL_ERR_LINK_DOWN, "connect: the port is down, as was asked for");
   sl_connect_args_t with_ours = args;
   with_ours.signal_count = args.signal_count + 1;
   sl_connection_t* inner = nullptr;
@@ -31,14 +95,15 @@ Result<Connection*> Transport::Connect(const sl_address_t& address, const sl_con
 }
 
 Result<Connection*> Transport::Accept(sl_connect_args_t* out_args) {
-  for (;;) {
+  // Who connects to a port that is down waits until it is up.
+  while (!ports_down_) {
     sl_connection_t* inner = nullptr;
     sl_connect_args_t args = {};
     args.struct_size = sizeof args;
     if (const sl_status_t status = ops_->accept(inner_, &inner, &args); status != SL_OK) return Status(status);
     if (args.signal_count == 0) {
-      Log(SL_LOG_WARN, "fault-inject: rank " + std::to_string(args.peer) +
-                           " connects without this layer: its profile has other layers");
+      Log(SL_LOG_WARN,
+          "rank " + std::to_string(args.peer) + " connects without this layer: its profile has other layers");
       ops_->retire(inner);
       continue;
     }
@@ -46,6 +111,7 @@ Result<Connection*> Transport::Accept(sl_connect_args_t* out_args) {
     *out_args = args;
     return connections_.emplace_back(std::make_unique<Connection>(this, inner, args)).get();
   }
+  return Status(SL_ERR_AGAIN);
 }
 
 void Transport::Retire(Connection* connection) {
@@ -58,27 +124,90 @@ void Transport::Retire(Connection* connection) {
   connections_.erase(found);
 }
 
+sl_status_t Transport::PortInfo(uint32_t port, sl_port_t* out_port) {
+  const sl_status_t status = ops_->port_info(inner_, port, out_port);
+  if (status == SL_OK && ports_down_) out_port->state &= ~SL_PORT_UP;
+  return status;
+}
+
 sl_status_t Transport::Progress() {
-  if (settings_.delay_ns != 0) {
-    const uint64_t time = now();
-    for (const auto& connection : connections_) {
-      if (connection->Release(time, false)) connection->Notify();
-    }
-  }
+  if (MayHold()) Tend(now());
   return ops_->progress(inner_);
 }
 
+void Transport::Tend(uint64_t now_ns) {
+  LookAtControl(now_ns);
+  if (ports_up_at_ns_ != 0 && now_ns >= ports_up_at_ns_) SetPortsDown(false);
+  for (const auto& connection : connections_) {
+    if (connection->Release(now_ns, false)) connection->Notify();
+  }
+}
+
+// A file that is wrong changes nothing, and is complained of once.
+void Transport::LookAtControl(uint64_t now_ns) {
+  const Result<bool> changed = control_.Look(now_ns);
+  if (!changed.ok()) return Log(SL_LOG_WARN, changed.status().message());
+  if (!changed.value()) return;
+  Log(SL_LOG_INFO, "the control file has " + std::to_string(control_.overrides().size()) + " lines for us to look at");
+  const bool were_down = settings_.port_down != 0;
+  settings_ = Apply(base_, control_.overrides(), rank_, kNoConnection, kNoConnection);
+  const bool are_down = settings_.port_down != 0;
+  if (were_down != are_down) SetPortsDown(are_down);
+  for (const auto& connection : connections_) {
+    connection->Configure(SettingsOf(connection->peer(), connection->lane()));
+  }
+}
+
+Settings Transport::SettingsOf(uint32_t peer, uint32_t lane) const {
+  return Apply(base_, control_.overrides(), rank_, peer, lane);
+}
+
+void Transport::CountPut() {
+  if (++puts_ != base_.port_down_after_puts) return;
+  SetPortsDown(true);
+  if (base_.port_down_ms != 0) ports_up_at_ns_ = now() + base_.port_down_ms * 1'000'000;
+  WakeThread();
+}
+
+// What was connected through the ports is lost with them.
+void Transport::SetPortsDown(bool down) {
+  ports_up_at_ns_ = 0;
+  if (down == ports_down_) return;
+  ports_down_ = down;
+  Log(SL_LOG_INFO, std::string("all ports are ") + (down ? "down" : "up"));
+  uint32_t ports = 0;
+  if (ops_->port_count(inner_, &ports) != SL_OK) ports = 0;
+  for (uint32_t port = 0; port < ports; ++port) port_events_.push_back(port);
+  for (const auto& connection : connections_) {
+    if (down && connection->State() == SL_CONNECTION_UP) connection->Reset("as its port went down");
+  }
+}
+
 sl_status_t Transport::Poll(sl_completion_t* completions, uint32_t capacity, uint32_t* out_count) {
-  const sl_status_t status = ops_->poll(inner_, completions, capacity, out_count);
-  if (status != SL_OK) return status;
-  for (uint32_t i = 0; i < *out_count; ++i) {
+  const uint32_t events = TakePortEvents(completions, capacity);
+  uint32_t count = 0;
+  if (const sl_status_t status = ops_->poll(inner_, completions + events, capacity - events, &count); status != SL_OK) {
+    if (events == 0) return status;
+    count = 0;  // what was taken must be told
+  }
+  for (uint32_t i = events; i < events + count; ++i) {
     for (const auto& connection : connections_) {
       if (connection->inner() != completions[i].connection) continue;
       completions[i].connection = reinterpret_cast<sl_connection_t*>(connection.get());
       break;
     }
   }
-  return status;
+  *out_count = events + count;
+  return SL_OK;
+}
+
+uint32_t Transport::TakePortEvents(sl_completion_t* completions, uint32_t capacity) {
+  uint32_t taken = 0;
+  for (; taken < capacity && !port_events_.empty(); ++taken) {
+    completions[taken] = {port_events_.front(), nullptr, SL_OK, SL_COMPLETION_PORT};
+    port_events_.pop_front();
+  }
+  return taken;
 }
 
 void Transport::Log(sl_log_level_t level, const std::string& text) const {

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One rank's transport with faults: keeps the wrapped connections and the rank's counters.
+// One rank's transport with faults: the wrapped connections, the state of its ports, the control file.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "modules/fault-inject/connection.h"
+#include "modules/fault-inject/control.h"
 #include "sdk/status.h"
 #include "sl_host.h"
 
@@ -26,9 +31,11 @@ struct RemoteRegion {
 
 class Transport {
  public:
-  Transport(const sl_host_t* host, const sl_transport_ops_t* ops, sl_transport_t* inner, const Settings& settings,
-            uint32_t rank)
-      : host_(host), ops_(ops), inner_(inner), settings_(settings), rank_(rank) {}
+  // Owns `inner`.
+  Transport(const sl_host_t* host, const sl_transport_ops_t* ops, sl_transport_t* inner, const Settings& base,
+            const std::string& control, uint32_t rank);
+  // Starts the thread that is the network's clock: what was put arrives though nobody calls.
+  void StartThread();
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
@@ -36,28 +43,58 @@ class Transport {
   Result<Connection*> Connect(const sl_address_t& address, const sl_connect_args_t& args);
   Result<Connection*> Accept(sl_connect_args_t* out_args);
   void Retire(Connection* connection);
+  sl_status_t PortInfo(uint32_t port, sl_port_t* out_port);
   sl_status_t Progress();
   sl_status_t Poll(sl_completion_t* completions, uint32_t capacity, uint32_t* out_count);
+  // Without the thread, whoever waits must keep calling Progress().
+  bool NeedsProgress() const { return MayHold() && !thread_.joinable(); }
+  bool MayHold() const { return control_.used() || base_.MayHold(); }
+
+  // Calls on different connections may overlap, and the thread is there, too: each slot of the table takes it.
+  std::mutex& mutex() { return mutex_; }
 
   const sl_host_t* host() const { return host_; }
   const sl_transport_ops_t* ops() const { return ops_; }
   sl_transport_t* inner() const { return inner_; }
-  const Settings& settings() const { return settings_; }
+  const Settings& base() const { return base_; }
   uint32_t rank() const { return rank_; }
   uint64_t now() const { return host_->now_ns(host_->ctx); }
   void Log(sl_log_level_t level, const std::string& text) const;
-  void CountDrop() { ++drops_; }
-  bool TakeKill() { return kills_ < settings_.kill_limit && ++kills_ != 0; }
+
+  // For connections: what holds for one, and what happened on it.
+  Settings SettingsOf(uint32_t peer, uint32_t lane) const;
+  Counts& counts() { return counts_; }
+  bool TakeKill() { return kills_ < base_.kill_limit && ++kills_ != 0; }
+  void CountPut();
+  void WakeThread() { work_.notify_one(); }
 
  private:
+  void Run();
+  // Does what is due: control file, ports, lines.
+  void Tend(uint64_t now_ns);
+  uint64_t NextDue(uint64_t now_ns);
+  void LookAtControl(uint64_t now_ns);
+  void SetPortsDown(bool down);
+  uint32_t TakePortEvents(sl_completion_t* completions, uint32_t capacity);
+
   const sl_host_t* const host_;
   const sl_transport_ops_t* const ops_;  // of the wrapped transport
-  sl_transport_t* const inner_;          // owned
-  const Settings settings_;
+  sl_transport_t* const inner_;
+  const Settings base_;  // the profile's
   const uint32_t rank_;
+  std::mutex mutex_;  // guards everything below and the connections
+  ControlFile control_;
+  Settings settings_;  // of the transport as a whole, the control file's lines included
   std::vector<std::unique_ptr<Connection>> connections_;
-  uint64_t drops_ = 0;
+  Counts counts_;
   uint64_t kills_ = 0;
+  uint64_t puts_ = 0;
+  bool ports_down_ = false;
+  uint64_t ports_up_at_ns_ = 0;  // 0: when the control file says so, or never
+  std::deque<uint32_t> port_events_;
+  bool is_closing_ = false;
+  std::condition_variable work_;
+  std::thread thread_;
 };
 
 }  // namespace sl::fault_inject

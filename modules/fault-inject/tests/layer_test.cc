@@ -3,12 +3,19 @@
 // The layer over a transport of one connection whose other end is this test.
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
+#include <bit>
+#include <cstdio>
 #include <cstring>
 #include <deque>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "sl_transport.h"
@@ -24,6 +31,8 @@ struct Inner {
   std::array<uint64_t, 64 * 8> signals = {};
   std::array<uint8_t, 4096> peer = {};
   std::vector<std::pair<uint32_t, uint64_t>> seen;  // signal, value
+  std::vector<sl_put_t> puts;
+  std::vector<std::string> contents;
   std::vector<uint64_t> completed;
   uint32_t signal_count = 0;
   uint32_t state = SL_CONNECTION_UP;
@@ -42,6 +51,14 @@ sl_transport_ops_t InnerOps() {
     return SL_OK;
   };
   ops.close = [](sl_transport_t*) { ++g_inner->closed; };
+  ops.port_count = [](sl_transport_t*, uint32_t* out) {
+    *out = 1;
+    return SL_OK;
+  };
+  ops.port_info = [](sl_transport_t*, uint32_t, sl_port_t* out) {
+    out->state = SL_PORT_UP;
+    return SL_OK;
+  };
   ops.connect = [](sl_transport_t*, const sl_address_t*, const sl_connect_args_t* args, sl_connection_t** out) {
     g_inner->signal_count = args->signal_count;
     *out = reinterpret_cast<sl_connection_t*>(g_inner);
@@ -63,6 +80,9 @@ sl_transport_ops_t InnerOps() {
     if (g_inner->full) return SL_ERR_AGAIN;
     if (put->source != nullptr) std::memcpy(g_inner->peer.data() + put->offset, put->source, put->bytes);
     if (put->signal != SL_NO_SIGNAL) g_inner->seen.emplace_back(put->signal, put->signal_value);
+    g_inner->puts.push_back(*put);
+    const auto* bytes = static_cast<const char*>(put->source);
+    g_inner->contents.emplace_back(bytes != nullptr ? std::string(bytes, put->bytes) : std::string());
     if (put->cookie != 0) g_inner->completed.push_back(put->cookie);
     return SL_OK;
   };
@@ -83,7 +103,7 @@ sl_transport_ops_t InnerOps() {
 class Layer : public ::testing::Test {
  protected:
   // Opens the layer with some options set.
-  void Open(const std::map<std::string, int64_t>& values) {
+  void Open(const std::map<std::string, int64_t>& values, const std::string& control = "") {
     Close();
     g_inner = &inner_.emplace_back();
     const sl_hello_t hello = {sizeof hello,         0,      SL_MODULE_MAGIC, SL_CONTAINER_VERSION,
@@ -92,12 +112,25 @@ class Layer : public ::testing::Test {
     EXPECT_EQ(module_->provides[0]->flags, SL_INTERFACE_LAYER);
     EXPECT_STREQ(module_->provides[0]->id, module_->requirements[0]->id);
     ops_ = static_cast<const sl_transport_ops_t*>(module_->provides[0]->ops);
-    host_.log_enabled = [](void*, sl_log_level_t) { return 0; };
+    host_.ctx = this;
+    host_.log_enabled = [](void*, sl_log_level_t level) { return level <= SL_LOG_WARN ? 1 : 0; };
+    host_.log = [](void* ctx, sl_log_level_t, const char* text) {
+      static_cast<Layer*>(ctx)->warnings_.push_back(text);
+    };
     host_.set_error = [](void*, sl_status_t status, const char*) { return status; };
     host_.now_ns = [](void*) { return g_now_ns; };
     std::vector<sl_option_value_t> options;
     std::vector<const sl_option_value_t*> pointers;
     for (uint32_t i = 0; i < module_->option_count; ++i) {
+      if (module_->options[i]->type == SL_OPTION_STRING) {
+        options.push_back({sizeof(sl_option_value_t), SL_OPTION_STRING, 0, 0, control.c_str()});
+        continue;
+      }
+      if (module_->options[i]->type == SL_OPTION_BOOL) {
+        // The tests have a clock of their own.
+        options.push_back({sizeof(sl_option_value_t), SL_OPTION_BOOL, 0, 0, nullptr});
+        continue;
+      }
       const auto found = values.find(module_->options[i]->name);
       const int64_t value = found != values.end() ? found->second : std::stoll(module_->options[i]->default_text);
       options.push_back({sizeof(sl_option_value_t), SL_OPTION_INT, value, 0, nullptr});
@@ -110,12 +143,26 @@ class Layer : public ::testing::Test {
     ASSERT_EQ(module_->open(&host_, &args, &instance_), SL_OK);
     const sl_transport_env_t env = {sizeof env, 0, 2, 0, {}, {}};
     ASSERT_EQ(ops_->open(instance_, &env, &transport_), SL_OK);
+    ASSERT_EQ(Connect(), SL_OK);
+  }
+
+  sl_status_t Connect() {
     sl_connect_args_t connect = {};
     connect.struct_size = sizeof connect;
     connect.signal_count = 4;
     connect.peer = 1;
     const sl_address_t address = {};
-    ASSERT_EQ(ops_->connect(transport_, &address, &connect, &connection_), SL_OK);
+    return ops_->connect(transport_, &address, &connect, &connection_);
+  }
+
+  void Progress() { ASSERT_EQ(ops_->progress(transport_), SL_OK); }
+
+  std::vector<sl_completion_t> Polled() {
+    std::vector<sl_completion_t> all(16);
+    uint32_t count = 0;
+    EXPECT_EQ(ops_->poll(transport_, all.data(), 16, &count), SL_OK);
+    all.resize(count);
+    return all;
   }
 
   void Close() {
@@ -152,6 +199,7 @@ class Layer : public ::testing::Test {
   }
 
   std::deque<Inner> inner_;
+  std::vector<std::string> warnings_;
   sl_host_t host_ = {};
   sl_transport_ops_t inner_ops_ = {};
   const sl_module_t* module_ = nullptr;
@@ -249,6 +297,285 @@ TEST_F(Layer, GoesDownWhenThePeersLayerResets) {
   g_inner->state = SL_CONNECTION_CLOSED;
   EXPECT_EQ(ops_->connection_state(connection_), SL_CONNECTION_DOWN);
   EXPECT_EQ(Put(1), SL_ERR_LINK_DOWN);
+}
+
+// Everything that reaches the transport below, put for put.
+using Trace = std::vector<std::tuple<uint32_t, uint64_t, uint64_t, std::string>>;
+
+class EveryFault : public Layer {
+ protected:
+  Trace Run(int64_t seed, bool full_now_and_then) {
+    Open({{"seed", seed},
+          {"drop_per_million", 50'000},
+          {"duplicate_per_million", 50'000},
+          {"reorder_per_million", 200'000},
+          {"truncate_per_million", 50'000},
+          {"corrupt_per_million", 50'000}});
+    Trace trace;
+    for (uint64_t i = 1; i <= 2000; ++i) {
+      const std::array<uint64_t, 4> bytes = {i, i, i, i};
+      sl_put_t put = {};
+      put.struct_size = sizeof put;
+      put.signal = i % 3 == 0 ? 1u : SL_NO_SIGNAL;
+      put.signal_value = i;
+      put.source = bytes.data();
+      put.bytes = sizeof bytes;
+      g_inner->full = full_now_and_then && i % 7 == 0;
+      while (ops_->put(connection_, &put) == SL_ERR_AGAIN) g_inner->full = false;
+      g_inner->full = false;
+      if (i % 10 == 0) Progress();
+    }
+    Progress();
+    for (size_t i = 0; i < g_inner->puts.size(); ++i) {
+      const sl_put_t& put = g_inner->puts[i];
+      trace.emplace_back(put.signal, put.signal_value, put.bytes, g_inner->contents[i]);
+    }
+    return trace;
+  }
+};
+
+TEST_F(EveryFault, IsTheSameForTheSameSeed) {
+  const Trace first = Run(3, false);
+  EXPECT_EQ(Run(3, false), first);
+  EXPECT_NE(Run(4, false), first);
+}
+
+TEST_F(EveryFault, IsTheSameWhenPutsAreTriedAgain) {
+  // What is asked again meets the same fate; what is held back may arrive a call later, but in the same order.
+  EXPECT_EQ(Run(3, true), Run(3, false));
+}
+
+TEST_F(EveryFault, NeverLetsSignalsOvertakeEachOther) {
+  Run(5, false);
+  uint64_t last = 0;
+  for (const auto& [signal, value] : g_inner->seen) {
+    EXPECT_GE(value, last);
+    last = value;
+  }
+}
+
+TEST_F(Layer, DuplicatesWithoutASecondCompletion) {
+  Open({{"duplicate_per_million", 1'000'000}});
+  EXPECT_EQ(Put(7, 99), SL_OK);
+  ASSERT_EQ(g_inner->seen.size(), 2u);
+  EXPECT_EQ(g_inner->seen[0], g_inner->seen[1]);
+  EXPECT_EQ(Polled().size(), 1u);
+}
+
+TEST_F(Layer, TruncatesButSignals) {
+  Open({{"truncate_per_million", 1'000'000}});
+  EXPECT_EQ(Put(0x1111111111111111), SL_OK);
+  ASSERT_EQ(g_inner->puts.size(), 1u);
+  EXPECT_LT(g_inner->puts[0].bytes, 8u);
+  EXPECT_EQ(g_inner->seen.size(), 1u);
+}
+
+TEST_F(Layer, CorruptsOneBitAndNotTheSource) {
+  Open({{"corrupt_per_million", 1'000'000}});
+  uint64_t value = 0;
+  EXPECT_EQ(Put(value), SL_OK);
+  uint64_t arrived = 0;
+  std::memcpy(&arrived, g_inner->peer.data(), sizeof arrived);
+  EXPECT_EQ(std::popcount(arrived), 1);
+  EXPECT_EQ(value, 0u);
+}
+
+TEST_F(Layer, LetsPutsWithoutSignalsOvertakeEachOther) {
+  Open({{"reorder_per_million", 1'000'000}});
+  const auto put = [&](uint64_t offset, uint32_t signal) {
+    sl_put_t one = {};
+    one.struct_size = sizeof one;
+    one.signal = signal;
+    one.source = &offset;
+    one.bytes = sizeof offset;
+    one.offset = offset;
+    EXPECT_EQ(ops_->put(connection_, &one), SL_OK);
+  };
+  put(8, SL_NO_SIGNAL);
+  EXPECT_TRUE(g_inner->puts.empty()) << "it waits for who overtakes it";
+  put(16, SL_NO_SIGNAL);
+  ASSERT_EQ(g_inner->puts.size(), 2u);
+  EXPECT_EQ(g_inner->puts[0].offset, 16u);
+  EXPECT_EQ(g_inner->puts[1].offset, 8u);
+  put(24, SL_NO_SIGNAL);
+  put(32, 0);
+  Progress();
+  ASSERT_EQ(g_inner->puts.size(), 4u);
+  EXPECT_EQ(g_inner->puts[2].offset, 24u) << "no signal comes before what was put before it";
+}
+
+TEST_F(Layer, CarriesNoMoreThanItsRate) {
+  Open({{"rate_bytes_per_second", 8'000'000}});  // a put of 8 bytes takes 1 us
+  g_now_ns = 1'000'000;
+  for (uint64_t i = 1; i <= 100; ++i) EXPECT_EQ(Put(i), SL_OK);
+  Progress();
+  EXPECT_EQ(g_inner->seen.size(), 0u);
+  g_now_ns += 50'000;
+  Progress();
+  EXPECT_EQ(g_inner->seen.size(), 50u);
+  g_now_ns += 50'000;
+  Progress();
+  EXPECT_EQ(g_inner->seen.size(), 100u);
+}
+
+TEST_F(Layer, SpacesPutsWhenSlow) {
+  Open({{"slow_us", 10}});
+  g_now_ns = 1'000'000;
+  for (uint64_t i = 1; i <= 10; ++i) EXPECT_EQ(Put(i), SL_OK);
+  g_now_ns += 45'000;
+  Progress();
+  EXPECT_EQ(g_inner->seen.size(), 5u);
+}
+
+// 120 km at 10 GB/s and more: the line holds what is under way, whatever that is.
+TEST_F(Layer, HoldsAsMuchAsALongLineDoes) {
+  Open({{"delay_us", 600}, {"rate_bytes_per_second", 10'000'000'000}});
+  std::vector<uint8_t> chunk(2048);
+  g_now_ns = 0;
+  sl_put_t put = {};
+  put.struct_size = sizeof put;
+  put.source = chunk.data();
+  put.bytes = chunk.size();
+  uint64_t sent = 0;
+  for (; sent < 20'000; ++sent) {
+    put.signal_value = sent + 1;
+    ASSERT_EQ(ops_->put(connection_, &put), SL_OK) << sent;
+  }
+  // 40 MB take 4.096 ms on the wire; everything is there one delay later.
+  g_now_ns = 4'096'000;
+  Progress();
+  const uint64_t expected = (4'096'000 - 600'000) / 204.8;
+  EXPECT_NEAR(static_cast<double>(g_inner->seen.size()), static_cast<double>(expected), 120);
+  g_now_ns += 700'000;
+  Progress();
+  EXPECT_EQ(g_inner->seen.size(), sent);
+}
+
+TEST_F(Layer, StandsStillAndLosesNothing) {
+  Open({{"stall_after_puts", 3}, {"stall_ms", 5}});
+  g_now_ns = 0;
+  for (uint64_t i = 1; i <= 5; ++i) EXPECT_EQ(Put(i), SL_OK);
+  Progress();
+  EXPECT_EQ(g_inner->seen.size(), 2u);
+  g_now_ns += 5'000'000;
+  Progress();
+  EXPECT_EQ(g_inner->seen.size(), 5u);
+  EXPECT_EQ(Put(6), SL_OK);
+  EXPECT_EQ(g_inner->seen.size(), 6u);
+}
+
+TEST_F(Layer, TakesPortsDownAndUp) {
+  Open({{"port_down_after_puts", 2}, {"port_down_ms", 5}});
+  g_now_ns = 0;
+  EXPECT_EQ(Put(1), SL_OK);
+  EXPECT_EQ(Put(2), SL_OK);
+  EXPECT_EQ(ops_->connection_state(connection_), SL_CONNECTION_DOWN);
+  EXPECT_EQ(Connect(), SL_ERR_LINK_DOWN);
+  sl_port_t port = {};
+  port.struct_size = sizeof port;
+  ASSERT_EQ(ops_->port_info(transport_, 0, &port), SL_OK);
+  EXPECT_EQ(port.state & SL_PORT_UP, 0u);
+  auto events = Polled();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, SL_COMPLETION_PORT);
+  EXPECT_EQ(events[0].cookie, 0u);
+  g_now_ns += 5'000'000;
+  Progress();
+  EXPECT_EQ(Polled().size(), 1u);
+  ASSERT_EQ(ops_->port_info(transport_, 0, &port), SL_OK);
+  EXPECT_EQ(port.state & SL_PORT_UP, SL_PORT_UP);
+  EXPECT_EQ(Connect(), SL_OK);
+  EXPECT_EQ(Put(3), SL_OK);
+}
+
+// A control file of its own, gone at the end.
+class Controlled : public Layer {
+ protected:
+  void SetUp() override {
+    path_ = ::testing::TempDir() + "fault-inject-" + std::to_string(getpid()) + ".control";
+    g_now_ns = 0;
+  }
+  void TearDown() override {
+    unlink(path_.c_str());
+    Layer::TearDown();
+  }
+  void Say(const std::string& text) {
+    const std::string next = path_ + ".next";
+    std::ofstream(next) << text;
+    ASSERT_EQ(rename(next.c_str(), path_.c_str()), 0);
+    g_now_ns += 10'000'000;
+    Progress();
+  }
+  std::string path_;
+};
+
+TEST_F(Controlled, ChangesFaultsWhileItRuns) {
+  Open({}, path_);
+  sl_wait_object_t object = {};
+  EXPECT_EQ(ops_->wait_object(transport_, &object), SL_ERR_UNSUPPORTED) << "the file must be looked at";
+  EXPECT_EQ(Put(1), SL_OK);
+  Say("stalled = 1\n");
+  EXPECT_EQ(Put(2), SL_OK);
+  Progress();
+  EXPECT_EQ(g_inner->seen.size(), 1u);
+  Say("# nothing\n\n");
+  EXPECT_EQ(g_inner->seen.size(), 2u);
+  Say("drop_per_million = 1000000 peer 1  # this one\n");
+  EXPECT_EQ(Put(3), SL_OK);
+  EXPECT_EQ(g_inner->seen.size(), 2u);
+  Say("drop_per_million = 1000000 peer 0\ndrop_per_million = 1000000 rank 1\n");
+  EXPECT_EQ(Put(4), SL_OK);
+  EXPECT_EQ(g_inner->seen.size(), 3u);
+  ASSERT_EQ(unlink(path_.c_str()), 0);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+TEST_F(Controlled, ResetsWheneverTheCountGrows) {
+  Open({}, path_);
+  Say("resets = 1 peer 1 lane 0\n");
+  EXPECT_EQ(ops_->connection_state(connection_), SL_CONNECTION_DOWN);
+  ASSERT_EQ(Connect(), SL_OK);
+  EXPECT_EQ(ops_->connection_state(connection_), SL_CONNECTION_UP) << "it was reset before this one";
+  Say("resets = 2\n");
+  EXPECT_EQ(ops_->connection_state(connection_), SL_CONNECTION_DOWN);
+}
+
+TEST_F(Controlled, TakesPortsDownForAsLongAsItSays) {
+  Open({}, path_);
+  Say("port_down = 1 rank 0\n");
+  EXPECT_EQ(Polled().size(), 1u);
+  EXPECT_EQ(Connect(), SL_ERR_LINK_DOWN);
+  Say("port_down = 0\n");
+  EXPECT_EQ(Polled().size(), 1u);
+  EXPECT_EQ(Connect(), SL_OK);
+}
+
+TEST_F(Controlled, KeepsToWhatWasWhenTheFileIsWrong) {
+  Open({}, path_);
+  Say("drop_per_million = 1000000\n");
+  const char* const wrong[] = {"dorp_per_million = 1\n",       "drop_per_million 1\n",
+                               "drop_per_million = 1000001\n", "seed = 5\n",
+                               "drop_per_million = -1\n",      "drop_per_million = 1 rank\n",
+                               "delay_us = 1 host 3\n",        "drop_per_million = 1 rank x\n"};
+  for (const char* text : wrong) {
+    warnings_.clear();
+    Say(text);
+    Progress();
+    EXPECT_EQ(warnings_.size(), 1u) << text;
+    EXPECT_EQ(Put(1), SL_OK);
+    EXPECT_TRUE(g_inner->seen.empty()) << text;
+  }
+  warnings_.clear();
+  Say(std::string(65537, '\n'));
+  EXPECT_EQ(warnings_.size(), 1u) << "too large";
+  ASSERT_EQ(chmod(path_.c_str(), 0666), 0);
+  warnings_.clear();
+  std::ofstream(path_, std::ios::trunc) << "drop_per_million = 0\n";
+  g_now_ns += 10'000'000;
+  Progress();
+  EXPECT_EQ(warnings_.size(), 1u) << "anybody could have written it";
+  EXPECT_EQ(Put(1), SL_OK);
+  EXPECT_TRUE(g_inner->seen.empty());
 }
 
 }  // namespace

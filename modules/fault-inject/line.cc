@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/fault-inject/line.h"
+
+#include <algorithm>
+
+namespace sl::fault_inject {
+
+uint64_t Line::Send(const Settings& settings, uint64_t now_ns, uint64_t bytes) {
+  if (!settings.HasLine() && held_.empty()) return 0;
+  const uint64_t start = std::max(now_ns, free_at_ns_);
+  const uint64_t rate = settings.rate_bytes_per_second;
+  const uint64_t on_wire_ns =
+      rate == 0 ? 0 : static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(rate));
+  free_at_ns_ = start + std::max(on_wire_ns, settings.slow_us * 1000);
+  last_due_ns_ = std::max(last_due_ns_, start + on_wire_ns + settings.delay_us * 1000);
+  return last_due_ns_;
+}
+
+void Line::Append(const sl_put_t& put, uint64_t due_ns, int64_t flip_bit, bool yields) {
+  const bool overtakes =
+      !held_.empty() && held_.back().yields && put.signal == SL_NO_SIGNAL && held_.back().put.signal == SL_NO_SIGNAL;
+  const auto at = overtakes ? held_.end() - 1 : held_.end();
+  Held& held = *held_.insert(at, Held{put, {}, due_ns, yields && !overtakes});
+  if (overtakes) {
+    // They change places, and so their times.
+    std::swap(held.due_ns, held_.back().due_ns);
+    held_.back().yields = false;
+  }
+  if (put.source == nullptr || put.region != nullptr || put.bytes == 0) return;
+  if (!spare_.empty()) {
+    held.bytes = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  const auto* bytes = static_cast<const uint8_t*>(put.source);
+  held.bytes.assign(bytes, bytes + put.bytes);
+  held.put.source = held.bytes.data();
+  if (flip_bit >= 0) held.bytes[static_cast<size_t>(flip_bit) / 8] ^= static_cast<uint8_t>(1u << (flip_bit % 8));
+}
+
+void Line::PopFront() {
+  if (held_.front().bytes.capacity() != 0) spare_.push_back(std::move(held_.front().bytes));
+  held_.pop_front();
+}
+
+void Line::Clear() { held_.clear(); }
+
+}  // namespace sl::fault_inject
