@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/device-host/batch.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <memory_resource>
@@ -64,18 +65,14 @@ class Builder {
 
  private:
   void SortIntoLanes() {
-    // Most batches have one stream; only those with many need to be looked up.
-    std::pmr::unordered_map<sl_stream_t*, uint32_t> lane_of(arena_);
-    uint32_t index = UINT32_MAX;
     for (uint32_t i = 0; i < count_; ++i) {
-      if (i == 0 || streams_[i] != streams_[i - 1]) {
-        const auto [found, is_new] = lane_of.try_emplace(streams_[i], static_cast<uint32_t>(lanes_.size()));
-        if (is_new) lanes_.emplace_back(streams_[i], arena_);
-        index = found->second;
-      }
-      Lane& lane = lanes_[index];
+      // Batches have few streams, so that looking at each is quicker than a map.
+      auto found = std::find_if(lanes_.begin(), lanes_.end(),
+                                [stream = streams_[i]](const Lane& lane) { return lane.stream == stream; });
+      if (found == lanes_.end()) found = lanes_.emplace(lanes_.end(), streams_[i], arena_);
+      Lane& lane = *found;
       const sl_host_kernel_t& kernel = *FindKernel(*launches_[i]);
-      places_[i] = {index, static_cast<uint32_t>(lane.tasks++)};
+      places_[i] = {static_cast<uint32_t>(found - lanes_.begin()), static_cast<uint32_t>(lane.tasks++)};
       lane.bytes += TaskSet::Rounded(kernel.frame_bytes);
       if (lane.stream != nullptr) lane.bytes += TaskSet::Rounded(launches_[i]->args_bytes);
     }
