@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What lies between a program's call and the algorithm: nanoseconds from ncclAllReduce to the entry of an algorithm
-// that does nothing (probe.cc), and back. Plan warm, one rank, default stream. Prints one JSON line.
+// that does nothing (probe.cc), and back. Plan warm, one rank, default stream. And what a call through another module's
+// table costs beside a direct one. Prints one JSON line.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 
 #include "bench/dispatch/clock.h"
 #include "nccl.h"
+#include "sl_algorithm.h"
 
 namespace {
 
@@ -24,12 +27,17 @@ constexpr int kWarmCalls = 20000;
 constexpr int kCalls = 200000;
 constexpr int kMaxKinds = 16;
 
-// The modules of the tree, the probe, and the profile that chooses it, all beside this program.
-void SetEnvironment() {
+// The build folder, which holds this program.
+std::string Root() {
   char path[PATH_MAX];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
   const std::string program(path, length > 0 ? static_cast<size_t>(length) : 0);
-  const std::string root = program.substr(0, program.rfind("/bin/"));
+  return program.substr(0, program.rfind("/bin/"));
+}
+
+// The modules of the tree, the probe, and the profile that chooses it, all beside this program.
+void SetEnvironment() {
+  const std::string root = Root();
   setenv("STARLING_MODULE_PATH", (root + "/lib/starling:" + root + "/lib/bench").c_str(), 1);
   setenv("STARLING_PROFILE", (root + "/lib/bench/dispatch.toml").c_str(), 1);
 }
@@ -88,6 +96,48 @@ bool Measure(ncclComm_t comm, int kinds, Samples* samples) {
   return true;
 }
 
+// The same as the probe's Demand, in this program.
+__attribute__((noinline)) sl_status_t DirectDemand(sl_instance_t*, const sl_comm_shape_t* shape, sl_demand_t* out) {
+  out->symmetric_bytes = shape->size;
+  return SL_OK;
+}
+
+struct CallCost {
+  double direct_ns = 0, table_ns = 0;  // medians of kCallRounds means, interleaved
+};
+
+bool MeasureCalls(CallCost* cost) {
+  constexpr int kCallRounds = 501;
+  constexpr int kCallsPerRound = 10000;
+  void* file = dlopen((Root() + "/lib/bench/dispatch-probe.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  const auto query = reinterpret_cast<sl_module_query_fn>(file != nullptr ? dlsym(file, "sl_module_query") : nullptr);
+  const sl_hello_t hello = {sizeof(hello),        0,       SL_MODULE_MAGIC, SL_CONTAINER_VERSION,
+                            SL_CONTAINER_VERSION, "bench", SL_ABI_BUILD_ID};
+  const sl_module_t* module = nullptr;
+  if (query == nullptr || query(&hello, &module) != SL_OK) return false;
+  const auto* ops = static_cast<const sl_algorithm_ops_t*>(module->provides[0]->ops);
+  sl_comm_shape_t shape{};
+  sl_demand_t demand{};
+  const auto mean_ns = [&](auto call) {
+    const uint64_t begin_ns = NowNs();
+    for (int i = 0; i < kCallsPerRound; ++i) {
+      shape.size = static_cast<uint32_t>(i);
+      call();
+      asm volatile("" : : "r"(&demand) : "memory");
+    }
+    return static_cast<double>(NowNs() - begin_ns) / kCallsPerRound;
+  };
+  std::vector<double> direct, table;
+  for (int round = 0; round < kCallRounds; ++round) {
+    direct.push_back(mean_ns([&] { DirectDemand(nullptr, &shape, &demand); }));
+    table.push_back(mean_ns([&] { ops->demand(nullptr, &shape, &demand); }));
+  }
+  std::sort(direct.begin(), direct.end());
+  std::sort(table.begin(), table.end());
+  *cost = {direct[kCallRounds / 2], table[kCallRounds / 2]};
+  return true;
+}
+
 void Print(const char* name, const Samples& samples, double ns_per_tick) {
   const Spread entry = SpreadOf(samples.to_entry, ns_per_tick);
   const Spread back = SpreadOf(samples.to_return, ns_per_tick);
@@ -104,6 +154,11 @@ int main() {
   SetEnvironment();
   ncclComm_t comm = nullptr;
   Samples same, mixed;
+  CallCost cost;
+  if (!MeasureCalls(&cost)) {
+    std::fprintf(stderr, "bench_dispatch: lib/bench/dispatch-probe.so is missing or no module; build the whole tree\n");
+    return 1;
+  }
   if (ncclCommInitAll(&comm, 1, nullptr) != ncclSuccess || !Measure(comm, 1, &same) ||
       !Measure(comm, kMaxKinds, &mixed)) {
     std::fprintf(stderr, "bench_dispatch: %s\n", ncclGetLastError(nullptr));
@@ -114,7 +169,7 @@ int main() {
   Print("same", same, ns_per_tick);
   std::printf(", ");
   Print("mixed", mixed, ns_per_tick);
-  std::printf("}\n");
+  std::printf(", \"module_call\": {\"direct_ns\": %.2f, \"table_ns\": %.2f}}\n", cost.direct_ns, cost.table_ns);
   ncclCommDestroy(comm);
   return 0;
 }
