@@ -41,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"crashes", "Life.OpensAndCloses", "crashed: signal 6"},
         Broken{"hangs", "Life.OpensAndCloses", "did not end within 5 s and was killed"},
         Broken{"leaves_process", "Life.OpensAndCloses", "left a process running"},
+        Broken{"reads_behind_host", "Host.MayHaveEveryPastSize", "crashed: signal 11"},
         Broken{"leaks_memory", "Memory.IsGivenBack", "8 times opened and closed, 8 blocks of memory are lost"},
         Broken{"loses_memory", "Memory.MayBeShort", "memory request 1 of the module is refused: 1 blocks"},
         Broken{"trusts_memory", "Memory.MayBeShort", "crashed: signal 11"},

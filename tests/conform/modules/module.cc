@@ -85,6 +85,8 @@ void Misbehave([[maybe_unused]] const sl_host_t* host) {
   std::puts("hello");
 #elif defined(BROKEN_TWO_LINES)
   host->log(host->ctx, SL_LOG_WARN, "one\ntwo");
+#elif defined(BROKEN_READS_BEHIND_HOST)
+  g_last = reinterpret_cast<void* const volatile*>(host)[sizeof(sl_host_t) / sizeof(void*)];
 #elif defined(BROKEN_CRASHES)
   std::abort();
 #elif defined(BROKEN_HANGS)

@@ -5,6 +5,7 @@
 #include "sdk/datatype.h"
 #include "tests/conformance/algorithm/suite.h"
 #include "tests/conformance/algorithm/team.h"
+#include "tests/conformance/kit/edge.h"
 
 namespace sl::conform::algorithm {
 namespace {
@@ -127,6 +128,23 @@ void Grows(Trial& trial) {
   });
 }
 
+// A caller of the first release: nothing behind what it states is read or written.
+void TakesEveryAge(Trial& trial) {
+  ForTeams(trial, [&](const Subject& subject, const Team& team) {
+    for (sl_op_kind_t kind = 0; kind < SL_OP_SEND; ++kind) {
+      const sl_op_t op = MakeOp(kind, SL_FLOAT32, SL_SUM, 1000, 0);
+      const Answer today = Ask(subject, team, 0, op);
+      const AtTheEdge<sl_op_t> short_op(op, SL_OP_SIZE_1_0);
+      const AtTheEdge<sl_estimate_t> short_estimate(sl_estimate_t{}, SL_ESTIMATE_SIZE_1_0);
+      Answer first;
+      first.status = subject.ops.estimate(team.algorithm(0), short_op.get(), short_estimate.get());
+      std::memcpy(&first.estimate, short_estimate.get(), SL_ESTIMATE_SIZE_1_0);
+      trial.Expect(first == today, "{}: to a caller of release 1.0 it says {}; else {}", OpText(op), Text(first),
+                   Text(today));
+    }
+  });
+}
+
 // Algorithms of several communicators live beside each other and end in any order.
 void Lives(Trial& trial) {
   const Subject subject(trial, SL_ALGORITHM_ID);
@@ -153,6 +171,8 @@ std::vector<Test> EstimateTests() {
        Pure},
       {"Estimate.IsLegal", "a reason always; a class and a way to run that exist", Legal},
       {"Estimate.GrowsWithTheOperation", "256 MiB take longer than 4 bytes", Grows},
+      {"Estimate.TakesCallersOfEveryAge", "memory ends behind the caller's structs: nothing there is touched",
+       TakesEveryAge},
       {"Algorithm.LivesBesideOthers", "objects of several communicators do not touch each other", Lives},
   };
 }

@@ -33,6 +33,7 @@ Host::Host(const Manner& manner) : log_level_(manner.log_level), event_mask_(man
   std::memset(memory, kNoPointer, bytes);
   table_.reset(new (memory) sl_host_t{static_cast<uint32_t>(bytes), 0, this, &LogEnabled, &Log, &SetError, &NowNs,
                                       &event_mask_, &Emit, &FindService});
+  if (manner.edge_bytes > 0) edge_ = std::make_unique<AtTheEdge<sl_host_t>>(*table_, manner.edge_bytes);
 }
 
 std::vector<std::string> Host::lines() const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sl_host.h"
+#include "tests/conformance/kit/edge.h"
 
 namespace sl::conform {
 
@@ -20,13 +21,14 @@ class Host {
     uint32_t extra_bytes = 0;                // of a table newer than the header; filled with what is no pointer
     sl_log_level_t log_level = SL_LOG_INFO;  // up to which lines are wanted
     uint64_t event_mask = 0;
+    uint32_t edge_bytes = 0;  // not 0: the table has so many bytes and ends where memory ends
   };
   Host() : Host(Manner()) {}
   explicit Host(const Manner& manner);
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
-  const sl_host_t* table() const { return table_.get(); }
+  const sl_host_t* table() const { return edge_ != nullptr ? edge_->get() : table_.get(); }
 
   // From now on the module is closed: whatever it still calls is noted.
   void Close() { is_closed_.store(true); }
@@ -53,6 +55,7 @@ class Host {
   const sl_log_level_t log_level_;
   alignas(uint64_t) uint64_t event_mask_;
   std::unique_ptr<sl_host_t, FreeBytes> table_;
+  std::unique_ptr<AtTheEdge<sl_host_t>> edge_;  // NULL unless asked for
   std::atomic<bool> is_closed_{false};
   std::atomic<uint64_t> records_{0};
   mutable std::mutex mutex_;

@@ -109,6 +109,16 @@ void LongerHost(Trial& trial) {
   opened.Close();
 }
 
+// Every size a host ever had: nothing behind it may be read.
+void EveryHost(Trial& trial) {
+  const LoadedModule module(trial, trial.assignment().module_path);
+  for (const uint32_t bytes : {SL_HOST_SIZE_1_0}) {
+    OpenedModule opened(trial, module, nullptr, {.edge_bytes = bytes});
+    opened.RequireOpen();
+    opened.Close();
+  }
+}
+
 void TalkativeHost(Trial& trial) {
   const LoadedModule module(trial, trial.assignment().module_path);
   OpenedModule opened(trial, module, nullptr, {.log_level = SL_LOG_TRACE, .event_mask = ~uint64_t{0}});
@@ -166,6 +176,7 @@ std::vector<Test> LifeTests() {
       {"Life.PrintsNothing", "a module speaks through its host's log only", Silent},
       {"Life.QuiescesAtRest", "a module at rest says so, whatever the deadline", QuiescesTwice},
       {"Host.MayBeLonger", "the host of a newer kernel has more members", LongerHost},
+      {"Host.MayHaveEveryPastSize", "memory ends behind the table: what is not there is not read", EveryHost},
       {"Host.MayWantEverything", "every log level and every event", TalkativeHost},
       {"Options.BoundsOpenOrAreRefused", "the ends of every range; texts are copied by the module", EveryOption},
   };

@@ -6,6 +6,7 @@
 #include <new>
 #include <thread>
 
+#include "tests/conformance/kit/edge.h"
 #include "tests/conformance/kit/elf.h"
 #include "tests/conformance/kit/module.h"
 #include "tests/conformance/kit/traces.h"
@@ -120,6 +121,18 @@ void LongerHello(Trial& trial) {
   trial.Expect(status == SL_OK && table == &module.table(), "a longer hello was answered with {}", StatusName(status));
 }
 
+// Every size a hello ever had: nothing behind it may be read.
+void EveryHello(Trial& trial) {
+  const LoadedModule module(trial, trial.assignment().module_path);
+  for (const uint32_t bytes : {SL_HELLO_SIZE_1_0}) {
+    const AtTheEdge<sl_hello_t> hello(Hello(), bytes);
+    const sl_module_t* table = nullptr;
+    const sl_status_t status = module.query()(hello.get(), &table);
+    trial.Expect(status == SL_OK && table == &module.table(), "a hello of {} bytes was answered with {}", bytes,
+                 StatusName(status));
+  }
+}
+
 }  // namespace
 
 std::vector<Test> QueryTests() {
@@ -131,6 +144,7 @@ std::vector<Test> QueryTests() {
       {"Query.RefusesAWrongMagic", "who does not say the magic is no kernel", WrongMagic},
       {"Query.RefusesRangesThatDoNotMeet", "older and newer kernels are refused", NoCommonVersion},
       {"Query.AnswersAWiderRange", "the range decides, not equality", WiderRange},
+      {"Query.AnswersEveryPastHello", "memory ends behind the hello: what is not there is not read", EveryHello},
       {"Query.AnswersALongerHello", "a newer kernel's hello has a longer tail", LongerHello},
   };
 }
