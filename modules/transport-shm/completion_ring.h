@@ -49,14 +49,14 @@ class CompletionRing {
     while (taken < capacity) {
       Cell& cell = cells_[head_ % kCells];
       if (cell.turn.load(std::memory_order_acquire) != head_ + 1) break;  // A2
-      out[taken++] = cell.value;
-      cell.turn.store(head_ + kCells, std::memory_order_release);  // R2
+      if (cell.value.connection != nullptr) out[taken++] = cell.value;    // else its connection was retired
+      cell.turn.store(head_ + kCells, std::memory_order_release);         // R2
       ++head_;
     }
     return taken;
   }
 
-  // Takes the name of a retired connection off what waits.   thread: the consumer's
+  // Drops what waits of a retired connection.   thread: the consumer's
   void Forget(const sl_connection_t* connection) {
     for (uint64_t ticket = head_; ticket != tail_.load(std::memory_order_relaxed); ++ticket) {
       Cell& cell = cells_[ticket % kCells];
