@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// How connections end: retired, closed with their transport, or with the process of their peer.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+
+#include "tests/conformance/transport/ranks.h"
+#include "tests/conformance/transport/suite.h"
+
+namespace sl::conform::transport {
+namespace {
+
+// What the peer put before it left is there, then the end shows.
+void Goodbye(Trial& trial, bool close) {
+  Ranks ranks(trial, 2);
+  End a, b;
+  ranks.Connect(0, 1, &a, &b);
+  std::vector<uint8_t> source(3000);
+  Fill(source.data(), source.size(), 5);
+  trial.Require(ranks.Put(a, source.data(), source.size(), 10, 4, 99) == SL_OK, "put failed");
+  if (close) {
+    ranks.Close(0);
+    a.connection = nullptr;
+  } else {
+    ranks.Retire(&a);
+  }
+  uint32_t state = SL_CONNECTION_UP;
+  const bool ended = ranks.Until([&] {
+    state = ranks.ops().connection_state(b.connection);
+    return state == SL_CONNECTION_CLOSED || state == SL_CONNECTION_DOWN;
+  });
+  trial.Require(ended, "{} ms after the peer left the connection is still in state {}", kPatienceMs, state);
+  trial.Expect(state == SL_CONNECTION_CLOSED, "the peer left in good order, but the state is {}", state);
+  trial.Expect(Ranks::Signal(b, 4) == 99, "a signal that was put before the end is not there after it");
+  const auto* bytes = static_cast<const uint8_t*>(b.window.local) + 10;
+  trial.Expect(FirstWrong(bytes, source.size(), 5) == source.size(), "bytes put before the end are not there after it");
+  const sl_status_t status = ranks.Put(b, nullptr, 0, 0, 0, 1);
+  trial.Expect(SL_IS_LINK_ERROR(status) || SL_IS_PEER_ERROR(status), "a put to a peer that has left gave {}",
+               StatusName(status));
+  for (int i = 0; i < 100; ++i) {
+    ranks.Progress();
+    const uint32_t now = ranks.ops().connection_state(b.connection);
+    if (!trial.Expect(now >= SL_CONNECTION_DOWN, "a connection that had ended is in state {}", now)) break;
+  }
+  ranks.Retire(&b);
+}
+
+void RetireSaysGoodbye(Trial& trial) { Goodbye(trial, false); }
+void CloseSaysGoodbye(Trial& trial) { Goodbye(trial, true); }
+
+// Made, used, ended and made again, by either end first.
+void Again(Trial& trial) {
+  Ranks ranks(trial, 2);
+  for (uint64_t round = 1; round <= (trial.full() ? 500u : 30u); ++round) {
+    const Scope scope(fmt::format("connection {}", round));
+    End a, b;
+    ranks.Connect(0, 1, &a, &b, 0, 4096);
+    trial.Expect(Ranks::Signal(b, 0) == 0, "a new connection begins with a signal of {}", Ranks::Signal(b, 0));
+    trial.Require(ranks.Put(a, &round, sizeof round, 0, 0, round) == SL_OK, "put failed");
+    trial.Require(ranks.Until([&] { return Ranks::Signal(b, 0) == round; }), "its signal did not appear");
+    ranks.Retire(round % 2 == 0 ? &a : &b);
+    ranks.Retire(round % 2 == 0 ? &b : &a);
+  }
+}
+
+// Whatever state it is in.
+void AnyMoment(Trial& trial) {
+  Ranks ranks(trial, 2);
+  sl_status_t status = SL_OK;
+  sl_connection_t* fresh = ranks.Start(0, 1, Ranks::Args(1), &status);
+  trial.Require(fresh != nullptr, "connect gave {}", StatusName(status));
+  ranks.ops().retire(fresh);
+  for (int turn = 0; turn < 50; ++turn) ranks.Progress();
+  // The other end may or may not have heard of it; if it did, it can be taken and ended.
+  sl_connection_t* half = nullptr;
+  sl_connect_args_t said = {};
+  said.struct_size = sizeof said;
+  while (ranks.ops().accept(ranks.transport(1), &half, &said) == SL_OK) ranks.ops().retire(half);
+  End a, b;
+  ranks.Connect(0, 1, &a, &b);
+  sl_put_t put = {};
+  put.struct_size = sizeof put;
+  put.signal = SL_NO_SIGNAL;
+  put.source = &put;
+  put.bytes = 8;
+  put.cookie = 5;
+  for (int i = 0; i < 10; ++i) ranks.ops().put(a.connection, &put);
+  ranks.Retire(&a);
+  for (int turn = 0; turn < 50; ++turn) {
+    ranks.Progress();
+    for (const sl_completion_t& completion : ranks.Poll(0)) {
+      trial.Expect(completion.kind == SL_COMPLETION_PORT, "a completion of a connection that was retired");
+    }
+  }
+  ranks.Retire(&b);
+}
+
+// What two processes say to each other before they are connected.
+bool Tell(int fd, const void* bytes, size_t count) { return write(fd, bytes, count) == static_cast<ssize_t>(count); }
+bool Hear(int fd, void* bytes, size_t count) { return read(fd, bytes, count) == static_cast<ssize_t>(count); }
+
+// The other process: rank 1, which is killed when it has put something.
+[[noreturn]] void LiveAsRankOne(const Assignment& assignment, int to_parent) {
+  try {
+    Trial trial(assignment);
+    Subject<sl_transport_ops_t> subject(trial, SL_TRANSPORT_ID);
+    sl_transport_env_t env = {};
+    env.struct_size = sizeof env;
+    env.rank = 1;
+    env.size = 2;
+    env.job_secret[0] = 0x5a;
+    std::memset(env.host_id, 7, sizeof env.host_id);
+    sl_transport_t* transport = nullptr;
+    sl_address_t address = {};
+    if (subject.ops.open(subject.instance(), &env, &transport) != SL_OK) _exit(1);
+    if (subject.ops.listen(transport, 0, &address) != SL_OK || !Tell(to_parent, &address, sizeof address)) _exit(1);
+    sl_connection_t* connection = nullptr;
+    sl_connect_args_t said = {};
+    said.struct_size = sizeof said;
+    while (subject.ops.accept(transport, &connection, &said) != SL_OK) subject.ops.progress(transport);
+    const uint64_t news = 4242;
+    sl_put_t put = {};
+    put.struct_size = sizeof put;
+    put.signal = 1;
+    put.signal_value = 1;
+    put.source = &news;
+    put.bytes = sizeof news;
+    while (subject.ops.put(connection, &put) != SL_OK) subject.ops.progress(transport);
+    subject.ops.notify(connection);
+    for (;;) subject.ops.progress(transport);  // until it is killed
+  } catch (const TrialEnd&) {
+    _exit(1);
+  }
+}
+
+void Killed(Trial& trial) {
+  int pipes[2];
+  trial.Require(pipe(pipes) == 0, "pipe failed");
+  const pid_t child = fork();
+  trial.Require(child >= 0, "fork failed");
+  if (child == 0) LiveAsRankOne(trial.assignment(), pipes[1]);
+  close(pipes[1]);
+  const auto bury = [&] {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  };
+  sl_address_t address = {};
+  const bool heard = Hear(pipes[0], &address, sizeof address);
+  close(pipes[0]);
+  try {
+    if (!heard) trial.Skip("rank 1 has no usable port");
+    Ranks ranks(trial, 2);  // its own rank 1 stays out of this
+    const sl_connect_args_t to_one = Ranks::Args(1);
+    End end;
+    end.transport = ranks.transport(0);
+    const sl_status_t status = ranks.ops().connect(end.transport, &address, &to_one, &end.connection);
+    trial.Require(status == SL_OK, "connect gave {}: {}", StatusName(status), ErrorText());
+    end.window.struct_size = sizeof end.window;
+    trial.Require(ranks.Until([&] {
+      return ranks.ops().connection_state(end.connection) == SL_CONNECTION_UP &&
+             ranks.ops().window(end.connection, &end.window) == SL_OK && Ranks::Signal(end, 1) == 1;
+    }),
+                  "rank 1, in another process, did not connect and put within {} ms", kPatienceMs);
+    bury();
+    uint32_t state = SL_CONNECTION_UP;
+    trial.Expect(ranks.Until([&] {
+      state = ranks.ops().connection_state(end.connection);
+      return state == SL_CONNECTION_DOWN || state == SL_CONNECTION_CLOSED;
+    }),
+                 "{} ms after its peer was killed the connection is still in state {}", kPatienceMs, state);
+    trial.Expect(state == SL_CONNECTION_DOWN,
+                 "a peer that was killed did not close in good order, but the state says so");
+    uint64_t news = 0;
+    std::memcpy(&news, end.window.local, sizeof news);
+    trial.Expect(news == 4242, "what the peer had put is not there any more");
+    const sl_status_t late = ranks.Put(end, nullptr, 0, 0, 0, 1);
+    trial.Expect(SL_IS_LINK_ERROR(late) || SL_IS_PEER_ERROR(late), "a put to a dead peer gave {}", StatusName(late));
+    ranks.Retire(&end);
+  } catch (const TrialEnd&) {
+    bury();
+    throw;
+  }
+}
+
+// Changes of ports, if any happen while something runs.
+void PortEvents(Trial& trial) {
+  Ranks ranks(trial, 2);
+  End a, b;
+  ranks.Connect(0, 1, &a, &b);
+  uint32_t count = 0;
+  trial.Require(ranks.ops().port_count(ranks.transport(0), &count) == SL_OK, "port_count failed");
+  uint64_t events = 0;
+  for (uint64_t value = 1; value <= 200; ++value) {
+    if (ranks.Put(a, nullptr, 0, 0, 0, value) != SL_OK) break;
+    ranks.Progress();
+    for (const sl_completion_t& completion : ranks.Poll(0)) {
+      if (completion.kind != SL_COMPLETION_PORT) continue;
+      ++events;
+      trial.Expect(completion.cookie < count, "a port event of port {}; there are {}", completion.cookie, count);
+      sl_port_t port = {};
+      port.struct_size = sizeof port;
+      const auto index = static_cast<uint32_t>(completion.cookie);
+      trial.Expect(ranks.ops().port_info(ranks.transport(0), index, &port) == SL_OK, "port {} cannot be asked", index);
+    }
+  }
+  if (events == 0) trial.Skip("no port changed its state meanwhile");
+}
+
+}  // namespace
+
+std::vector<Test> EndTests() {
+  return {
+      {"End.RetireSaysGoodbye", "what was put before is there, the peer sees closed, puts are refused",
+       RetireSaysGoodbye},
+      {"End.CloseRetiresEverything", "close of a transport is goodbye on every connection", CloseSaysGoodbye},
+      {"End.LeavesRoomForAnother", "connections are made and ended over and over, each begins fresh", Again, 20},
+      {"End.MayComeAtAnyMoment", "retire before it is up, and with puts under way; no completion after it", AnyMoment},
+      {"End.OfTheProcessIsSeen", "a killed peer: down, what it had put stays readable", Killed, 20},
+      {"Port.EventsNameAPort", "a completion of kind port names a port that exists", PortEvents},
+  };
+}
+
+}  // namespace sl::conform::transport

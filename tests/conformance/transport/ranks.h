@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks of one job, all in this process, each with a transport of its own, and the connections between them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "sl_transport.h"
+#include "tests/conformance/kit/subject.h"
+
+namespace sl::conform::transport {
+
+constexpr uint32_t kSignals = 8;
+constexpr uint64_t kWindow = 65536;
+// How long anything that must happen may take; nothing waits that long when all is well.
+constexpr uint64_t kPatienceMs = 5000;
+
+// One end of a connection. Not movable: its address is in use.
+struct End {
+  sl_transport_t* transport = nullptr;
+  sl_connection_t* connection = nullptr;
+  sl_window_t window = {};
+};
+
+class Ranks {
+ public:
+  // Opens `size` transports; skips the test when there is no usable port. Ranks of `secrets` other than 0 know another
+  // secret.
+  Ranks(Trial& trial, uint32_t size, const std::vector<uint8_t>& secrets = {});
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  // A connection from one rank to another, up at both ends, windows filled in. Ends the test when it does not come up.
+  void Connect(uint32_t from, uint32_t to, End* out_from, End* out_to, uint32_t lane = 0, uint64_t window = kWindow);
+  void Retire(End* end);
+  // Starts a connection from `from` to `to` and returns it, or NULL and the status.
+  sl_connection_t* Start(uint32_t from, uint32_t to, const sl_connect_args_t& args, sl_status_t* out_status);
+  static sl_connect_args_t Args(uint32_t to, uint32_t lane = 0, uint64_t window = kWindow);
+
+  // Drives every transport until `done`, at most kPatienceMs; false when it did not happen.
+  bool Until(const std::function<bool()>& done);
+  void Progress();
+
+  // Puts, trying again while the queue is full. The last status.
+  sl_status_t Put(const End& end, const void* source, uint64_t bytes, uint64_t offset, uint32_t signal = SL_NO_SIGNAL,
+                  uint64_t value = 0, uint64_t cookie = 0);
+  // The value of a signal word of this end, acquired.
+  static uint64_t Signal(const End& end, uint32_t word);
+  // Makes what has arrived visible to this CPU.
+  void Flush(const End& end);
+  // Takes what has completed at a rank.
+  std::vector<sl_completion_t> Poll(uint32_t rank);
+
+  Trial& trial() { return trial_; }
+  const sl_transport_ops_t& ops() const { return subject_.ops; }
+  sl_transport_t* transport(uint32_t rank) const { return transports_[rank]; }
+  const sl_address_t& address(uint32_t rank) const { return addresses_[rank]; }
+  // Ends its use of the module; everything connected to it goes with it.
+  void Close(uint32_t rank);
+
+ private:
+  Trial& trial_;
+  Subject<sl_transport_ops_t> subject_;
+  std::vector<sl_transport_t*> transports_;
+  std::vector<sl_address_t> addresses_;
+};
+
+// Bytes that follow from a number; where two patterns are compared they differ at almost every place.
+void Fill(uint8_t* bytes, uint64_t count, uint64_t pattern);
+// The first place where they are not that pattern; `count` when they are.
+uint64_t FirstWrong(const uint8_t* bytes, uint64_t count, uint64_t pattern);
+
+}  // namespace sl::conform::transport
