@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sound fault policy, but for what the one BROKEN_… that is defined says.
+#include <atomic>
+
+#include "sdk/module.h"
+#include "sl_fault.h"
+
+struct sl_instance_t {
+  const sl_host_t* host;
+};
+
+struct sl_fault_policy_t {
+  uint32_t looks;
+};
+
+namespace {
+
+[[maybe_unused]] std::atomic<uint32_t> g_looks{0};
+
+constexpr uint32_t kFaulty = SL_HEALTH_PORT_DOWN | SL_HEALTH_REMOTE_DOWN | SL_HEALTH_ERROR | SL_HEALTH_PROBE_LOST;
+
+sl_status_t Create(sl_instance_t*, uint32_t, sl_fault_policy_t** out_policy) {
+  *out_policy = new sl_fault_policy_t{0};
+  return SL_OK;
+}
+
+void Destroy(sl_fault_policy_t* policy) { delete policy; }
+
+sl_status_t Evaluate(sl_fault_policy_t* policy, [[maybe_unused]] uint64_t now_ns, const sl_connection_health_t* health,
+                     uint32_t connections, uint32_t* out_weights, sl_fault_verdict_t* out_verdict) {
+  ++policy->looks;
+  for (uint32_t i = 0; i < connections; ++i) {
+#if defined(BROKEN_FAULT_UNWRITTEN)
+    if (i + 1 == connections && connections > 1) break;
+#endif
+    out_weights[i] = (health[i].flags & kFaulty) == 0 ? 1 : 0;
+#if defined(BROKEN_FAULT_ALL_ZERO)
+    if (health[0].flags != 0) out_weights[i] = 0;
+#elif defined(BROKEN_FAULT_STICKS)
+    if ((health[i].flags & SL_HEALTH_REMOTE_DOWN) != 0) out_weights[i] = 1;
+#elif defined(BROKEN_FAULT_SHARED_PAST)
+    if (out_weights[i] != 0) out_weights[i] = 1 + (++g_looks % 7);
+#endif
+  }
+#if defined(BROKEN_FAULT_OVERRUN)
+  out_weights[connections] = 1;
+#endif
+  out_verdict->probe_mask_lo = 0;
+  out_verdict->next_look_ns = SL_NO_DEADLINE;
+#if defined(BROKEN_FAULT_PROBES)
+  out_verdict->probe_mask_lo = ~0u;
+#elif defined(BROKEN_FAULT_PAST)
+  out_verdict->next_look_ns = now_ns / 2;
+#endif
+  return SL_OK;
+}
+
+constexpr sl_fault_ops_t kOps = {sizeof(sl_fault_ops_t), 0, Create, Destroy, Evaluate};
+
+sl_status_t Open(const sl_host_t* host, const sl_open_args_t*, sl_instance_t** out_instance) {
+  *out_instance = new sl_instance_t{host};
+  return SL_OK;
+}
+void Close(sl_instance_t* instance) { delete instance; }
+
+constexpr sl_provide_t kProvides[] = {
+    {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_FAULT_ID, SL_FAULT_REVISION, 1, &kOps, SL_MODULE_NAME}};
+constexpr auto kProvidePointers = sl::PointersTo(kProvides);
+
+constexpr sl_module_t kModule = {
+    .struct_size = sizeof(sl_module_t),
+    .container_version = SL_CONTAINER_VERSION,
+    .magic = SL_MODULE_MAGIC,
+    .name = SL_MODULE_NAME,
+    .version = "0.1.0",
+    .vendor = "tests",
+    .summary = "a fault policy that is wrong in one way",
+    .build_id = SL_ABI_BUILD_ID,
+    .options = nullptr,
+    .provides = kProvidePointers.data(),
+    .requirements = nullptr,
+    .option_count = 0,
+    .provide_count = 1,
+    .require_count = 0,
+    .reserved = 0,
+    .open = Open,
+    .quiesce = nullptr,
+    .close = Close,
+};
+
+}  // namespace
+
+extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
+  return sl::AnswerQuery(hello, &kModule, out_module);
+}
