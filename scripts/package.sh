@@ -18,6 +18,23 @@ quietly() {
   "$@" >"$BUILD/package.log" 2>&1 || { cat "$BUILD/package.log" >&2; exit 1; }
 }
 
+# cpack packs files in the order in which the folder lists them, which differs between file systems.
+repack_deb() {
+  local tree="$BUILD/repack"
+  rm -rf "$tree"
+  dpkg-deb --raw-extract "$1" "$tree"
+  find "$tree" -exec touch --no-dereference -d "@$SOURCE_DATE_EPOCH" {} +
+  dpkg-deb --root-owner-group -Zxz --build "$tree" "$1" >/dev/null
+}
+
+repack_tarball() {
+  local tree="$BUILD/repack"
+  rm -rf "$tree"
+  mkdir "$tree"
+  tar -C "$tree" -xzf "$1"
+  tar -C "$tree" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - . | gzip -9n >"$1"
+}
+
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(source_time)}" TZ=UTC LC_ALL=C
 umask 022
 mkdir -p "$BUILD" "$OUT"
@@ -27,6 +44,8 @@ quietly ninja -C "$BUILD" -j "$JOBS"
 quietly python3 -B scripts/generate_sbom.py "$BUILD" "$BUILD/sbom.spdx.json"
 rm -f "$BUILD"/*.deb "$BUILD"/*.tar.gz
 (cd "$BUILD" && cpack >cpack.log 2>&1) || { cat "$BUILD/cpack.log" >&2; exit 1; }
+for package in "$BUILD"/*.deb; do repack_deb "$package"; done
+for package in "$BUILD"/*.tar.gz; do repack_tarball "$package"; done
 mv "$BUILD"/*.deb "$BUILD"/*.tar.gz "$OUT/"
 cp "$BUILD/sbom.spdx.json" "$OUT/"
 (cd "$OUT" && sha256sum -- *.deb *.tar.gz sbom.spdx.json)
