@@ -18,11 +18,15 @@ quietly() {
   "$@" >"$BUILD/package.log" 2>&1 || { cat "$BUILD/package.log" >&2; exit 1; }
 }
 
-# cpack packs files in the order in which the folder lists them, which differs between file systems.
+# cpack packs files in the order in which the folder lists them and counts the blocks they take; both differ between
+# file systems.
 repack_deb() {
-  local tree="$BUILD/repack"
+  local tree="$BUILD/repack" kib
   rm -rf "$tree"
   dpkg-deb --raw-extract "$1" "$tree"
+  kib="$(find "$tree" -type f -not -path "$tree/DEBIAN/*" -printf '%s\n' | awk '{ sum += int(($1 + 1023) / 1024) } END { print sum + 0 }')"
+  sed -i "s/^Installed-Size: .*/Installed-Size: $kib/" "$tree/DEBIAN/control"
+  sort -k 2 -o "$tree/DEBIAN/md5sums" "$tree/DEBIAN/md5sums"
   find "$tree" -exec touch --no-dereference -d "@$SOURCE_DATE_EPOCH" {} +
   dpkg-deb --root-owner-group -Zxz --build "$tree" "$1" >/dev/null
 }
