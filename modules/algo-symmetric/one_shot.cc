@@ -7,6 +7,8 @@
 //   A1 LoadAcquire of a peer's flag pairs with R1 StoreRelease of that flag; before R1 the peer wrote its publication
 //   of this epoch and had read everything of the epochs before.
 // Operations that wait for all ranks (all-reduce, …) learn this on the way; after the others the next one looks.
+#include <alloca.h>
+
 #include "modules/algo-symmetric/work.h"
 
 namespace sl::algo_symmetric {

@@ -18,7 +18,7 @@ struct OpKey {
   uint32_t kind, datatype, reduction;
   int32_t root, peer;
   uint64_t count;
-  auto operator<=>(const OpKey&) const = default;
+  auto operator<=>(const OpKey&) const = default;  // NOLINT(modernize-use-nullptr): its 0 is no pointer
 };
 
 struct Answer {

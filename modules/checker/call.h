@@ -34,7 +34,7 @@ R RefusedResult(const Frame& frame) {
     return frame.answer();
   } else if constexpr (std::is_same_v<R, uint32_t>) {
     return SL_CONNECTION_DOWN;
-  } else {
+  } else if constexpr (!std::is_void_v<R>) {
     return R{};
   }
 }

@@ -30,11 +30,13 @@ void CheckerTest::Wrap(const char* id, const void* ops_below, const char* on_vio
   const sl_option_value_t* options[] = {&mode, &lines};
   std::vector<sl_binding_t> bindings;
   std::vector<const sl_binding_t*> pointers;
+  bindings.reserve(module_->require_count);
   for (uint32_t i = 0; i < module_->require_count; ++i) {
     const char* wanted = module_->requirements[i]->id;
     const bool bound = std::strcmp(wanted, id) == 0;
     bindings.push_back({sizeof(sl_binding_t), 1, wanted, bound ? ops_below : nullptr, nullptr});
   }
+  pointers.reserve(bindings.size());
   for (const sl_binding_t& binding : bindings) pointers.push_back(&binding);
   const sl_open_args_t args = {sizeof args, 2, options, static_cast<uint32_t>(pointers.size()), 0, pointers.data()};
   ASSERT_EQ(module_->open(&host_, &args, &instance_), SL_OK) << error_;

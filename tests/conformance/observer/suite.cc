@@ -89,8 +89,8 @@ void Takes(Trial& trial) {
   uint64_t dropped = 0;
   for (const uint64_t count : {1, 2, 63, 64, 65, 1000, 4096}) {
     const Scope scope(fmt::format("{} records", count));
-    const std::vector<sl_record_t> records = Records(&random, wanted, count);
-    const std::vector<sl_record_t> before = records;
+    std::vector<sl_record_t> records = Records(&random, wanted, count);
+    const std::vector<sl_record_t> before(records.begin(), records.end());
     const sl_status_t status = observer.Consume(records.data(), count, static_cast<uint32_t>(count % 3), dropped++);
     trial.Expect(status == SL_OK, "an ordinary batch was answered with {}", StatusName(status));
     trial.Expect(std::memcmp(records.data(), before.data(), count * sizeof(sl_record_t)) == 0,
