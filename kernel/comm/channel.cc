@@ -14,7 +14,11 @@ namespace sl::kernel {
 Channel::Channel(ControlThread* control, Fd fd, uint32_t max_bytes, Owner* owner)
     : control_(control), fd_(std::move(fd)), max_bytes_(max_bytes), owner_(owner) {}
 
-Channel::~Channel() { Close(); }
+Channel::~Channel() {
+  Close();
+  // The control thread may have closed it, in a handler that it has not left yet.
+  control_->Settle();
+}
 
 Status Channel::Open() {
   open_ = true;
@@ -22,8 +26,7 @@ Status Channel::Open() {
 }
 
 void Channel::Close() {
-  if (open_) control_->Forget(fd_.get());
-  open_ = false;
+  if (open_.exchange(false)) control_->Forget(fd_.get());
 }
 
 void Channel::Send(FrameType type, uint64_t sequence, std::span<const uint8_t> payload) {
