@@ -46,6 +46,8 @@ class ControlThread {
 
   // Waits for the handler or task that runs now, if any. Returns at once on the control thread itself.
   void Settle();
+  // Waits likewise; while the lock is held, no handler and no task runs.
+  std::unique_lock<std::recursive_mutex> Hold() { return std::unique_lock(running_); }
 
   // Around fork(): what is watched stays as it is meanwhile; the child closes its copies of the descriptors.
   void BeforeFork() { mutex_.lock(); }

@@ -31,6 +31,7 @@ bool IsOwnProcess(const Fd& fd) {
 }  // namespace
 
 Rendezvous::~Rendezvous() {
+  const auto hold = control_->Hold();  // a guest that leaves now would change the lists
   control_->Cancel(pause_);
   if (open_) control_->Forget(listener_.fd.get());
   for (auto& [nonce, session] : sessions_) control_->Cancel(session.timer);
