@@ -15,15 +15,21 @@ namespace {
 // Holds a stream until Open(), at the latest at the end of the scope.
 class Gate {
  public:
-  Gate(Bench& bench, sl_stream_t* stream) {
+  Gate(Bench& bench, sl_stream_t* stream) : bench_(bench), stream_(stream) {
     bench.Good(bench.ops.stream_wait_value(bench.device, stream, &word_.value, 1), "stream_wait_value");
   }
-  ~Gate() { Open(); }
+  ~Gate() {
+    Open();
+    // The stream borrows the word until it has gone through.
+    bench_.ops.stream_wait_idle(bench_.device, stream_, DeadlineIn(10000));
+  }
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
   void Open() { word_.Store(1); }
 
  private:
+  Bench& bench_;
+  sl_stream_t* stream_;
   Word word_;
 };
 
