@@ -64,6 +64,7 @@ void Bench::Wait(sl_stream_t* stream) {
 }
 
 void Bench::Write(void* to, const void* from, uint64_t bytes) {
+  if (bytes == 0) return;
   if (Can(SL_DEVICE_MEMORY_IS_HOST)) {
     std::memcpy(to, from, bytes);
     return;
