@@ -91,7 +91,7 @@ typedef struct sl_algorithm_env_t {
 #define SL_DETERMINISM_NONE 0u
 #define SL_DETERMINISM_RUN 1u        /* same call, same bits */
 #define SL_DETERMINISM_RANK 2u       /* and the same bits on every rank */
-#define SL_DETERMINISM_WORLD_SIZE 3u /* and the same bits whatever the number of ranks */
+#define SL_DETERMINISM_WORLD_SIZE 3u /* and for any number of ranks: joined along aligned powers of two */
 
 #define SL_RUN_PLAN 0u
 #define SL_RUN_LAUNCH 1u
@@ -120,10 +120,10 @@ typedef struct sl_operand_t { /* never grows */
   int32_t peer;               /* INBOX, OUTBOX: rank at the other end */
 } sl_operand_t;
 
-/* Steps. The part's length is that of `shape` (a block of one buffer's geometry), named by operand `a` unless said. */
+/* Steps. The part's length is that of `shape`. Operands of a step are the same range or do not overlap at all. */
 #define SL_STEP_REPEAT 0u  /* the next `length` steps run `count` times; not nested */
-#define SL_STEP_WAIT 1u    /* until a chunk from `peer` is here; it becomes INBOX(peer) */
-#define SL_STEP_RESERVE 2u /* until the link to `peer` has room for a chunk; it becomes OUTBOX(peer) */
+#define SL_STEP_WAIT 1u    /* until a chunk from `peer` is here; it becomes INBOX(peer); nothing with one in hand */
+#define SL_STEP_RESERVE 2u /* until the link to `peer` has room: OUTBOX(peer); nothing with one reserved */
 #define SL_STEP_COPY 3u    /* dst (and dst2) <- a */
 #define SL_STEP_REDUCE 4u  /* dst (and dst2) <- a op b, in that order; b NONE: only scaling */
 #define SL_STEP_PUT 5u     /* OUTBOX(peer) goes on its way; `a` not NONE: waits for room and puts the part of `a` */
@@ -131,7 +131,7 @@ typedef struct sl_operand_t { /* never grows */
 #define SL_STEP_LAUNCH 7u  /* reserved: a kernel of the algorithm's image */
 #define SL_STEP_KIND_COUNT 8u
 
-/* Flags of REDUCE: which operands are a rank's own contribution, and whether the result is complete. */
+/* Flags of REDUCE: which operands are a rank's own contribution; whether the result is complete. Always the truth. */
 #define SL_STEP_A_RAW 1u
 #define SL_STEP_B_RAW 2u
 #define SL_STEP_FINAL 4u
@@ -203,7 +203,7 @@ typedef struct sl_algorithm_ops_t {
    * thread: [control]   blocking: never
    * returns: SL_OK | SL_ERR_UNSUPPORTED with out_estimate->reason filled all the same   since: 1 */
   sl_status_t (*estimate)(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t* out_estimate);
-  /* Builds the plan of this rank; pointers in `op` are not looked at. Called once per cached operation.
+  /* Builds the plan of this rank, in and out of place alike: pointers in `op` are not looked at. Once per cached op.
    * thread: [control]   owns: borrows everything   returns: SL_OK | the builder's first error | SL_ERR_UNSUPPORTED
    * since: 1 */
   sl_status_t (*plan)(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_builder_ops_t* builder_ops,

@@ -95,7 +95,7 @@ typedef struct sl_completion_t {
 typedef struct sl_put_t {
   uint32_t struct_size;
   uint32_t signal;            /* peer's signal word to store, or SL_NO_SIGNAL */
-  uint64_t signal_value;      /* grows with every put on that word */
+  uint64_t signal_value;      /* never smaller than the last one on that word */
   const void* source;         /* NULL: the bytes already stand in the peer's window */
   sl_region_t* region;        /* of the source; NULL: at most max_inline_bytes, or a transport that copies */
   uint64_t bytes;             /* 0: signal only */
