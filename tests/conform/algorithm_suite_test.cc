@@ -18,6 +18,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Broken{"flat_estimate", "Estimate.GrowsWithTheOperation", "4 bytes are to take 1000 ns"},
                       Broken{"no_reason", "Estimate.IsLegal", "comes without a reason"},
                       Broken{"odd_run", "Estimate.IsLegal", "run is 7"},
+                      Broken{"unasked_device", "Algorithm.UsesNoDeviceUnasked", "crashed: signal 11"},
                       Broken{"deaf", "Plan.PassesTheBuildersErrorsOn",
                              "the builder refused call 1, and plan() gave ok"},
                       Broken{"own_twice", "Plan.IsProved.all_reduce", "all_reduce of 1 int8, sum"},

@@ -8,6 +8,7 @@
 #include "sdk/module.h"
 #include "sdk/plan_writer.h"
 #include "sl_algorithm.h"
+#include "sl_device.h"
 
 struct sl_instance_t {
   const sl_host_t* host;
@@ -22,6 +23,11 @@ namespace {
 
 sl_status_t Create(sl_instance_t* instance, const sl_algorithm_env_t* env, sl_algorithm_t** out_algorithm) {
   return sl::Guard(instance->host, [&]() -> sl::Status {
+#if defined(BROKEN_UNASKED_DEVICE)
+    sl_device_info_t info{};
+    info.struct_size = sizeof(info);
+    env->device_ops->info(env->device, &info);  // the module does not require sl.device/1
+#endif
     *out_algorithm = new sl_algorithm_t{instance->host, env->shape};
     return {};
   });

@@ -162,6 +162,14 @@ void Lives(Trial& trial) {
   trial.Expect(Ask(subject, second, 0, op) == alone, "an equal communicator has another estimate");
 }
 
+// The communicator's device is for modules that say that they need one; to all others the kernel gives NULL.
+void UsesNoDevice(Trial& trial) {
+  if (Subject(trial, SL_ALGORITHM_ID).module().Requires(SL_DEVICE_ID)) trial.Skip("it requires sl.device/1");
+  ForTeams(trial, [&](const Subject& subject, const Team& team) {
+    for (const sl_op_t& op : ManyOps(trial, team.size())) Ask(subject, team, 0, op);
+  });
+}
+
 }  // namespace
 
 std::vector<Test> EstimateTests() {
@@ -173,6 +181,8 @@ std::vector<Test> EstimateTests() {
       {"Estimate.GrowsWithTheOperation", "256 MiB take longer than 4 bytes", Grows},
       {"Estimate.TakesCallersOfEveryAge", "memory ends behind the caller's structs: nothing there is touched",
        TakesEveryAge},
+      {"Algorithm.UsesNoDeviceUnasked", "env's device and device_ops are NULL unless the module requires sl.device/1",
+       UsesNoDevice},
       {"Algorithm.LivesBesideOthers", "objects of several communicators do not touch each other", Lives},
   };
 }

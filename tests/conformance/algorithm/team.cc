@@ -28,7 +28,8 @@ Team::Team(Trial& trial, const Subject& subject, const TeamShape& shape)
     own.link_slots = shape.link_slots;
     own.host_of = host_of_.data();
   }
-  OpenDevice(trial);
+  // As the kernel does: without the requirement there is no device.
+  if (subject.module().Requires(SL_DEVICE_ID)) OpenDevice(trial);
   Create(trial, Demand(trial));
 }
 

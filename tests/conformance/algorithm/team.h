@@ -52,7 +52,7 @@ class Team {
 
   const Subject& subject_;
   const TeamShape shape_;
-  std::unique_ptr<Companion> companion_;  // of the device
+  std::unique_ptr<Companion> companion_;  // of the device; NULL, like what follows, unless the module requires one
   const sl_device_ops_t* device_ops_ = nullptr;
   sl_device_t* device_ = nullptr;
   std::vector<std::string> host_names_;

@@ -48,6 +48,13 @@ const sl_provide_t* LoadedModule::Find(const std::string& id, const std::string&
   return nullptr;
 }
 
+bool LoadedModule::Requires(const std::string& id) const {
+  for (uint32_t i = 0; i < table_->require_count; ++i) {
+    if (id == table_->requirements[i]->id) return true;
+  }
+  return false;
+}
+
 void LoadedModule::Unload() {
   if (handle_ != nullptr) dlclose(handle_);
   handle_ = nullptr;

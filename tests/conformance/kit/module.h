@@ -31,6 +31,8 @@ class LoadedModule {
   void* handle() const { return handle_; }  // of dlopen
   // The provider of `id`, called `name` unless that is ""; NULL when there is none.
   const sl_provide_t* Find(const std::string& id, const std::string& name) const;
+  // Whether the interface is among the module's requirements.
+  bool Requires(const std::string& id) const;
   void Unload();
 
  private:
