@@ -3,39 +3,14 @@
 // Shared memory of this module: anonymous files (memfd) that cannot shrink, their mappings, and what lies where.
 #pragma once
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <memory>
-#include <utility>
 
+#include "sdk/fd.h"
 #include "sdk/status.h"
 #include "sl_device.h"
 
 namespace sl::transport_shm {
-
-// Owns a descriptor; movable, because descriptors arrive in messages and go into objects.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Fd() { Close(); }
-
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  void Close() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_ = -1;
-};
 
 // A shared segment in this process's memory, gone in forked children.
 class Mapping {

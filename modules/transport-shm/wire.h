@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <string>
 
-#include "modules/transport-shm/proof.h"
 #include "modules/transport-shm/segment.h"
+#include "sdk/proof.h"
 #include "sdk/status.h"
 #include "sl_transport.h"
 

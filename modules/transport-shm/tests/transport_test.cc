@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "modules/transport-shm/completion_ring.h"
-#include "modules/transport-shm/proof.h"
 #include "modules/transport-shm/tests/fixture.h"
 #include "modules/transport-shm/transport.h"
 #include "sdk/doorbell.h"
@@ -331,14 +330,6 @@ TEST_F(Shm, LeavesNothingBehind) {
   cycle();
   EXPECT_EQ(OpenFds(), fds);
   EXPECT_EQ(SharedMaps(), maps);
-}
-
-TEST(Proof, MatchesThePublishedVector) {
-  uint8_t key[16];
-  uint8_t input[15];
-  for (uint8_t i = 0; i < 16; ++i) key[i] = i;
-  for (uint8_t i = 0; i < 15; ++i) input[i] = i;
-  EXPECT_EQ(SipHash(key, input, sizeof input), 0xa129ca6149be45e5ull);
 }
 
 }  // namespace

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "modules/transport-shm/proof.h"
+#include "sdk/proof.h"
 
 #include <bit>
 #include <cstring>
 
-namespace sl::transport_shm {
+namespace sl {
 namespace {
 
-// Words are read in the machine's order: both ends of a proof share a host.
 uint64_t Word(const uint8_t* bytes) {
-  uint64_t word;
-  std::memcpy(&word, bytes, sizeof word);
+  uint64_t word = 0;
+  for (int i = 7; i >= 0; --i) word = word << 8 | bytes[i];
   return word;
+}
+
+void StoreWord(uint64_t word, uint8_t* bytes) {
+  for (int i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(word >> (8 * i));
 }
 
 struct SipState {
@@ -57,9 +60,9 @@ uint64_t SipHash(const uint8_t key[16], const void* data, size_t bytes) {
 }
 
 Proof MakeProof(const uint8_t secret[32], const void* data, size_t bytes) {
-  const uint64_t halves[2] = {SipHash(secret, data, bytes), SipHash(secret + 16, data, bytes)};
   Proof proof;
-  std::memcpy(proof.data(), halves, sizeof halves);
+  StoreWord(SipHash(secret, data, bytes), proof.data());
+  StoreWord(SipHash(secret + 16, data, bytes), proof.data() + 8);
   return proof;
 }
 
@@ -69,4 +72,4 @@ bool SameProof(const Proof& a, const Proof& b) {
   return difference == 0;
 }
 
-}  // namespace sl::transport_shm
+}  // namespace sl

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Proof that a message comes from somebody who knows the job's secret, without sending the secret.
+// Proof that a message comes from somebody who knows the job's secret, without sending the secret. Proofs are the same
+// bytes on every machine.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-namespace sl::transport_shm {
+namespace sl {
 
 using Proof = std::array<uint8_t, 16>;
 
@@ -20,4 +21,4 @@ Proof MakeProof(const uint8_t secret[32], const void* data, size_t bytes);
 // Compares in constant time.
 bool SameProof(const Proof& a, const Proof& b);
 
-}  // namespace sl::transport_shm
+}  // namespace sl
