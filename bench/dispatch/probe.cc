@@ -87,30 +87,19 @@ void Close(sl_instance_t* instance) { delete instance; }
 const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, "probe"},
 };
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
-constexpr auto kRequirementPointers = sl::PointersTo(kRequirements);
 
-const sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = "dispatch-probe",
     .version = "0.1.0",
     .vendor = "Starling",
     .summary = "says when an algorithm is entered",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = nullptr,
-    .provides = kProvidePointers.data(),
-    .requirements = kRequirementPointers.data(),
-    .option_count = 0,
-    .provide_count = kProvidePointers.size(),
-    .require_count = kRequirementPointers.size(),
-    .reserved = 0,
+    .provides = sl::kPointersTo<kProvides>,
+    .requirements = sl::kPointersTo<kRequirements>,
     .open = Open,
     .quiesce = Quiesce,
     .close = Close,
-};
+});
 
 }  // namespace
 

@@ -120,28 +120,17 @@ sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
 void Close(sl_instance_t* instance) { delete instance; }
 
 const sl_provide_t kProvides[] = {{sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, 1, 1, &kOps, "two-rings"}};
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 
-const sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
     .vendor = "A Vendor",
     .summary = "all-reduce over two rings of opposite direction",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = nullptr,
-    .provides = kProvidePointers.data(),
-    .requirements = nullptr,
-    .option_count = 0,
-    .provide_count = kProvidePointers.size(),
-    .require_count = 0,
-    .reserved = 0,
+    .provides = sl::kPointersTo<kProvides>,
     .open = Open,
     .quiesce = Quiesce,
     .close = Close,
-};
+});
 
 }  // namespace
 

@@ -30,7 +30,6 @@ const sl_option_t kOptions[] = {
     sl::IntOption("bytes_per_second", "bytes/s", "rate at which one rank handles chunks, reduction included",
                   "6000000000", 1e6, 1e15),
 };
-constexpr auto kOptionPointers = sl::PointersTo(kOptions);
 
 sl_status_t Create(sl_instance_t* instance, const sl_algorithm_env_t* env, sl_algorithm_t** out) {
   return sl::Guard(instance->host, [&]() -> sl::Status {
@@ -98,28 +97,18 @@ void Close(sl_instance_t* instance) { delete instance; }
 const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, "planfile"},
 };
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 
-const sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
     .vendor = "Starling",
     .summary = "collectives whose plans are read from files",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = kOptionPointers.data(),
-    .provides = kProvidePointers.data(),
-    .requirements = nullptr,
-    .option_count = kOptionPointers.size(),
-    .provide_count = kProvidePointers.size(),
-    .require_count = 0,
-    .reserved = 0,
+    .options = sl::kPointersTo<kOptions>,
+    .provides = sl::kPointersTo<kProvides>,
     .open = Open,
     .quiesce = Quiesce,
     .close = Close,
-};
+});
 
 }  // namespace
 

@@ -24,7 +24,6 @@ const sl_option_t kOptions[] = {
     sl::IntOption("result_bytes", "bytes", "one result slot of a pipelined operation; four of them per rank", "131072",
                   4096, 1 << 26),
 };
-constexpr auto kOptionPointers = sl::PointersTo(kOptions);
 
 bool Serves(const sl_comm_shape_t& shape) {
   return shape.device_kind == SL_DEVICE_HOST && shape.domain_size == shape.size;
@@ -89,31 +88,21 @@ void Close(sl_instance_t* instance) { delete instance; }
 const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, "symmetric"},
 };
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 // It launches kernels on the communicator's device.
 const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
-constexpr auto kRequirementPointers = sl::PointersTo(kRequirements);
 
-const sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
     .vendor = "Starling",
     .summary = "collectives by direct loads and stores on symmetric memory",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = kOptionPointers.data(),
-    .provides = kProvidePointers.data(),
-    .requirements = kRequirementPointers.data(),
-    .option_count = kOptionPointers.size(),
-    .provide_count = kProvidePointers.size(),
-    .require_count = kRequirementPointers.size(),
-    .reserved = 0,
+    .options = sl::kPointersTo<kOptions>,
+    .provides = sl::kPointersTo<kProvides>,
+    .requirements = sl::kPointersTo<kRequirements>,
     .open = Open,
     .quiesce = Quiesce,
     .close = Close,
-};
+});
 
 }  // namespace
 

@@ -17,7 +17,6 @@ constexpr sl_option_t kOptions[] = {
                  "abort,error,log"),
     IntOption("lines_per_rule", "", "so many breaches of a rule are logged, further ones counted", "10", 1, 1000000),
 };
-constexpr auto kOptionPointers = PointersTo(kOptions);
 
 // In the order of Interface.
 constexpr const char* kIds[] = {SL_DEVICE_ID, SL_TRANSPORT_ID, SL_ALGORITHM_ID,
@@ -35,7 +34,6 @@ constexpr sl_provide_t kProvides[] = {
     Layer(SL_OBSERVER_ID, SL_OBSERVER_REVISION, &kObserverOps),
     Layer(SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION, &kTopologyOps),
 };
-constexpr auto kProvidePointers = PointersTo(kProvides);
 
 // The kernel binds one of them at a time, the one that the instance wraps.
 constexpr sl_require_t Wraps(const char* id, uint32_t revision) {
@@ -46,7 +44,6 @@ constexpr sl_require_t kRequirements[] = {
     Wraps(SL_ALGORITHM_ID, SL_ALGORITHM_REVISION), Wraps(SL_FAULT_ID, SL_FAULT_REVISION),
     Wraps(SL_OBSERVER_ID, SL_OBSERVER_REVISION),   Wraps(SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION),
 };
-constexpr auto kRequirementPointers = PointersTo(kRequirements);
 
 constinit std::array<std::atomic<sl_instance_t*>, kInterfaces> g_newest = {};
 
@@ -113,26 +110,18 @@ void Close(sl_instance_t* instance) {
   delete instance;
 }
 
-constexpr sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
     .vendor = "Starling",
     .summary = "a layer that asserts the words of the headers at run time",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = kOptionPointers.data(),
-    .provides = kProvidePointers.data(),
-    .requirements = kRequirementPointers.data(),
-    .option_count = kOptionPointers.size(),
-    .provide_count = kProvidePointers.size(),
-    .require_count = kRequirementPointers.size(),
-    .reserved = 0,
+    .options = kPointersTo<kOptions>,
+    .provides = kPointersTo<kProvides>,
+    .requirements = kPointersTo<kRequirements>,
     .open = Open,
     .quiesce = Quiesce,
     .close = Close,
-};
+});
 
 }  // namespace
 

@@ -20,7 +20,6 @@ const sl_option_t kOptions[] = {
     sl::IntOption("wait_timeout_ms", "ms", "longest wait for an event or value on the default stream", "1800000", 1,
                   86400000),
 };
-constexpr auto kOptionPointers = sl::PointersTo(kOptions);
 
 sl_status_t Open(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {
   return sl::Guard(host, [&]() -> sl::Status {
@@ -46,28 +45,18 @@ sl_status_t Quiesce(sl_instance_t* instance, uint64_t deadline_ns) {
 const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, 1, &sl::device_host::kDeviceOps, "host"},
 };
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 
-const sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
     .vendor = "Starling",
     .summary = "the CPU and its memory as a device",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = kOptionPointers.data(),
-    .provides = kProvidePointers.data(),
-    .requirements = nullptr,
-    .option_count = kOptionPointers.size(),
-    .provide_count = kProvidePointers.size(),
-    .require_count = 0,
-    .reserved = 0,
+    .options = sl::kPointersTo<kOptions>,
+    .provides = sl::kPointersTo<kProvides>,
     .open = Open,
     .quiesce = Quiesce,
     .close = sl_instance_t::Close,
-};
+});
 
 }  // namespace
 

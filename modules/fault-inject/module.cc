@@ -224,9 +224,7 @@ constexpr std::array<const sl_option_t*, kAll> PointersToOptions() {
 constexpr auto kOptionPointers = PointersToOptions();
 constexpr sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), SL_INTERFACE_LAYER, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, SL_MODULE_NAME}};
-constexpr auto kProvidePointers = PointersTo(kProvides);
 constexpr sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_TRANSPORT_ID, 1, SL_TRANSPORT_REVISION}};
-constexpr auto kRequirementPointers = PointersTo(kRequirements);
 
 sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {
   return Guard(host, [&] {
@@ -246,25 +244,18 @@ sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_ins
 sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
 void CloseModule(sl_instance_t* instance) { delete instance; }
 
-constexpr sl_module_t kModule = {
-    sizeof(sl_module_t),
-    SL_CONTAINER_VERSION,
-    SL_MODULE_MAGIC,
-    SL_MODULE_NAME,
-    SL_MODULE_VERSION,
-    "Starling",
-    "a layer that makes any transport lose, spoil, delay and break off what passes through it",
-    SL_ABI_BUILD_ID,
-    kOptionPointers.data(),
-    kProvidePointers.data(),
-    kRequirementPointers.data(),
-    static_cast<uint32_t>(kOptionPointers.size()),
-    kProvidePointers.size(),
-    kRequirementPointers.size(),
-    0,
-    OpenModule,
-    Quiesce,
-    CloseModule};
+constexpr sl_module_t kModule = DescribeModule({
+    .name = SL_MODULE_NAME,
+    .version = SL_MODULE_VERSION,
+    .vendor = "Starling",
+    .summary = "a layer that makes any transport lose, spoil, delay and break off what passes through it",
+    .options = kOptionPointers,
+    .provides = kPointersTo<kProvides>,
+    .requirements = kPointersTo<kRequirements>,
+    .open = OpenModule,
+    .quiesce = Quiesce,
+    .close = CloseModule,
+});
 
 }  // namespace
 }  // namespace sl::fault_inject

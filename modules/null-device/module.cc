@@ -20,7 +20,6 @@ enum Option : uint32_t { kVerbose };
 const sl_option_t kOptions[] = {
     sl::BoolOption("verbose", "whether the module logs that it was opened", "false"),
 };
-constexpr auto kOptionPointers = sl::PointersTo(kOptions);
 
 sl_status_t Count(sl_instance_t*, uint32_t* out_count) {
   *out_count = 0;
@@ -58,28 +57,18 @@ void Close(sl_instance_t* instance) { delete instance; }
 const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_DEVICE_ID, SL_DEVICE_REVISION, 1, &kOps, "null"},
 };
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 
-const sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
     .vendor = "Starling",
     .summary = "a device module that finds no device",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = kOptionPointers.data(),
-    .provides = kProvidePointers.data(),
-    .requirements = nullptr,
-    .option_count = kOptionPointers.size(),
-    .provide_count = kProvidePointers.size(),
-    .require_count = 0,
-    .reserved = 0,
+    .options = sl::kPointersTo<kOptions>,
+    .provides = sl::kPointersTo<kProvides>,
     .open = Open,
     .quiesce = Quiesce,
     .close = Close,
-};
+});
 
 }  // namespace
 

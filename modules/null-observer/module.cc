@@ -28,7 +28,6 @@ enum Option : uint32_t { kVerbose };
 const sl_option_t kOptions[] = {
     sl::BoolOption("verbose", "whether the module logs that it was opened", "false"),
 };
-constexpr auto kOptionPointers = sl::PointersTo(kOptions);
 
 constexpr uint64_t kWanted = (1u << SL_EVENT_OP_BEGIN) | (1u << SL_EVENT_OP_END);
 
@@ -79,28 +78,18 @@ void Close(sl_instance_t* instance) { delete instance; }
 const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_OBSERVER_ID, SL_OBSERVER_REVISION, 1, &kOps, "null"},
 };
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 
-const sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
     .vendor = "Starling",
     .summary = "an observer that counts and forgets",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = kOptionPointers.data(),
-    .provides = kProvidePointers.data(),
-    .requirements = nullptr,
-    .option_count = kOptionPointers.size(),
-    .provide_count = kProvidePointers.size(),
-    .require_count = 0,
-    .reserved = 0,
+    .options = sl::kPointersTo<kOptions>,
+    .provides = sl::kPointersTo<kProvides>,
     .open = Open,
     .quiesce = Quiesce,
     .close = Close,
-};
+});
 
 }  // namespace
 

@@ -20,7 +20,6 @@ enum Option : uint32_t { kVerbose };
 const sl_option_t kOptions[] = {
     sl::BoolOption("verbose", "whether the module logs that it was opened", "false"),
 };
-constexpr auto kOptionPointers = sl::PointersTo(kOptions);
 
 // Your sl_transport_t, one rank's use of the module, is made here once there is a port to use.
 sl_status_t OpenTransport(sl_instance_t* instance, const sl_transport_env_t*, sl_transport_t**) {
@@ -53,28 +52,18 @@ void Close(sl_instance_t* instance) { delete instance; }
 const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, "null"},
 };
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 
-const sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
     .vendor = "Starling",
     .summary = "a transport without a port",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = kOptionPointers.data(),
-    .provides = kProvidePointers.data(),
-    .requirements = nullptr,
-    .option_count = kOptionPointers.size(),
-    .provide_count = kProvidePointers.size(),
-    .require_count = 0,
-    .reserved = 0,
+    .options = sl::kPointersTo<kOptions>,
+    .provides = sl::kPointersTo<kProvides>,
     .open = Open,
     .quiesce = Quiesce,
     .close = Close,
-};
+});
 
 }  // namespace
 

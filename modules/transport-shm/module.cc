@@ -109,10 +109,8 @@ constexpr sl_option_t kOptions[] = {
     IntOption("liveness_interval_ms", "ms", "how often progress looks for dead peers and new connections", "20", 1,
               1000),
 };
-constexpr auto kOptionPointers = PointersTo(kOptions);
 constexpr sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, SL_MODULE_NAME}};
-constexpr auto kProvidePointers = PointersTo(kProvides);
 
 sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {
   return Guard(host, [&] {
@@ -128,24 +126,17 @@ sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_ins
 sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
 void CloseModule(sl_instance_t* instance) { delete instance; }
 
-constexpr sl_module_t kModule = {sizeof(sl_module_t),
-                                 SL_CONTAINER_VERSION,
-                                 SL_MODULE_MAGIC,
-                                 SL_MODULE_NAME,
-                                 SL_MODULE_VERSION,
-                                 "Starling",
-                                 "connections through shared memory between the ranks of one host",
-                                 SL_ABI_BUILD_ID,
-                                 kOptionPointers.data(),
-                                 kProvidePointers.data(),
-                                 nullptr,
-                                 kOptionPointers.size(),
-                                 kProvidePointers.size(),
-                                 0,
-                                 0,
-                                 OpenModule,
-                                 Quiesce,
-                                 CloseModule};
+constexpr sl_module_t kModule = DescribeModule({
+    .name = SL_MODULE_NAME,
+    .version = SL_MODULE_VERSION,
+    .vendor = "Starling",
+    .summary = "connections through shared memory between the ranks of one host",
+    .options = kPointersTo<kOptions>,
+    .provides = kPointersTo<kProvides>,
+    .open = OpenModule,
+    .quiesce = Quiesce,
+    .close = CloseModule,
+});
 
 }  // namespace
 }  // namespace sl::transport_shm

@@ -103,28 +103,16 @@ sl_status_t Open(const sl_host_t* host, const sl_open_args_t*, sl_instance_t** o
 
 const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, 1, &kOps, SL_MODULE_NAME}};
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 
-const sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = "1.0.0",
     .vendor = "Starling",
     .summary = "a device of the conformance kit's own tests",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = nullptr,
-    .provides = kProvidePointers.data(),
-    .requirements = nullptr,
-    .option_count = 0,
-    .provide_count = kProvidePointers.size(),
-    .require_count = 0,
-    .reserved = 0,
+    .provides = sl::kPointersTo<kProvides>,
     .open = Open,
-    .quiesce = nullptr,
     .close = sl_instance_t::Close,
-};
+});
 
 }  // namespace
 

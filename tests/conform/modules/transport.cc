@@ -177,30 +177,18 @@ void Close(sl_instance_t* instance) { delete instance; }
 
 constexpr sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), SL_INTERFACE_LAYER, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, SL_MODULE_NAME}};
-constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 constexpr sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_TRANSPORT_ID, 1, SL_TRANSPORT_REVISION}};
-constexpr auto kRequirementPointers = sl::PointersTo(kRequirements);
 
-constexpr sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = "0.1.0",
     .vendor = "tests",
     .summary = "a transport that is wrong in one way",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = nullptr,
-    .provides = kProvidePointers.data(),
-    .requirements = kRequirementPointers.data(),
-    .option_count = 0,
-    .provide_count = 1,
-    .require_count = 1,
-    .reserved = 0,
+    .provides = sl::kPointersTo<kProvides>,
+    .requirements = sl::kPointersTo<kRequirements>,
     .open = Open,
-    .quiesce = nullptr,
     .close = Close,
-};
+});
 
 }  // namespace
 
