@@ -5,7 +5,7 @@
 
 namespace sl::kernel {
 
-Bytes Communicator::Card::Encode() const {
+Bytes Card::Encode() const {
   Writer out;
   out.Put(host);
   out.Put(process);
@@ -17,14 +17,15 @@ Bytes Communicator::Card::Encode() const {
   out.Put(settings_hash);
   out.PutText(profile);
   out.Put(static_cast<uint32_t>(addresses.size()));
-  for (const auto& [name, address] : addresses) {
+  for (const auto& [name, ports] : addresses) {
     out.PutText(name);
-    out.PutBytes({address.data, address.bytes});
+    out.Put(static_cast<uint32_t>(ports.size()));
+    for (const sl_address_t& address : ports) out.PutBytes({address.data, address.bytes});
   }
   return out.Take();
 }
 
-Result<Communicator::Card> Communicator::Card::Decode(const Bytes& bytes) {
+Result<Card> Card::Decode(const Bytes& bytes) {
   Reader in(bytes);
   Card card;
   card.host = in.Get<HostId>();
@@ -39,20 +40,35 @@ Result<Communicator::Card> Communicator::Card::Decode(const Bytes& bytes) {
   const uint32_t count = in.Get<uint32_t>();
   for (uint32_t i = 0; in.ok() && i < count; ++i) {
     const std::string name = in.GetText();
-    const Bytes data = in.GetBytes();
-    sl_address_t address{};
-    if (data.size() > sizeof(address.data)) return Status(SL_ERR_LINK_CORRUPT, "a transport address is too long");
-    address.bytes = static_cast<uint32_t>(data.size());
-    std::copy(data.begin(), data.end(), address.data);
-    card.addresses.emplace_back(name, address);
+    const uint32_t ports = in.Get<uint32_t>();
+    if (ports > kMaxPorts) return Status(SL_ERR_LINK_CORRUPT, "a transport with too many ports");
+    std::vector<sl_address_t> listed;
+    for (uint32_t port = 0; port < ports; ++port) {
+      const Bytes data = in.GetBytes();
+      if (data.size() > sizeof(sl_address_t::data)) {
+        return Status(SL_ERR_LINK_CORRUPT, "a transport address is too long");
+      }
+      sl_address_t& address = listed.emplace_back();
+      address.bytes = static_cast<uint32_t>(data.size());
+      std::copy(data.begin(), data.end(), address.data);
+    }
+    card.addresses.emplace_back(name, std::move(listed));
   }
+  // What follows was added by a later release; this one has no use for it.
   if (!in.ok()) return Status(SL_ERR_LINK_CORRUPT, "a rank's card is cut short");
   return card;
 }
 
-sl_address_t Communicator::Card::AddressOf(const std::string& transport) const {
-  for (const auto& [name, address] : addresses) {
-    if (name == transport) return address;
+std::span<const sl_address_t> Card::AddressesOf(const std::string& transport) const {
+  for (const auto& [name, ports] : addresses) {
+    if (name == transport) return ports;
+  }
+  return {};
+}
+
+sl_address_t Card::AddressOf(const std::string& transport) const {
+  for (const sl_address_t& address : AddressesOf(transport)) {
+    if (address.bytes != 0) return address;
   }
   return {};
 }

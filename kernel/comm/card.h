@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,7 @@
 
 namespace sl::kernel {
 
-struct Communicator::Card {
+struct Card {
   HostId host{};
   uint32_t process = 0;
   CpuSet cpus{};
@@ -24,11 +25,18 @@ struct Communicator::Card {
   std::string version;
   uint64_t settings_hash = 0;
   std::string profile;
-  std::vector<std::pair<std::string, sl_address_t>> addresses;  // by transport name
+  // By transport name: where each port listens, in the order of the ports; an address of 0 bytes is a port that does
+  // not.
+  std::vector<std::pair<std::string, std::vector<sl_address_t>>> addresses;
+
+  // No more ports of a transport are told, so that cards stay small: four rails of a host, in two families, twice.
+  static constexpr uint32_t kMaxPorts = 16;
 
   Bytes Encode() const;
   static Result<Card> Decode(const Bytes& bytes);
-  // Where this rank's transport listens; empty when it has none of that name.
+  // Where the ports of this rank's transport listen; none when it has no transport of that name.
+  std::span<const sl_address_t> AddressesOf(const std::string& transport) const;
+  // The first of them that listens; empty when there is none.
   sl_address_t AddressOf(const std::string& transport) const;
 };
 
@@ -36,7 +44,7 @@ struct Communicator::Transport {
   std::string name;
   const sl_transport_ops_t* ops;
   sl_transport_t* handle;
-  sl_address_t address;
+  std::vector<sl_address_t> addresses;  // of its ports
 };
 
 }  // namespace sl::kernel

@@ -102,11 +102,26 @@ Status Communicator::OpenTransports() {
       continue;
     }
     transports_.push_back({served.name, served.ops, handle, {}});
-    if (served.ops->listen(handle, 0, &transports_.back().address) != SL_OK) {
-      return {SL_ERR_LIMIT, "transport " + served.name + " cannot listen: " + LastError()};
-    }
+    SL_TRY(ListenOnPorts(&transports_.back(), std::min(ports, Card::kMaxPorts)));
   }
   return {};
+}
+
+// One port that cannot listen, of several, costs its speed only.
+Status Communicator::ListenOnPorts(Transport* transport, uint32_t ports) const {
+  bool heard = false;
+  transport->addresses.resize(ports);
+  for (uint32_t port = 0; port < ports; ++port) {
+    sl_address_t* address = &transport->addresses[port];
+    if (transport->ops->listen(transport->handle, port, address) == SL_OK) {
+      heard = true;
+      continue;
+    }
+    *address = {};
+    Logf(SL_LOG_WARN, "transport {}: port {} cannot listen: {}", transport->name, port, LastError());
+  }
+  if (heard) return {};
+  return {SL_ERR_LIMIT, "transport " + transport->name + " cannot listen: " + LastError()};
 }
 
 Bytes Communicator::MyCard(const SocketName& heap_listener) const {
@@ -120,7 +135,7 @@ Bytes Communicator::MyCard(const SocketName& heap_listener) const {
   card.version = SL_VERSION;
   card.settings_hash = HashText(process_->profile().SharedText() + process_->loader().SharedText());
   card.profile = process_->profile().name();
-  for (const Transport& transport : transports_) card.addresses.push_back({transport.name, transport.address});
+  for (const Transport& transport : transports_) card.addresses.push_back({transport.name, transport.addresses});
   return card.Encode();
 }
 

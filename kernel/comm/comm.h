@@ -22,6 +22,8 @@
 
 namespace sl::kernel {
 
+struct Card;  // what ranks tell each other at the start
+
 // How a rank joins, besides the rendezvous.
 struct CommConfig {
   uint32_t rank = 0;
@@ -100,11 +102,11 @@ class Communicator {
   std::atomic<State> state{State::kJoining};
 
  private:
-  struct Card;       // what ranks tell each other at the start
   struct Transport;  // an open transport and where peers reach it
 
   Status SetUp(const TreeIdentity& identity, const Listener& listener, const SocketName& parent);
   Status OpenTransports();
+  Status ListenOnPorts(Transport* transport, uint32_t ports) const;
   Bytes MyCard(const SocketName& heap_listener) const;
   Status ReadCards(const std::vector<Bytes>& cards);
   Status CheckCards() const;
