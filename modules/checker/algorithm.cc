@@ -2,7 +2,9 @@
 //
 // sl.algorithm/1, checked. Purity is asserted by asking again; the builder of plans is replaced by one of ours, which
 // knows the order of its calls and when plan() has returned.
-#include <map>
+#include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "modules/checker/call.h"
 
@@ -37,9 +39,10 @@ Answer AnswerOf(sl_status_t status, const sl_estimate_t& estimate) {
 }
 
 struct AlgorithmFacts final : Facts {
+  AlgorithmFacts() { remembered.reserve(kRemembered); }
   uint32_t size = 1;
   bool on_host = true;
-  std::map<OpKey, Answer> remembered;
+  std::vector<std::pair<OpKey, Answer>> remembered;  // by key; never more than there is room for
 };
 
 struct BuilderFacts final : Facts {
@@ -80,19 +83,19 @@ struct DemandHook : NoHook {
   }
 };
 
-struct CreateHook : NoHook {
+struct CreateHook : MakingHook<AlgorithmFacts> {
   template <typename Values>
   void Before(Frame& frame, Values& values) {
     frame.CheckSize(std::get<1>(values)->shape, sizeof(sl_comm_shape_t), 1);
+    MakingHook::Before(frame, values);
   }
   template <typename Values>
   void After(Frame& frame, sl_status_t, Values& values) {
-    if (frame.made() == nullptr) return;
+    AlgorithmFacts* facts = Remember(frame);
+    if (facts == nullptr) return;
     const sl_comm_shape_t* shape = std::get<1>(values)->shape;
-    auto* facts = new AlgorithmFacts;
     facts->size = shape->size;
     facts->on_host = shape->device_kind == SL_DEVICE_HOST;
-    frame.made()->facts = facts;
     frame.made()->rank = static_cast<int32_t>(shape->rank);
   }
 };
@@ -143,9 +146,11 @@ struct EstimateHook : NoHook {
 
   static void Remember(Frame& frame, AlgorithmFacts* facts, const sl_op_t& op, const Answer& answer) {
     const OpKey key = {op.kind, op.datatype, op.reduction, op.root, op.peer, op.count};
-    const auto known = facts->remembered.find(key);
-    if (known == facts->remembered.end()) {
-      if (facts->remembered.size() < kRemembered) facts->remembered.emplace(key, answer);
+    auto& remembered = facts->remembered;
+    const auto known = std::lower_bound(remembered.begin(), remembered.end(), key,
+                                        [](const auto& one, const OpKey& wanted) { return one.first < wanted; });
+    if (known == remembered.end() || known->first != key) {
+      if (remembered.size() < kRemembered) remembered.emplace(known, key, answer);
     } else if (known->second != answer) {
       frame.Break(RuleId::kEstimateImpure, "it answered differently before: %llu ns, now %llu",
                   static_cast<unsigned long long>(known->second.time_ns),
@@ -185,25 +190,19 @@ struct PlanHook : NoHook {
   void Before(Frame& frame, Values& values) {
     auto& [algorithm, op, builder_ops, given] = values;
     CheckOp(frame, *op);
-    builder = Heap::Reserve();
-    if (builder == nullptr) return frame.Answer(SL_ERR_LIMIT);
-    auto* facts = new BuilderFacts;
+    BuilderFacts* facts = builder.Begin(frame, &given);
+    if (facts == nullptr) return;
     facts->ops = builder_ops;
-    builder->facts = facts;
-    builder->rank = frame.object(0)->rank;
-    Heap::Begin(builder, Kind::kBuilder, frame.instance(), nullptr, given);
     builder_ops = &kBuilderOps;
-    given = HandleOf<sl_plan_builder_t>(builder);
   }
   template <typename Values>
   void After(Frame& frame, sl_status_t status, Values&) {
-    Heap::End(builder, &frame.call());
-    if (status != SL_OK || builder->As<BuilderFacts>()->described) return;
+    if (status != SL_OK || builder.facts().described) return;
     frame.Break(RuleId::kPlanFrame, "success, but the plan was never described");
   }
 
   static const sl_plan_builder_ops_t kBuilderOps;
-  Object* builder = nullptr;
+  Lent<BuilderFacts> builder;
 };
 
 struct LaunchHook : NoHook {

@@ -89,13 +89,16 @@ struct Argument<T*, true> {
   alignas(T) unsigned char before[sizeof(T)];
 };
 
+inline constexpr char kAllTaken[] = "checker: 65,536 objects are alive, more it cannot tell apart";
+static_assert(Heap::kObjects == 65536);
+
 // A handle that is made: the module below writes its own, the caller gets ours.
 template <typename T>
 requires(kKindOf<T> != Kind::kNone) struct Argument<T**, true> {
   Argument(const Given<T**>& given) : outer(given.value) {  // NOLINT(google-explicit-constructor)
     if (outer != nullptr) {
       slot = Heap::Reserve();
-      if (slot == nullptr) given.frame.Answer(SL_ERR_LIMIT);
+      if (slot == nullptr) given.frame.Refuse(SL_ERR_LIMIT, kAllTaken);
     } else {
       given.frame.Missing(given.position);
     }

@@ -9,6 +9,7 @@
 // size; outputs are written only on success; objects that are made get a handle, objects that are ended lose it.
 #pragma once
 
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -23,6 +24,58 @@ struct NoHook {
   void Before(Frame&, Values&) {}
   template <typename R, typename Values>
   void After(Frame&, R&, Values&) {}
+};
+
+// Of a call that makes an object of which something is remembered.
+template <typename F>
+struct MakingHook : NoHook {
+  template <typename Values>
+  void Before(Frame&, Values&) {
+    facts_ = std::make_unique<F>();
+  }
+
+ protected:
+  // Where to note it; NULL: no object was made.
+  F* Remember(Frame& frame) {
+    if (frame.made() == nullptr) return nullptr;
+    frame.made()->facts = facts_.get();
+    return facts_.release();
+  }
+
+ private:
+  std::unique_ptr<F> facts_;
+};
+
+// Stands for a builder or sink of the kernel's while the module below has it: during one call.
+template <typename F>
+class Lent {
+ public:
+  ~Lent() {
+    if (object_ == nullptr) return;
+    Heap::End(object_, call_);
+    Heap::Drop(object_);
+  }
+  // `handle` becomes ours, unless the call is refused for want of room; what may be noted about it.
+  template <typename T>
+  F* Begin(Frame& frame, T** handle) {
+    auto facts = std::make_unique<F>();
+    object_ = Heap::Reserve();
+    if (object_ == nullptr) {
+      frame.Refuse(SL_ERR_LIMIT, kAllTaken);
+      return nullptr;
+    }
+    call_ = &frame.call();
+    object_->facts = facts.get();
+    if (frame.object(0) != nullptr) object_->rank = frame.object(0)->rank;
+    Heap::Begin(object_, kKindOf<T>, frame.instance(), nullptr, *handle);
+    *handle = HandleOf<T>(object_);
+    return facts.release();
+  }
+  const F& facts() const { return *object_->As<F>(); }
+
+ private:
+  const Call* call_ = nullptr;
+  Object* object_ = nullptr;
 };
 
 // The void result of a call.
@@ -58,7 +111,7 @@ struct CheckedSlot<kSlot, kCall, Hook, R (*Ops::*)(Args...)> {
     std::tuple<Args...> values(std::get<I>(all).value...);
     Hook hook;
     if (!frame.refused()) frame.Enter();
-    if (!frame.refused()) hook.Before(frame, values);
+    if (!frame.refused()) frame.Prepare([&] { hook.Before(frame, values); });
     if (frame.refused()) return RefusedResult<R>(frame);
     if constexpr (kCall.ends && std::is_void_v<R>) frame.End();
     Result result = Invoke(frame, values);

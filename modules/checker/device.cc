@@ -27,18 +27,17 @@ struct ImageFacts final : Facts {
 
 unsigned long long Wide(uint64_t value) { return value; }
 
-struct OpenHook : NoHook {
+struct OpenHook : MakingHook<OpenFacts> {
   template <typename Values>
   void After(Frame& frame, sl_status_t, Values& values) {
-    if (frame.made() == nullptr) return;
-    auto* facts = new OpenFacts;
+    OpenFacts* facts = Remember(frame);
+    if (facts == nullptr) return;
     sl_device_info_t info = {};
     info.struct_size = sizeof info;
     if (frame.ops<sl_device_ops_t>()->info(*std::get<2>(values), &info) == SL_OK) {
       facts->max_argument_bytes = info.max_argument_bytes;
       facts->is_host_memory = (info.capabilities & SL_DEVICE_MEMORY_IS_HOST) != 0;
     }
-    frame.made()->facts = facts;
   }
 };
 
@@ -73,6 +72,10 @@ bool IsZero(const void* memory, uint64_t bytes) {
 
 struct AllocateHook : NoHook {
   template <typename Values>
+  void Before(Frame&, Values&) {
+    entry = Allocations::Room();
+  }
+  template <typename Values>
   void After(Frame& frame, sl_status_t status, Values& values) {
     auto& [device, kind, bytes, out_memory] = values;
     if (status != SL_OK) return;
@@ -87,29 +90,24 @@ struct AllocateHook : NoHook {
       frame.Break(RuleId::kMemoryZeroed, "among the first %llu bytes at %p some are not 0", Wide(looked_at),
                   *out_memory);
     }
-    Allocations& allocations = frame.instance()->allocations;
-    const std::lock_guard lock(allocations.mutex);
-    allocations.bytes[*out_memory] = bytes;
+    frame.instance()->allocations.Add(std::move(entry), *out_memory);
   }
+  Allocations::Entry entry;
 };
 
 struct ReleaseHook : NoHook {
   template <typename Values>
   void Before(Frame& frame, Values& values) {
-    Allocations& allocations = frame.instance()->allocations;
-    {
-      const std::lock_guard lock(allocations.mutex);
-      if (allocations.bytes.count(std::get<1>(values)) != 0) return;
-    }
+    entry = frame.instance()->allocations.Take(std::get<1>(values));
+    if (!entry.empty()) return;
     frame.Break(RuleId::kReleaseUnknown, "nothing was allocated at %p, or it was released", std::get<1>(values));
   }
   template <typename Values>
   void After(Frame& frame, sl_status_t status, Values& values) {
-    if (status != SL_OK) return;
-    Allocations& allocations = frame.instance()->allocations;
-    const std::lock_guard lock(allocations.mutex);
-    allocations.bytes.erase(std::get<1>(values));
+    if (status != SL_OK && !entry.empty()) frame.instance()->allocations.Add(std::move(entry), std::get<1>(values));
   }
+  // Taken out before the call: after it another thread may be given the same address.
+  Allocations::Entry entry;
 };
 
 struct WordHook : NoHook {
@@ -197,9 +195,10 @@ struct CaptureHook : NoHook {
   }
 };
 
-struct ImageHook : NoHook {
+struct ImageHook : MakingHook<ImageFacts> {
   template <typename Values>
   void Before(Frame& frame, Values& values) {
+    MakingHook::Before(frame, values);
     const sl_image_desc_t& desc = *std::get<1>(values);
     for (uint32_t i = 0; desc.host_kernels != nullptr && i < desc.kernel_count; ++i) {
       if (desc.host_kernels[i].frame_bytes <= kMaxFrame) continue;
@@ -209,10 +208,7 @@ struct ImageHook : NoHook {
   }
   template <typename Values>
   void After(Frame& frame, sl_status_t, Values& values) {
-    if (frame.made() == nullptr) return;
-    auto* facts = new ImageFacts;
-    facts->kernels = std::get<1>(values)->kernel_count;
-    frame.made()->facts = facts;
+    if (ImageFacts* facts = Remember(frame)) facts->kernels = std::get<1>(values)->kernel_count;
   }
 };
 

@@ -15,16 +15,15 @@ struct PolicyFacts final : Facts {
   sl_fault_policy_t* twin = nullptr;
 };
 
-struct CreateHook : NoHook {
+struct CreateHook : MakingHook<PolicyFacts> {
   template <typename Values>
   void After(Frame& frame, sl_status_t, Values& values) {
-    if (frame.made() == nullptr) return;
-    auto* facts = new PolicyFacts;
+    PolicyFacts* facts = Remember(frame);
+    if (facts == nullptr) return;
     facts->connections = std::get<1>(values);
     const auto* ops = frame.ops<sl_fault_ops_t>();
     sl_fault_policy_t* twin = nullptr;
     if (ops->create(frame.inner(), facts->connections, &twin) == SL_OK) facts->twin = twin;
-    frame.made()->facts = facts;
   }
 };
 

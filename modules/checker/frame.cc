@@ -20,6 +20,19 @@ bool IsInCallback() { return t_callbacks != 0; }
 CallbackScope::CallbackScope() { ++t_callbacks; }
 CallbackScope::~CallbackScope() { --t_callbacks; }
 
+Frame::~Frame() {
+  Leave();
+  if (has_ended_) Heap::Drop(subject());
+}
+
+void Frame::Refuse(sl_status_t status, const char* text) {
+  if (instance_ != nullptr) {
+    const sl_host_t* host = instance_->reporter.host();
+    host->set_error(host->ctx, status, text);
+  }
+  Answer(status);
+}
+
 void Frame::Break(RuleId rule, const char* format, ...) {
   va_list details;
   va_start(details, format);
@@ -121,9 +134,7 @@ void Frame::CheckStatus(sl_status_t status) {
   if (status > SL_OK) Break(RuleId::kStatusPositive, "it returned %d", status);
 }
 
-void Frame::End() {
-  if (subject() != nullptr) Heap::End(subject(), &call_);
-}
+void Frame::End() { has_ended_ = subject() != nullptr && Heap::End(subject(), &call_); }
 
 void Frame::Made(Object* object) { made_ = object; }
 

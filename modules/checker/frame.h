@@ -6,6 +6,8 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
+#include <new>
+#include <utility>
 
 #include "modules/checker/instance.h"
 #include "modules/checker/object.h"
@@ -31,7 +33,7 @@ struct Call {
 class Frame {
  public:
   explicit Frame(const Call& call) : call_(call) {}
-  ~Frame() { Leave(); }
+  ~Frame();
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
@@ -42,6 +44,18 @@ class Frame {
   void Answer(sl_status_t status) {
     answered_ = true;
     answer_ = status;
+  }
+  // The same, for want of something that the checker itself needs.
+  void Refuse(sl_status_t status, const char* text);
+  // Runs what precedes the call. All memory for its books is taken here: once the module below has done something,
+  // there is nobody left to refuse it.
+  template <typename Body>
+  void Prepare(Body&& body) noexcept {
+    try {
+      std::forward<Body>(body)();
+    } catch (const std::bad_alloc&) {
+      Refuse(SL_ERR_MEMORY, "checker: out of host memory for what it remembers of the call");
+    }
   }
 
   // Finds out whose call it is, from its first parameter.
@@ -56,7 +70,7 @@ class Frame {
   void Enter();
   void Leave();
   void CheckStatus(sl_status_t status);
-  // After an ending call that succeeded.
+  // The subject of an ending call ends; what is remembered of it is there until the call is over.
   void End();
   void Made(Object* object);
 
@@ -83,6 +97,7 @@ class Frame {
   Object* objects_[kParameters] = {};
   Object* entered_ = nullptr;
   Object* made_ = nullptr;
+  bool has_ended_ = false;
   bool answered_ = false;
   sl_status_t answer_ = SL_OK;
 };

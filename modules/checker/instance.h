@@ -7,8 +7,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <mutex>
+#include <set>
+#include <utility>
 
 #include "modules/checker/reporter.h"
 #include "sl_module.h"
@@ -18,10 +19,34 @@ namespace sl::checker {
 enum class Interface : uint32_t { kDevice, kTransport, kAlgorithm, kFault, kObserver, kTopology, kCount };
 constexpr size_t kInterfaces = static_cast<size_t>(Interface::kCount);
 
-// What allocate() handed out; by device instance, since any of its devices may release it.
-struct Allocations {
-  std::mutex mutex;
-  std::map<const void*, uint64_t> bytes;  // guarded by mutex
+// What allocate() handed out; by device instance, since any of its devices may release it.   thread: any
+class Allocations {
+ public:
+  using Entry = std::set<const void*>::node_type;
+
+  // Room for one more, taken before there is something to put there.
+  static Entry Room() {
+    std::set<const void*> one = {nullptr};
+    return one.extract(one.begin());
+  }
+  void Add(Entry entry, const void* memory) {
+    entry.value() = memory;
+    const std::lock_guard lock(mutex_);
+    memory_.insert(std::move(entry));
+  }
+  // Empty: nothing was handed out there.
+  Entry Take(const void* memory) {
+    const std::lock_guard lock(mutex_);
+    return memory_.extract(memory);
+  }
+  size_t size() const {
+    const std::lock_guard lock(mutex_);
+    return memory_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<const void*> memory_;  // guarded by mutex_
 };
 
 }  // namespace sl::checker

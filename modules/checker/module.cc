@@ -89,7 +89,7 @@ void Close(sl_instance_t* instance) {
     const Object* left = nullptr;
     const uint32_t count = Heap::CountAlive(nullptr, instance, &left);
     if (count != 0) frame.BreakOf(left, RuleId::kLeftBehind, "%u objects are left, one of them", count);
-    const size_t allocations = instance->allocations.bytes.size();
+    const size_t allocations = instance->allocations.size();
     if (allocations != 0) frame.BreakOf(nullptr, RuleId::kLeftBehind, "%zu allocations are left", allocations);
   }
   static_cast<void>(Guard(host, [&] {

@@ -5,6 +5,7 @@
 
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace sl::checker {
 namespace {
@@ -32,6 +33,12 @@ void Enqueue(Object* object) {
   (g_state.last_ended == nullptr ? g_state.first_ended : g_state.last_ended->next) = object;
   g_state.last_ended = object;
   ++g_state.ended;
+}
+
+bool HasParts(const Object* object) { return object->kind == Kind::kTransport || object->kind == Kind::kDevice; }
+
+void DropLocked(Object* object) {
+  if (object->life.load(std::memory_order_relaxed) == Object::kEnded) delete std::exchange(object->facts, nullptr);
 }
 
 bool EndLocked(Object* object, const Call* call) {
@@ -118,11 +125,18 @@ void Heap::Begin(Object* reserved, Kind kind, sl_instance_t* owner, Object* pare
 bool Heap::End(Object* object, const Call* call) {
   const std::lock_guard lock(g_state.mutex);
   if (!EndLocked(object, call)) return false;
-  const bool has_parts = object->kind == Kind::kTransport || object->kind == Kind::kDevice;
-  for (uint32_t i = 0; has_parts && i < g_state.used; ++i) {
+  for (uint32_t i = 0; HasParts(object) && i < g_state.used; ++i) {
     if (Slot(i)->parent == object) EndLocked(Slot(i), call);
   }
   return true;
+}
+
+void Heap::Drop(Object* ended) {
+  const std::lock_guard lock(g_state.mutex);
+  DropLocked(ended);
+  for (uint32_t i = 0; HasParts(ended) && i < g_state.used; ++i) {
+    if (Slot(i)->parent == ended) DropLocked(Slot(i));
+  }
 }
 
 uint32_t Heap::CountAlive(const Object* parent, const sl_instance_t* owner, const Object** out_one) {
@@ -142,6 +156,7 @@ void Heap::Forget(const sl_instance_t* owner) {
   for (uint32_t i = 0; i < g_state.used; ++i) {
     if (Slot(i)->owner != owner) continue;
     EndLocked(Slot(i), nullptr);
+    DropLocked(Slot(i));
     Slot(i)->owner = nullptr;
   }
 }

@@ -88,7 +88,7 @@ struct alignas(64) Object {
   sl_instance_t* owner;  // NULL: the module it belonged to was closed
   void* inner;           // the handle of the module below
   Object* parent;        // the transport or device it was made from, or NULL; ends with it, hence never stale
-  Facts* facts;          // owned; kept until the slot is used again
+  Facts* facts;          // owned; dropped when the call that ends the object is over
   Object* next;          // in the queue of ended objects
   uint32_t number;       // names it in messages
   int32_t rank;          // -1: not known; likewise the next two
@@ -126,6 +126,8 @@ class Heap {
   static void Begin(Object* reserved, Kind kind, sl_instance_t* owner, Object* parent, void* inner);
   // Ends an object and what was made from it. False: it was not alive.
   static bool End(Object* object, const Call* call);
+  // Frees what was remembered of an object that has ended, and of what was made from it.
+  static void Drop(Object* ended);
   // How many objects are alive that were made from `parent`, or belong to `owner`; and one of them.
   static uint32_t CountAlive(const Object* parent, const sl_instance_t* owner, const Object** out_one);
   // Ends and forgets everything of an instance that is being closed.

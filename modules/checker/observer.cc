@@ -28,13 +28,10 @@ uint64_t HashOf(const sl_batch_t& batch) {
   return hash;
 }
 
-struct CreateHook : NoHook {
+struct CreateHook : MakingHook<ObserverFacts> {
   template <typename Values>
   void After(Frame& frame, sl_status_t, Values& values) {
-    if (frame.made() == nullptr) return;
-    auto* facts = new ObserverFacts;
-    facts->mask = *std::get<2>(values);
-    frame.made()->facts = facts;
+    if (ObserverFacts* facts = Remember(frame)) facts->mask = *std::get<2>(values);
   }
 };
 

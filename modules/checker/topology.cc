@@ -68,20 +68,12 @@ struct DiscoverHook : NoHook {
   template <typename Values>
   void Before(Frame& frame, Values& values) {
     auto& [topology, sink_ops, given] = values;
-    sink = Heap::Reserve();
-    if (sink == nullptr) return frame.Answer(SL_ERR_LIMIT);
-    auto* facts = new SinkFacts;
+    SinkFacts* facts = sink.Begin(frame, &given);
+    if (facts == nullptr) return;
     facts->ops = sink_ops;
-    sink->facts = facts;
-    Heap::Begin(sink, Kind::kSink, frame.instance(), nullptr, given);
     sink_ops = &kSinkOps;
-    given = HandleOf<sl_topology_sink_t>(sink);
   }
-  template <typename Values>
-  void After(Frame& frame, sl_status_t, Values&) {
-    Heap::End(sink, &frame.call());
-  }
-  Object* sink = nullptr;
+  Lent<SinkFacts> sink;
 };
 
 struct PlaceHook : NoHook {

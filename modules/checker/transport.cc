@@ -49,15 +49,14 @@ bool IsTerminated(const char (&text)[kBytes]) {
   return std::memchr(text, 0, kBytes) != nullptr;
 }
 
-struct OpenHook : NoHook {
+struct OpenHook : MakingHook<TransportFacts> {
   template <typename Values>
   void After(Frame& frame, sl_status_t, Values& values) {
-    if (frame.made() == nullptr) return;
+    TransportFacts* facts = Remember(frame);
+    if (facts == nullptr) return;
     const sl_transport_env_t* env = std::get<1>(values);
-    auto* facts = new TransportFacts;
     facts->rank = env->rank;
     facts->size = env->size;
-    frame.made()->facts = facts;
     frame.made()->rank = static_cast<int32_t>(env->rank);
     if (env->rank >= env->size) frame.Break(RuleId::kPeerRange, "rank %u of %u", env->rank, env->size);
   }
@@ -85,18 +84,23 @@ struct ListenHook : NoHook {
   }
 };
 
-void RememberConnection(Frame& frame, const sl_connect_args_t& args) {
-  auto* facts = new ConnectionFacts;
-  facts->signal_count = args.signal_count;
-  facts->window_bytes = args.window_bytes;
-  Object* connection = frame.made();
-  connection->facts = facts;
-  connection->rank = connection->parent->rank;
-  connection->peer = static_cast<int32_t>(args.peer);
-  connection->lane = static_cast<int32_t>(args.lane);
-}
+struct ConnectionHook : MakingHook<ConnectionFacts> {
+ protected:
+  // False: there is no connection.
+  bool RememberAs(Frame& frame, const sl_connect_args_t& args) {
+    ConnectionFacts* facts = Remember(frame);
+    if (facts == nullptr) return false;
+    facts->signal_count = args.signal_count;
+    facts->window_bytes = args.window_bytes;
+    Object* connection = frame.made();
+    connection->rank = connection->parent->rank;
+    connection->peer = static_cast<int32_t>(args.peer);
+    connection->lane = static_cast<int32_t>(args.lane);
+    return true;
+  }
+};
 
-struct ConnectHook : NoHook {
+struct ConnectHook : ConnectionHook {
   template <typename Values>
   void Before(Frame& frame, Values& values) {
     const sl_connect_args_t* args = std::get<2>(values);
@@ -104,19 +108,19 @@ struct ConnectHook : NoHook {
     const uint32_t size = FactsOf(frame.object(0))->size;
     if (args->peer >= size) frame.Break(RuleId::kPeerRange, "peer %u of %u ranks", args->peer, size);
     if (args->signal_count > kMaxSignals) frame.Break(RuleId::kSignalCount, "%u signal words", args->signal_count);
+    MakingHook::Before(frame, values);
   }
   template <typename Values>
   void After(Frame& frame, sl_status_t, Values& values) {
-    if (frame.made() != nullptr) RememberConnection(frame, *std::get<2>(values));
+    RememberAs(frame, *std::get<2>(values));
   }
 };
 
-struct AcceptHook : NoHook {
+struct AcceptHook : ConnectionHook {
   template <typename Values>
   void After(Frame& frame, sl_status_t, Values& values) {
-    if (frame.made() == nullptr) return;
     const sl_connect_args_t& args = *std::get<2>(values);
-    RememberConnection(frame, args);
+    if (!RememberAs(frame, args)) return;
     const uint32_t size = FactsOf(frame.object(0))->size;
     if (args.peer >= size || args.signal_count > kMaxSignals) {
       frame.Break(RuleId::kAcceptFacts, "from rank %u of %u with %u signal words", args.peer, size, args.signal_count);
@@ -163,14 +167,13 @@ struct RetireHook : NoHook {
   }
 };
 
-struct RegisterHook : NoHook {
+struct RegisterHook : MakingHook<RegionFacts> {
   template <typename Values>
   void After(Frame& frame, sl_status_t, Values& values) {
-    if (frame.made() == nullptr) return;
-    auto* facts = new RegionFacts;
+    RegionFacts* facts = Remember(frame);
+    if (facts == nullptr) return;
     facts->begin = reinterpret_cast<uintptr_t>(std::get<1>(values));
     facts->bytes = std::get<2>(values);
-    frame.made()->facts = facts;
     frame.made()->rank = frame.object(0)->rank;
   }
 };
