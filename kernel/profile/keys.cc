@@ -128,8 +128,33 @@ decides, and whatever an applying rule forbids is forbidden.
 | `op` | string or array | `all_reduce`, `all_gather`, `reduce_scatter`, `broadcast`, `reduce`, `all_to_all`, `gather`, `scatter`, `send`, `recv`; without it: all |
 | `min_bytes`, `max_bytes` | integer | size of the operation, inclusive |
 | `min_ranks`, `max_ranks` | integer | ranks of the communicator, inclusive |
+| `min_hosts`, `max_hosts` | integer | hosts it spans, inclusive |
+| `min_ranks_per_host`, `max_ranks_per_host` | integer | no host has fewer, no host has more |
+| `device` | string | kind of memory and streams: `host` or `cuda`; without it: any |
 | `algorithm` | string | the provider that must serve it |
 | `forbid` | array of strings | providers that must not |
+
+## Measured costs
+
+`[measured]` holds what operations took on a machine. Where it has a time of any algorithm that can serve, the least measured
+time decides, and algorithms that were not measured are passed over; elsewhere the least estimate decides. Rules come first. `starling explain` shows both and says which decided.
+
+| key | type | meaning |
+|---|---|---|
+| `version` | integer | form of the section, 1 |
+| `machine`, `date`, `starling`, `datatype` | string | what it was measured on, when, with which release and data type; for people |
+| `modules` | array of strings | `"name version"` of every module that could have served; with others in use there is a warning |
+
+Each `[[measured.cost]]` is one algorithm's cost of one operation on communicators of one form:
+
+| key | type | meaning |
+|---|---|---|
+| `op` | string | as in a rule; `send` stands for `recv`, too |
+| `algorithm` | string | the provider |
+| `ranks` | integer | ranks of the communicator |
+| `hosts` | integer | hosts it spans, with equally many ranks each; 1 when left out |
+| `device` | string | `host` (when left out) or `cuda` |
+| `points` | array of pairs | `[bytes, nanoseconds]` by rising bytes; between two of them time is interpolated linearly, outside nothing is known |
 )";
 
 }  // namespace

@@ -247,10 +247,22 @@ std::string RuleToml(const SelectRule& rule) {
     for (const sl_op_kind_t op : rule.ops) ops += (ops.empty() ? "\"" : ", \"") + std::string(OpKindName(op)) + "\"";
     out += "op = [" + ops + "]\n";
   }
-  if (rule.min_bytes != 0) out += fmt::format("min_bytes = {}\n", rule.min_bytes);
-  if (rule.max_bytes != UINT64_MAX) out += fmt::format("max_bytes = {}\n", rule.max_bytes);
-  if (rule.min_ranks != 0) out += fmt::format("min_ranks = {}\n", rule.min_ranks);
-  if (rule.max_ranks != UINT32_MAX) out += fmt::format("max_ranks = {}\n", rule.max_ranks);
+  const struct {
+    const char* name;
+    uint64_t value;
+    uint64_t idle;  // the value that says nothing
+  } limits[] = {{"min_bytes", rule.min_bytes, 0},
+                {"max_bytes", rule.max_bytes, UINT64_MAX},
+                {"min_ranks", rule.min_ranks, 0},
+                {"max_ranks", rule.max_ranks, UINT32_MAX},
+                {"min_hosts", rule.min_hosts, 0},
+                {"max_hosts", rule.max_hosts, UINT32_MAX},
+                {"min_ranks_per_host", rule.min_ranks_per_host, 0},
+                {"max_ranks_per_host", rule.max_ranks_per_host, UINT32_MAX}};
+  for (const auto& limit : limits) {
+    if (limit.value != limit.idle) out += fmt::format("{} = {}\n", limit.name, limit.value);
+  }
+  if (rule.device_kind) out += fmt::format("device = \"{}\"\n", kDeviceKindNames[*rule.device_kind]);
   if (!rule.algorithm.empty()) out += fmt::format("algorithm = {}\n", QuoteToml(rule.algorithm));
   if (!rule.forbid.empty()) {
     std::vector<NamedPlace> names;
@@ -282,6 +294,7 @@ std::string Profile::ToToml() const {
     out += fmt::format("{} = {}  # {}\n", key.option.name, sl::kernel::ToToml(value), OriginComment(value));
   }
   for (const SelectRule& rule : select_) out += fmt::format("\n# {}\n{}", rule.place, RuleToml(rule));
+  if (!measured_.place.empty()) out += fmt::format("\n# {}\n{}", measured_.place, MeasuredToml(measured_));
   return out;
 }
 
@@ -293,7 +306,7 @@ std::string Profile::SharedText() const {
   }
   out += fmt::format("layers = {}\n", NamesToml(layers_));
   for (const SelectRule& rule : select_) out += RuleToml(rule);
-  return out;
+  return out + CostsToml(measured_);
 }
 
 uint64_t Profile::SharedHash() const { return HashText(SharedText()); }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/profile/measured.h"
 #include "kernel/profile/settings.h"
 #include "kernel/profile/value.h"
 #include "sdk/status.h"
@@ -53,6 +54,7 @@ class Profile {
   const std::string& file() const { return file_; }  // "" for the built-in one
   const Settings& settings() const { return settings_; }
   const std::vector<SelectRule>& select() const { return select_; }
+  const Measured& measured() const { return measured_; }
 
   // Layers in calling order: a call passes through the first one first.
   const std::vector<NamedPlace>& layers() const { return layers_; }
@@ -74,7 +76,8 @@ class Profile {
   // The kernel's part of the effective set as TOML, each value with where it comes from; sections of modules are the
   // loader's.
   std::string ToToml() const;
-  // What all ranks must share of it: keys that are not per rank, rules, layers. Equal texts, equal selection.
+  // What all ranks must share of it: keys that are not per rank, rules, measured costs, layers. Equal texts, equal
+  // selection.
   std::string SharedText() const;
   // FNV-1a of SharedText().
   uint64_t SharedHash() const;
@@ -92,6 +95,7 @@ class Profile {
   Settings settings_;
   std::map<std::string, OptionValue, std::less<>> values_;
   std::vector<SelectRule> select_;
+  Measured measured_;
   std::vector<NamedPlace> layers_;
   bool lists_modules_ = false;
   std::vector<NamedPlace> enable_;

@@ -135,6 +135,27 @@ TEST(Profile, SelectRulesAreChecked) {
             ErrorOf(head + "min_bytes = -1\nforbid = [\"x\"]\n"));
 }
 
+TEST(Profile, SelectRulesKnowHostsAndDevices) {
+  const std::string toml =
+      "profile_version = 1\n[[select]]\nmin_hosts = 2\nmax_ranks_per_host = 8\ndevice = \"cuda\"\nforbid = [\"x\"]\n";
+  const auto check = [](const Result<Profile>& profile) {
+    ASSERT_TRUE(profile.ok()) << profile.status().message();
+    const SelectRule& rule = profile.value().select().at(0);
+    EXPECT_EQ(rule.min_hosts, 2u);
+    EXPECT_EQ(rule.max_hosts, UINT32_MAX);
+    EXPECT_EQ(rule.min_ranks_per_host, 0u);
+    EXPECT_EQ(rule.max_ranks_per_host, 8u);
+    EXPECT_EQ(rule.device_kind, std::optional<uint32_t>(1));
+  };
+  check(Profile::Parse(toml, "p.toml"));
+  check(Profile::Parse(Profile::Parse(toml, "p.toml").value().ToToml(), "q.toml"));
+  const std::string head = "profile_version = 1\n[[select]]\nforbid = [\"x\"]\n";
+  EXPECT_EQ("p.toml:4:10: select.device is \"gpu\", but must be one of host, cuda",
+            ErrorOf(head + "device = \"gpu\"\n"));
+  EXPECT_EQ("p.toml:2:1: this rule's min_ranks_per_host is above its max_ranks_per_host",
+            ErrorOf(head + "min_ranks_per_host = 3\nmax_ranks_per_host = 2\n"));
+}
+
 TEST(Profile, EnvironmentBeatsProfileAndApiBeatsBoth) {
   ScopedVariable variable("STARLING_LINK_SLOTS", "32");
   Result<Profile> parsed = Profile::Parse("profile_version = 1\n[link]\nslots = 16\nlanes = 4\n", "p.toml");

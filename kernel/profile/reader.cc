@@ -1,46 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <toml++/toml.h>
+#include "kernel/profile/reader.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
-#include <optional>
+#include <map>
 
 #include "kernel/profile/keys.h"
-#include "kernel/profile/reader.h"
-#include "sdk/datatype.h"
+#include "kernel/profile/measured_reader.h"
+#include "kernel/profile/problems.h"
 
 namespace sl::kernel {
-namespace {
-
-const char* TypeName(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::string:
-      return "a string";
-    case toml::node_type::integer:
-      return "an integer";
-    case toml::node_type::floating_point:
-      return "a number with a point";
-    case toml::node_type::boolean:
-      return "a boolean";
-    case toml::node_type::array:
-      return node.is_array_of_tables() ? "an array of tables" : "an array";
-    case toml::node_type::table:
-      return "a table";
-    default:
-      return "a date or time";
-  }
-}
-
-}  // namespace
 
 class ProfileReader {
  public:
-  ProfileReader(const std::string& file, Profile* profile) : file_(file), profile_(profile) {}
+  ProfileReader(const std::string& file, Profile* profile) : problems_(file), profile_(profile) {}
 
   Status Read(std::string_view text) {
-    toml::parse_result parsed = toml::parse(text, file_);
+    toml::parse_result parsed = toml::parse(text, problems_.file());
     if (!parsed) {
       const toml::parse_error& error = parsed.error();
       return Status(SL_ERR_CONFIG, fmt::format("{}: {}", At(error.source()), error.description()));
@@ -48,34 +26,13 @@ class ProfileReader {
     const toml::table& root = parsed.table();
     ReadVersion(root);
     for (const auto& [key, node] : root) ReadTopLevel(key, node);
-    if (problems_.empty()) return Status();
-    std::sort(problems_.begin(), problems_.end(), [](const Problem& a, const Problem& b) {
-      return a.line != b.line ? a.line < b.line : a.column < b.column;
-    });
-    std::string message;
-    for (const Problem& problem : problems_) message += (message.empty() ? "" : "\n") + problem.text;
-    return Status(SL_ERR_CONFIG, message);
+    return problems_.ToStatus();
   }
 
  private:
-  struct Problem {
-    uint32_t line;
-    uint32_t column;
-    std::string text;
-  };
-
-  std::string At(const toml::source_region& source) const {
-    return fmt::format("{}:{}:{}", file_, source.begin.line, source.begin.column);
-  }
-
-  void Add(const toml::source_region& source, const std::string& what) {
-    problems_.push_back({source.begin.line, source.begin.column, At(source) + ": " + what});
-  }
-
-  // The text of a failed check already begins with its place.
-  void Add(const toml::source_region& source, const Status& status) {
-    problems_.push_back({source.begin.line, source.begin.column, status.message()});
-  }
+  std::string At(const toml::source_region& source) const { return problems_.At(source); }
+  void Add(const toml::source_region& source, const std::string& what) { problems_.Add(source, what); }
+  void Add(const toml::source_region& source, const Status& status) { problems_.Add(source, status); }
 
   RawValue Raw(const toml::node& node) const {
     RawValue raw;
@@ -100,9 +57,7 @@ class ProfileReader {
   void ReadVersion(const toml::table& root) {
     const toml::node* node = root.get("profile_version");
     if (node == nullptr) {
-      problems_.push_back(
-          {1, 1, fmt::format("{}:1:1: profile_version is missing; begin the file with profile_version = 1", file_)});
-      return;
+      return Add({{1, 1}, {1, 1}, nullptr}, "profile_version is missing; begin the file with profile_version = 1");
     }
     const auto* version = node->as_integer();
     if (version == nullptr) {
@@ -122,12 +77,13 @@ class ProfileReader {
     }
     if (name == "modules") return ReadModules(node);
     if (name == "select") return ReadRules(node);
+    if (name == "measured") return ReadMeasured(node, &profile_->measured_, &problems_);
     for (const Key& known : KernelKeys()) {
       if (*known.section == '\0' && name == known.option.name) return ReadKey(known, node);
     }
     const std::vector<std::string> sections = KeySections();
     if (std::find(sections.begin(), sections.end(), name) != sections.end()) return ReadSection(name, node);
-    std::vector<std::string> all = {"profile_version", "layers", "enable", "modules", "select"};
+    std::vector<std::string> all = {"profile_version", "layers", "enable", "modules", "select", "measured"};
     for (const std::string& word : KeyNames("")) all.push_back(word);
     all.insert(all.end(), sections.begin(), sections.end());
     Add(key.source(),
@@ -205,12 +161,12 @@ class ProfileReader {
         if (!node.is_boolean())
           Add(node.source(), fmt::format("{} must be true or false, not {}", full, TypeName(node)));
       } else if (key.str() == "version") {
-        ReadText(full, node, &entry.version);
+        ReadText(full, node, &entry.version, &problems_);
         entry.version_place = At(node.source());
       } else if (key.str() == "path") {
-        ReadText(full, node, &entry.path);
+        ReadText(full, node, &entry.path, &problems_);
       } else if (key.str() == "sha256") {
-        ReadText(full, node, &entry.sha256);
+        ReadText(full, node, &entry.sha256, &problems_);
         CheckHash(full, node, &entry.sha256);
       } else if (key.str() == "options") {
         ReadOptions(full, node, &entry);
@@ -221,14 +177,6 @@ class ProfileReader {
       }
     }
     profile_->modules_[entry.name] = std::move(entry);
-  }
-
-  void ReadText(const std::string& name, const toml::node& node, std::string* out) {
-    if (const auto* text = node.as_string()) {
-      *out = text->get();
-    } else {
-      Add(node.source(), fmt::format("{} must be a string, not {}", name, TypeName(node)));
-    }
   }
 
   void CheckHash(const std::string& name, const toml::node& node, std::string* hash) {
@@ -263,50 +211,54 @@ class ProfileReader {
   }
 
   void ReadRule(const toml::table& table) {
+    constexpr uint64_t kBytes = std::numeric_limits<int64_t>::max();
+    constexpr uint64_t kRanks = std::numeric_limits<uint32_t>::max();
     SelectRule rule;
     rule.place = At(table.source());
-    uint64_t min_ranks = 0;
-    uint64_t max_ranks = std::numeric_limits<uint32_t>::max();
+    const struct {
+      const char* what;
+      uint64_t most;
+      uint64_t* minimum;
+      uint64_t* maximum;
+    } limits[] = {{"bytes", kBytes, &rule.min_bytes, &rule.max_bytes},
+                  {"ranks", kRanks, &rule.min_ranks, &rule.max_ranks},
+                  {"hosts", kRanks, &rule.min_hosts, &rule.max_hosts},
+                  {"ranks_per_host", kRanks, &rule.min_ranks_per_host, &rule.max_ranks_per_host}};
+    std::vector<std::string> known = {"op", "device", "algorithm", "forbid"};
+    std::map<std::string, std::pair<uint64_t, uint64_t*>> counts;
+    for (const auto& limit : limits) {
+      counts[std::string("min_") + limit.what] = {limit.most, limit.minimum};
+      counts[std::string("max_") + limit.what] = {limit.most, limit.maximum};
+    }
+    for (const auto& [name, count] : counts) known.push_back(name);
     for (const auto& [key, node] : table) {
-      if (key.str() == "op") {
+      const std::string name(key.str());
+      const std::string full = "select." + name;
+      if (const auto count = counts.find(name); count != counts.end()) {
+        ReadCount(full, node, 0, count->second.first, count->second.second, &problems_);
+      } else if (name == "op") {
         ReadOps(node, &rule.ops);
-      } else if (key.str() == "min_bytes") {
-        ReadCount("select.min_bytes", node, std::numeric_limits<int64_t>::max(), &rule.min_bytes);
-      } else if (key.str() == "max_bytes") {
-        ReadCount("select.max_bytes", node, std::numeric_limits<int64_t>::max(), &rule.max_bytes);
-      } else if (key.str() == "min_ranks") {
-        ReadCount("select.min_ranks", node, max_ranks, &min_ranks);
-      } else if (key.str() == "max_ranks") {
-        ReadCount("select.max_ranks", node, std::numeric_limits<uint32_t>::max(), &max_ranks);
-      } else if (key.str() == "algorithm") {
-        ReadText("select.algorithm", node, &rule.algorithm);
-      } else if (key.str() == "forbid") {
+      } else if (name == "device") {
+        rule.device_kind = 0;
+        ReadDeviceKind(full, node, &*rule.device_kind, &problems_);
+      } else if (name == "algorithm") {
+        ReadText(full, node, &rule.algorithm, &problems_);
+      } else if (name == "forbid") {
         std::vector<NamedPlace> names;
-        ReadNames("select.forbid", node, &names);
-        for (const NamedPlace& name : names) rule.forbid.push_back(name.name);
+        ReadNames(full, node, &names);
+        for (const NamedPlace& forbidden : names) rule.forbid.push_back(forbidden.name);
       } else {
-        const std::vector<std::string> known = {"op",        "min_bytes", "max_bytes", "min_ranks",
-                                                "max_ranks", "algorithm", "forbid"};
-        Add(key.source(), fmt::format("unknown key select.{}{}", key.str(), NearestHint(key.str(), known)));
+        Add(key.source(), fmt::format("unknown key {}{}", full, NearestHint(name, known)));
       }
     }
-    rule.min_ranks = static_cast<uint32_t>(min_ranks);
-    rule.max_ranks = static_cast<uint32_t>(max_ranks);
-    if (rule.min_bytes > rule.max_bytes) Add(table.source(), "this rule's min_bytes is above its max_bytes");
-    if (rule.min_ranks > rule.max_ranks) Add(table.source(), "this rule's min_ranks is above its max_ranks");
+    for (const auto& limit : limits) {
+      if (*limit.minimum <= *limit.maximum) continue;
+      Add(table.source(), fmt::format("this rule's min_{0} is above its max_{0}", limit.what));
+    }
     if (rule.algorithm.empty() && rule.forbid.empty()) {
       Add(table.source(), "this rule says nothing; give it algorithm or forbid");
     }
     profile_->select_.push_back(std::move(rule));
-  }
-
-  void ReadCount(const std::string& name, const toml::node& node, uint64_t maximum, uint64_t* out) {
-    const auto* value = node.as_integer();
-    if (value == nullptr) return Add(node.source(), fmt::format("{} must be an integer, not {}", name, TypeName(node)));
-    if (value->get() < 0 || static_cast<uint64_t>(value->get()) > maximum) {
-      return Add(node.source(), fmt::format("{} is {}, but must be 0 to {}", name, value->get(), maximum));
-    }
-    *out = static_cast<uint64_t>(value->get());
   }
 
   void ReadOps(const toml::node& node, std::vector<sl_op_kind_t>* out) {
@@ -316,21 +268,13 @@ class ProfileReader {
   }
 
   void ReadOp(const toml::node& node, std::vector<sl_op_kind_t>* out) {
-    const auto* text = node.as_string();
-    if (text == nullptr) {
-      return Add(node.source(), fmt::format("select.op must be an operation's name, not {}", TypeName(node)));
-    }
-    std::vector<std::string> known;
-    for (sl_op_kind_t kind = 0; kind < SL_OP_KIND_COUNT; ++kind) {
-      if (text->get() == OpKindName(kind)) return out->push_back(kind);
-      known.emplace_back(OpKindName(kind));
-    }
-    Add(node.source(), fmt::format("unknown operation {}{}", text->get(), NearestHint(text->get(), known)));
+    sl_op_kind_t kind = SL_OP_KIND_COUNT;
+    ReadOpName("select.op", node, &kind, &problems_);
+    if (kind != SL_OP_KIND_COUNT) out->push_back(kind);
   }
 
-  const std::string file_;
+  Problems problems_;
   Profile* const profile_;
-  std::vector<Problem> problems_;
 };
 
 Status ReadProfileText(std::string_view toml, const std::string& file, Profile* profile) {

@@ -3,7 +3,9 @@
 // The kernel's own settings, typed. Which keys there are, their ranges, defaults and words stand in keys.cc alone.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,17 +50,25 @@ struct Settings {
   } roles;
 };
 
+// Kinds of devices as profiles name them, by SL_DEVICE_….
+inline constexpr std::array<const char*, 2> kDeviceKindNames = {"host", "cuda"};
+
 // One [[select]] rule. It applies to an operation when everything it states holds; of several that apply the first
-// that pins decides, and what any of them forbids is forbidden.
+// that pins decides, and what any of them forbids is forbidden. Limits are inclusive.
 struct SelectRule {
   std::vector<sl_op_kind_t> ops;  // empty: every operation
-  uint64_t min_bytes = 0;         // of the operation, inclusive
+  uint64_t min_bytes = 0;         // of the operation
   uint64_t max_bytes = UINT64_MAX;
-  uint32_t min_ranks = 0;
-  uint32_t max_ranks = UINT32_MAX;
-  std::string algorithm;            // pinned provider; "": none
-  std::vector<std::string> forbid;  // providers not to be chosen
-  std::string place;                // file:line:column of the rule
+  uint64_t min_ranks = 0;  // of the communicator
+  uint64_t max_ranks = UINT32_MAX;
+  uint64_t min_hosts = 0;  // that it spans
+  uint64_t max_hosts = UINT32_MAX;
+  uint64_t min_ranks_per_host = 0;           // no host has fewer
+  uint64_t max_ranks_per_host = UINT32_MAX;  // no host has more
+  std::optional<uint32_t> device_kind;       // SL_DEVICE_…; without it: any
+  std::string algorithm;                     // pinned provider; "": none
+  std::vector<std::string> forbid;           // providers not to be chosen
+  std::string place;                         // file:line:column of the rule
 };
 
 }  // namespace sl::kernel
