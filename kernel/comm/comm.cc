@@ -286,6 +286,7 @@ Status Communicator::MakeAlgorithms() {
   }
   SelectSettings settings;
   settings.rules = process_->profile().select();
+  settings.measured = &process_->profile().measured();
   settings.determinism = process_->profile().settings().determinism;
   selector_ = std::make_unique<Selector>(algorithms_, settings, &shape_);
   return {};

@@ -41,6 +41,7 @@ class Chooser {
     SettleNames();
     CheckRoles();
     CheckRules();
+    CheckMeasured();
     DropUseless();
     for (ChosenModule& chosen : choice_.modules) ReadOptions(&chosen);
     for (ChosenModule& chosen : choice_.layers) ReadOptions(&chosen);
@@ -256,6 +257,34 @@ class Chooser {
         choice_.warnings.push_back(fmt::format("{}: this rule forbids {}, which no module in use provides{}",
                                                rule.place, name, NearestHint(name, known)));
       }
+    }
+  }
+
+  // Costs that were measured with other modules than these still decide, but somebody should measure again.
+  void CheckMeasured() {
+    const Measured& measured = profile_.measured();
+    std::set<std::string> stale;
+    std::set<std::string> in_use;
+    for (const Claim& claim : Claims(SL_ALGORITHM_ID)) {
+      in_use.insert(claim.provide->name);
+      const std::string module = claim.chosen->module->name();
+      const std::string version = module + " " + claim.chosen->module->version().ToString();
+      const auto& then = measured.modules;
+      if (!then.empty() && std::find(then.begin(), then.end(), version) == then.end()) stale.insert(version);
+    }
+    if (!stale.empty()) {
+      choice_.warnings.push_back(fmt::format("{}: the costs were measured with {}, but in use is {}; measure again",
+                                             measured.place, fmt::join(measured.modules, ", "),
+                                             fmt::join(stale, ", ")));
+    }
+    std::set<std::string> unknown;
+    for (const CostCurve& curve : measured.costs) {
+      if (in_use.count(curve.algorithm) == 0) unknown.insert(curve.algorithm);
+    }
+    if (!unknown.empty()) {
+      choice_.warnings.push_back(
+          fmt::format("{}: costs of {} are not used: no module in use provides such an algorithm", measured.place,
+                      fmt::join(unknown, ", ")));
     }
   }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <utility>
 
 #include "kernel/events/last_error.h"
@@ -21,6 +22,8 @@ const char* DeterminismName(uint32_t determinism) {
                                     "same bits at any number of ranks"};
   return determinism <= SL_DETERMINISM_WORLD_SIZE ? kNames[determinism] : "unknown determinism";
 }
+
+std::string Microseconds(uint64_t time_ns) { return fmt::format("{:.3f} us", static_cast<double>(time_ns) / 1000.0); }
 
 bool Forbids(const SelectRule& rule, const std::string& name) {
   return std::find(rule.forbid.begin(), rule.forbid.end(), name) != rule.forbid.end();
@@ -57,17 +60,23 @@ struct Selector::Slot {
 // What is to be said about one candidate.
 struct Selector::Verdict {
   sl_estimate_t estimate{};
+  std::optional<uint64_t> measured_ns;
   std::string excluded;  // "": it may be chosen
 };
 
 struct Selector::Decision {
   std::vector<Verdict> verdicts;  // as candidates_
+  bool by_measure = false;        // a measured time was there to choose by
   const Candidate* chosen = nullptr;
   std::string reason;
 };
 
 Selector::Selector(std::vector<Candidate> candidates, SelectSettings settings, const sl_comm_shape_t* shape)
-    : candidates_(std::move(candidates)), settings_(std::move(settings)), shape_(shape) {
+    : candidates_(std::move(candidates)),
+      settings_(std::move(settings)),
+      shape_(shape),
+      spread_(SpreadOf(*shape)),
+      costs_(settings_.measured, *shape, spread_) {
   std::stable_sort(candidates_.begin(), candidates_.end(),
                    [](const Candidate& a, const Candidate& b) { return a.name < b.name; });
   const uint64_t sets = std::bit_ceil(uint64_t{std::max(settings_.cache_sets, 1u)});
@@ -111,8 +120,12 @@ void Selector::CollectSlow() {
 
 bool Selector::Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const {
   const bool kind = rule.ops.empty() || std::find(rule.ops.begin(), rule.ops.end(), op.kind) != rule.ops.end();
-  return kind && bytes >= rule.min_bytes && bytes <= rule.max_bytes && shape_->size >= rule.min_ranks &&
-         shape_->size <= rule.max_ranks;
+  const auto within = [](uint64_t value, uint64_t least, uint64_t most) { return value >= least && value <= most; };
+  return kind && within(bytes, rule.min_bytes, rule.max_bytes) &&
+         within(shape_->size, rule.min_ranks, rule.max_ranks) &&
+         within(spread_.hosts, rule.min_hosts, rule.max_hosts) && spread_.fewest >= rule.min_ranks_per_host &&
+         spread_.most <= rule.max_ranks_per_host &&
+         shape_->device_kind == rule.device_kind.value_or(shape_->device_kind);
 }
 
 Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const {
@@ -120,6 +133,7 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
   verdict.estimate.struct_size = sizeof(sl_estimate_t);
   const sl_status_t status = candidate.ops->estimate(candidate.algorithm, &op, &verdict.estimate);
   verdict.estimate.reason[sizeof(verdict.estimate.reason) - 1] = '\0';
+  verdict.measured_ns = costs_.TimeNs(op.kind, candidate.name, bytes);
   for (const SelectRule& rule : settings_.rules) {
     if (Applies(rule, op, bytes) && Forbids(rule, candidate.name)) {
       verdict.excluded = fmt::format("is forbidden by {}", rule.place);
@@ -138,24 +152,42 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
   return verdict;
 }
 
+// Of measured times where there is one, else of estimates; the first name of equals.
+void Selector::ChooseCheapest(Decision* decision) const {
+  decision->by_measure = std::any_of(decision->verdicts.begin(), decision->verdicts.end(), [](const Verdict& verdict) {
+    return verdict.excluded.empty() && verdict.measured_ns;
+  });
+  uint32_t possible = 0;
+  uint32_t compared = 0;
+  uint64_t least_ns = 0;
+  std::string passed_over;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const Verdict& verdict = decision->verdicts[i];
+    if (!verdict.excluded.empty()) continue;
+    ++possible;
+    if (decision->by_measure && !verdict.measured_ns) {
+      passed_over += (passed_over.empty() ? "; passed over as not measured: " : ", ") + candidates_[i].name;
+      continue;
+    }
+    ++compared;
+    const uint64_t time_ns = decision->by_measure ? *verdict.measured_ns : verdict.estimate.time_ns;
+    if (decision->chosen != nullptr && time_ns >= least_ns) continue;
+    least_ns = time_ns;
+    decision->chosen = &candidates_[i];
+  }
+  if (possible == 1) {
+    decision->reason = "the only one possible";
+  } else if (possible > 1) {
+    decision->reason =
+        fmt::format("the cheapest of {}{}{}", compared, decision->by_measure ? " measured" : "", passed_over);
+  }
+}
+
 Selector::Decision Selector::Decide(const sl_op_t& op) const {
   const uint64_t bytes = OpBytes(op, shape_->size);
   Decision decision;
-  size_t best = candidates_.size();
-  size_t possible = 0;
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    decision.verdicts.push_back(Judge(candidates_[i], op, bytes));
-    if (!decision.verdicts[i].excluded.empty()) continue;
-    ++possible;
-    if (best == candidates_.size() ||
-        decision.verdicts[i].estimate.time_ns < decision.verdicts[best].estimate.time_ns) {
-      best = i;
-    }
-  }
-  if (possible != 0) {
-    decision.chosen = &candidates_[best];
-    decision.reason = possible == 1 ? "the only one possible" : fmt::format("the cheapest of {}", possible);
-  }
+  for (const Candidate& candidate : candidates_) decision.verdicts.push_back(Judge(candidate, op, bytes));
+  ChooseCheapest(&decision);
   const auto pin = std::find_if(settings_.rules.begin(), settings_.rules.end(), [&](const SelectRule& rule) {
     return !rule.algorithm.empty() && Applies(rule, op, bytes);
   });
@@ -222,7 +254,10 @@ Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
 Result<sl_estimate_t> Selector::Estimate(const sl_op_t& op) const {
   const Decision decision = Decide(op);
   if (decision.chosen == nullptr) return Refusal(op, decision);
-  return decision.verdicts[static_cast<size_t>(decision.chosen - candidates_.data())].estimate;
+  const Verdict& verdict = decision.verdicts[static_cast<size_t>(decision.chosen - candidates_.data())];
+  sl_estimate_t estimate = verdict.estimate;
+  estimate.time_ns = verdict.measured_ns.value_or(estimate.time_ns);
+  return estimate;
 }
 
 std::string Selector::Explain(const sl_op_t& op) const {
@@ -230,20 +265,25 @@ std::string Selector::Explain(const sl_op_t& op) const {
   const uint64_t bytes = OpBytes(op, shape_->size);
   std::string text =
       fmt::format("{}: {} bytes over {} ranks\n", DescribeSignature(EncodeSignature(op)), bytes, shape_->size);
+  if (decision.by_measure) text += fmt::format("  {:<16} {:>13} {:>13}\n", "", "estimate", "measured");
   for (size_t i = 0; i < candidates_.size(); ++i) {
     const Verdict& verdict = decision.verdicts[i];
-    const char* mark = decision.chosen == &candidates_[i] ? "*" : " ";
-    if (!verdict.excluded.empty()) {
-      text += fmt::format("{} {:<16} {:>13}  {}\n", mark, candidates_[i].name, "-", verdict.excluded);
-      continue;
+    const bool possible = verdict.excluded.empty();
+    text += fmt::format("{} {:<16} {:>13}", decision.chosen == &candidates_[i] ? "*" : " ", candidates_[i].name,
+                        possible ? Microseconds(verdict.estimate.time_ns) : "-");
+    if (decision.by_measure) {
+      text += fmt::format(" {:>13}", verdict.measured_ns ? Microseconds(*verdict.measured_ns) : "-");
     }
-    text += fmt::format("{} {:<16} {:>10.3f} us  {}, {}: {}\n", mark, candidates_[i].name,
-                        static_cast<double>(verdict.estimate.time_ns) / 1000.0,
-                        verdict.estimate.run == SL_RUN_PLAN ? "plan" : "launch",
-                        DeterminismName(verdict.estimate.determinism), verdict.estimate.reason);
+    text += possible ? fmt::format("  {}, {}: {}\n", verdict.estimate.run == SL_RUN_PLAN ? "plan" : "launch",
+                                   DeterminismName(verdict.estimate.determinism), verdict.estimate.reason)
+                     : fmt::format("  {}\n", verdict.excluded);
   }
   if (decision.chosen == nullptr) return text + Refusal(op, decision).message() + "\n";
-  return text + fmt::format("chosen: {}, {}\n", decision.chosen->name, decision.reason);
+  text += fmt::format("chosen: {}, {}\n", decision.chosen->name, decision.reason);
+  if (decision.by_measure) return text + fmt::format("measured at {}\n", costs_.Origin());
+  if (costs_.exists())
+    text += fmt::format("estimated, since {}; costs at {}\n", costs_.Absence(op.kind, bytes), costs_.Origin());
+  return text;
 }
 
 }  // namespace sl::kernel

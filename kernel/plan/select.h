@@ -3,6 +3,10 @@
 // Selection: which algorithm serves an operation, and why. A pure function of what all ranks know alike (operation,
 // count, type, shape of the communicator, profile), so that every rank chooses the same one without asking.
 //
+// What speaks, strongest first: what a rule or the wanted determinism excludes; a rule that pins; the least measured
+// time, where the profile has one of any algorithm that can serve; the least estimate. A measured time and an estimate
+// are not compared: where one algorithm was measured, others that were not are passed over.
+//
 // thread: calls on one Selector do not overlap; Find() is [data], the rest is [control].
 #pragma once
 
@@ -12,7 +16,9 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/plan/cost_table.h"
 #include "kernel/plan/plan.h"
+#include "kernel/plan/spread.h"
 #include "kernel/profile/settings.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
@@ -28,6 +34,7 @@ struct Candidate {
 
 struct SelectSettings {
   std::vector<SelectRule> rules;  // of the profile, in its order; a forbidden algorithm is not chosen though pinned
+  const Measured* measured = nullptr;          // of the profile; lives as long as the Selector; NULL: nothing
   uint32_t determinism = SL_DETERMINISM_NONE;  // least class wanted
   uint32_t cache_sets = 64;                    // of 4 choices each; rounded up to a power of two
 };
@@ -40,8 +47,8 @@ struct Choice {
   sl_algorithm_t* algorithm = nullptr;
   uint32_t run = SL_RUN_PLAN;
   std::unique_ptr<const Plan> plan;
-  sl_estimate_t estimate{};
-  std::string reason;  // one clause: cheapest, pinned by which rule, or fallen back and why
+  sl_estimate_t estimate{};  // the algorithm's own
+  std::string reason;        // one clause: cheapest, pinned by which rule, or fallen back and why
 };
 
 class Selector {
@@ -71,11 +78,12 @@ class Selector {
       CollectSlow();
   }
 
-  // For people: every candidate with time, kind of run and reason, the chosen one marked, the rules that spoke. Ends in
-  // a newline. Looks at estimates afresh and builds no plan.
+  // For people: every candidate with its estimate, its measured time where the profile has costs, kind of run and
+  // reason, the chosen one marked, the rules that spoke. Ends in a newline. Looks at estimates afresh, builds no plan.
   std::string Explain(const sl_op_t& op) const;
 
-  // The estimate of the algorithm that would be chosen, looked at afresh.   returns: it | SL_ERR_UNSUPPORTED
+  // The estimate of the algorithm that would be chosen, looked at afresh; its time is the measured one where there is
+  // one.   returns: it | SL_ERR_UNSUPPORTED
   Result<sl_estimate_t> Estimate(const sl_op_t& op) const;
 
   const std::vector<Candidate>& candidates() const { return candidates_; }
@@ -90,6 +98,7 @@ class Selector {
   Decision Decide(const sl_op_t& op) const;
   Verdict Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const;
   bool Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const;
+  void ChooseCheapest(Decision* decision) const;
   Status Refusal(const sl_op_t& op, const Decision& decision) const;
   Result<std::unique_ptr<const Plan>> MakePlan(const Candidate& candidate, const sl_op_t& op) const;
   const Choice* Store(const sl_op_t& op, std::unique_ptr<Choice> choice);
@@ -98,6 +107,8 @@ class Selector {
   std::vector<Candidate> candidates_;  // sorted by name
   SelectSettings settings_;
   const sl_comm_shape_t* shape_;
+  const Spread spread_;
+  const CostTable costs_;
   std::vector<Slot> slots_;  // sets of kWays
   std::vector<std::unique_ptr<Choice>> retired_;
   uint64_t set_mask_ = 0;

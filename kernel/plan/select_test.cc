@@ -73,6 +73,27 @@ class Selection : public testing::Test {
     return op;
   }
 
+  // A cost of all-reduces over `ranks` of one host.
+  static CostCurve Curve(const std::string& algorithm, std::vector<CostPoint> points, uint32_t ranks = 4) {
+    CostCurve curve;
+    curve.op = SL_OP_ALL_REDUCE;
+    curve.algorithm = algorithm;
+    curve.ranks = ranks;
+    curve.points = std::move(points);
+    return curve;
+  }
+
+  // Settings with these costs, which the fixture keeps.
+  SelectSettings WithCosts(std::vector<CostCurve> costs) {
+    measured_.place = "site.toml:9:1";
+    measured_.machine = "a bench";
+    measured_.date = "2026-11-21";
+    measured_.costs = std::move(costs);
+    SelectSettings settings;
+    settings.measured = &measured_;
+    return settings;
+  }
+
   static SelectRule Pin(const std::string& name, const std::string& place) {
     SelectRule rule;
     rule.algorithm = name;
@@ -83,6 +104,7 @@ class Selection : public testing::Test {
   sl_algorithm_ops_t ops_{};
   sl_comm_shape_t shape_{};
   sl_algorithm_t a_, b_, c_;
+  Measured measured_;
 };
 
 TEST_F(Selection, TakesTheCheapestAndTheFirstNameOfEquals) {
@@ -153,6 +175,62 @@ TEST_F(Selection, AppliesRulesByOperationAndRanks) {
   settings.rules[1].min_ranks = 5;
   auto selector = Make(std::move(settings));
   EXPECT_STREQ(selector->Select(Op()).value()->name, "beta");
+}
+
+TEST_F(Selection, AppliesRulesByHostsAndDevice) {
+  const char* hosts[] = {"x", "x", "x", "y"};
+  shape_.host_of = hosts;
+  const auto chosen_when = [&](auto state) {
+    SelectSettings settings;
+    settings.rules = {Pin("alpha", "x")};
+    state(&settings.rules[0]);
+    return std::string(Make(std::move(settings))->Select(Op()).value()->name);
+  };
+  EXPECT_EQ(chosen_when([](SelectRule* rule) { rule->min_hosts = rule->max_hosts = 2; }), "alpha");
+  EXPECT_EQ(chosen_when([](SelectRule* rule) { rule->max_hosts = 1; }), "beta");
+  EXPECT_EQ(chosen_when([](SelectRule* rule) { rule->min_ranks_per_host = 1; }), "alpha");
+  EXPECT_EQ(chosen_when([](SelectRule* rule) { rule->min_ranks_per_host = 2; }), "beta");  // y has one
+  EXPECT_EQ(chosen_when([](SelectRule* rule) { rule->max_ranks_per_host = 3; }), "alpha");
+  EXPECT_EQ(chosen_when([](SelectRule* rule) { rule->max_ranks_per_host = 2; }), "beta");  // x has three
+  EXPECT_EQ(chosen_when([](SelectRule* rule) { rule->device_kind = 0; }), "alpha");
+  EXPECT_EQ(chosen_when([](SelectRule* rule) { rule->device_kind = 1; }), "beta");
+}
+
+TEST_F(Selection, GoesByMeasuredTimesOverEstimates) {
+  auto selector =
+      Make(WithCosts({Curve("alpha", {{4096, 10}}), Curve("beta", {{4096, 20}}), Curve("gamma", {{4096, 10}})}));
+  EXPECT_STREQ(selector->Select(Op()).value()->name, "alpha");
+  EXPECT_EQ(selector->Select(Op()).value()->reason, "the cheapest of 3 measured");
+  EXPECT_EQ(selector->Select(Op()).value()->estimate.time_ns, 3000u);
+  EXPECT_EQ(selector->Estimate(Op()).value().time_ns, 10u);
+}
+
+TEST_F(Selection, PassesOverWhatWasNotMeasuredBesideWhatWas) {
+  auto selector = Make(WithCosts({Curve("alpha", {{4096, 9'000'000}})}));
+  EXPECT_STREQ(selector->Select(Op()).value()->name, "alpha");
+  EXPECT_EQ(selector->Select(Op()).value()->reason,
+            "the cheapest of 1 measured; passed over as not measured: beta, gamma");
+}
+
+TEST_F(Selection, GoesByEstimatesWhereNothingPossibleWasMeasured) {
+  auto selector = Make(WithCosts({Curve("alpha", {{4096, 10}, {8192, 20}}), Curve("alpha", {{64, 10}}, 5)}));
+  for (const uint64_t count : {1023, 2049}) {
+    EXPECT_EQ(selector->Select(Op(count)).value()->reason, "the cheapest of 3") << count;
+  }
+  sl_op_t other = Op();
+  other.kind = SL_OP_BROADCAST;
+  EXPECT_EQ(selector->Select(other).value()->reason, "the cheapest of 3");
+  a_.status = SL_ERR_UNSUPPORTED;
+  EXPECT_EQ(Make(WithCosts({Curve("alpha", {{4096, 10}})}))->Select(Op()).value()->reason, "the cheapest of 2");
+}
+
+TEST_F(Selection, PinsAndForbidsAgainstMeasuredTimes) {
+  SelectSettings settings = WithCosts({Curve("alpha", {{4096, 10}}), Curve("beta", {{4096, 5}})});
+  settings.rules = {Pin("gamma", "p:1")};
+  EXPECT_EQ(Make(settings)->Select(Op()).value()->reason, "pinned by p:1");
+  settings.rules[0].algorithm.clear();
+  settings.rules[0].forbid = {"beta"};
+  EXPECT_STREQ(Make(settings)->Select(Op()).value()->name, "alpha");
 }
 
 TEST_F(Selection, FallsBackAndSaysWhyWhenThePinnedCannot) {
@@ -245,6 +323,27 @@ TEST_F(Selection, ExplainsItself) {
             "* gamma                 2.000 us  plan, same bits on all ranks: as told\n"
             "chosen: gamma, pinned by site.toml:7\n");
   EXPECT_EQ(b_.plans + c_.plans, 0);
+}
+
+TEST_F(Selection, ExplainsEstimatesBesideMeasuredTimes) {
+  c_.status = SL_ERR_UNSUPPORTED;
+  auto selector = Make(WithCosts({Curve("alpha", {{0, 1000}, {8192, 3000}})}));
+  EXPECT_EQ(selector->Explain(Op()),
+            "all_reduce of 1024 float32, sum: 4096 bytes over 4 ranks\n"
+            "                        estimate      measured\n"
+            "* alpha                 3.000 us      2.000 us  plan, same bits on all ranks: as told\n"
+            "  beta                  2.000 us             -  plan, same bits on all ranks: as told\n"
+            "  gamma                        -             -  cannot: not today\n"
+            "chosen: alpha, the cheapest of 1 measured; passed over as not measured: beta\n"
+            "measured at site.toml:9:1: a bench, 2026-11-21\n");
+  EXPECT_EQ(selector->Explain(Op(4096)),
+            "all_reduce of 4096 float32, sum: 16384 bytes over 4 ranks\n"
+            "  alpha                 3.000 us  plan, same bits on all ranks: as told\n"
+            "* beta                  2.000 us  plan, same bits on all ranks: as told\n"
+            "  gamma                        -  cannot: not today\n"
+            "chosen: beta, the cheapest of 2\n"
+            "estimated, since all_reduce was measured from 0 to 8192 bytes; costs at site.toml:9:1: a bench, "
+            "2026-11-21\n");
 }
 
 TEST_F(Selection, EstimatesWhatItWouldChoose) {

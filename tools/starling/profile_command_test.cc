@@ -143,5 +143,38 @@ TEST_F(ProfileCommand, ExplainFollowsAPinnedRule) {
   EXPECT_NE(outcome.text.find("chosen: ring"), std::string::npos) << outcome.text;
 }
 
+// Ranks are threads of the command: four of one host.
+constexpr char kTreeIsCheap[] =
+    "[measured]\nversion = 1\nmachine = \"a bench\"\nmodules = [\"algo-ring 0.0.1\"]\n[[measured.cost]]\n"
+    "op = \"all_reduce\"\nranks = 4\nalgorithm = \"tree\"\npoints = [[8, 1], [64, 2]]\n[[measured.cost]]\n"
+    "op = \"all_reduce\"\nranks = 4\nalgorithm = \"ring\"\npoints = [[8, 5], [64, 6]]\n";
+
+TEST_F(ProfileCommand, ExplainShowsMeasuredTimesAndWhatDecided) {
+  if (!MissingModule().empty()) GTEST_SKIP() << MissingModule() << " is not built";
+  const Outcome outcome = Starling("explain all_reduce 8 128 --ranks 4 --profile " + File(kTreeIsCheap));
+  EXPECT_EQ(0, outcome.exit_code) << outcome.text;
+  EXPECT_NE(outcome.text.find("chosen: tree, the cheapest of 2 measured; passed over as not measured: "),
+            std::string::npos)
+      << outcome.text;
+  EXPECT_NE(outcome.text.find("measured at " + path_ + ":2:1: a bench\n"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("estimated, since all_reduce was measured from 8 to 64 bytes"), std::string::npos)
+      << outcome.text;
+}
+
+TEST_F(ProfileCommand, ShowWarnsOfCostsThatOtherModulesWereMeasuredFor) {
+  if (!MissingModule().empty()) GTEST_SKIP() << MissingModule() << " is not built";
+  const Outcome outcome = Starling("profile show " + File(kTreeIsCheap));
+  EXPECT_EQ(0, outcome.exit_code) << outcome.text;
+  EXPECT_NE(
+      outcome.text.find("# warning: " + path_ + ":2:1: the costs were measured with algo-ring 0.0.1, but in use "),
+      std::string::npos)
+      << outcome.text;
+  EXPECT_NE(outcome.text.find("points = [[8, 1], [64, 2]]"), std::string::npos) << outcome.text;
+  const std::string unknown = File(
+      "[measured]\nversion = 1\n[[measured.cost]]\nop = \"send\"\nranks = 2\nalgorithm = \"rink\"\npoints = [[8, "
+      "1]]\n");
+  EXPECT_NE(Starling("profile show " + unknown).text.find("costs of rink are not used"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace sl::tools
