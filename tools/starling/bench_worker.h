@@ -48,10 +48,11 @@ class Worker {
   void WarmUp();
   // Walks over types, operators, roots and sizes; calls `row` after each point.
   void MeasureAll(const std::function<void(const Point&)>& row);
+  // One row. `root` does not matter where the collective has none.
+  Point MeasurePoint(size_t bytes, DataType type, RedOp op, int root);
 
  private:
   Call CallFor(size_t bytes, DataType type, RedOp op, int root) const;
-  Point MeasurePoint(size_t bytes, DataType type, RedOp op, int root);
   Half MeasureHalf(const Call& call);
   uint64_t CheckOnce(const Call& call);
   void Fill(const Call& call, uint64_t seed);

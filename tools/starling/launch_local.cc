@@ -56,9 +56,10 @@ int CpuFor(const LaunchSpec& spec, int process) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   if (!spec.bind || spec.workers != spec.processes || sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return -1;
-  if (CPU_COUNT(&allowed) < spec.processes) return -1;
+  const int together = spec.processes / spec.turns;
+  if (CPU_COUNT(&allowed) < together) return -1;
   for (int cpu = 0, seen = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(static_cast<size_t>(cpu), &allowed) && seen++ == process) return cpu;
+    if (CPU_ISSET(static_cast<size_t>(cpu), &allowed) && seen++ == process % together) return cpu;
   }
   return -1;
 }

@@ -18,6 +18,7 @@ struct LaunchSpec {
   int workers = 1;            // processes times threads: barrier participants
   int timeout_s = 60;         // without progress of any worker
   bool bind = true;           // each process to a CPU of its own, when there are enough: as mpirun does for few ranks
+  int turns = 1;              // so many equal sets of processes, one at work at a time: the sets share CPUs
   bool quiet_stdout = false;  // the children's standard output is thrown away
 };
 

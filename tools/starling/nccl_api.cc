@@ -3,8 +3,6 @@
 
 #include <dlfcn.h>
 
-#include "tools/starling/bench_error.h"
-
 namespace sl::tools {
 namespace {
 
@@ -77,7 +75,7 @@ void CheckNccl(const NcclApi& api, int result, const char* what, NcclComm comm) 
   if (const char* text = api.GetErrorString(result)) message += std::string(" (") + text + ")";
   const char* last = api.GetLastError ? api.GetLastError(comm) : nullptr;
   if (last && *last) message += std::string(": ") + last;
-  throw CommandError(kExitFailure, message);
+  throw NcclError(result, message);
 }
 
 }  // namespace sl::tools

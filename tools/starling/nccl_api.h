@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <string>
 
+#include "tools/starling/bench_error.h"
+
 namespace sl::tools {
 
 using NcclComm = void*;
@@ -60,7 +62,17 @@ struct NcclApi {
 // Loads `path` and fills the table. Throws CommandError (failure) naming the file and what is wrong with it.
 NcclApi LoadNccl(const std::string& path);
 
-// Throws CommandError (failure) with the library's own words when `result` is not success. `comm` may be null.
+// A call that the library answered with something else than success.
+class NcclError : public CommandError {
+ public:
+  NcclError(int result, const std::string& message) : CommandError(kExitFailure, message), result_(result) {}
+  int result() const { return result_; }
+
+ private:
+  int result_;
+};
+
+// Throws NcclError with the library's own words when `result` is not success. `comm` may be null.
 void CheckNccl(const NcclApi& api, int result, const char* what, NcclComm comm);
 
 }  // namespace sl::tools
