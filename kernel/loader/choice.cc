@@ -273,9 +273,9 @@ class Chooser {
       if (!then.empty() && std::find(then.begin(), then.end(), version) == then.end()) stale.insert(version);
     }
     if (!stale.empty()) {
-      choice_.warnings.push_back(fmt::format("{}: the costs were measured with {}, but in use is {}; measure again",
-                                             measured.place, fmt::join(measured.modules, ", "),
-                                             fmt::join(stale, ", ")));
+      choice_.warnings.push_back(
+          fmt::format("{}: the costs were measured with {}, but in use is {}; measure again with starling bench --tune",
+                      measured.place, fmt::join(measured.modules, ", "), fmt::join(stale, ", ")));
     }
     std::set<std::string> unknown;
     for (const CostCurve& curve : measured.costs) {

@@ -136,8 +136,9 @@ decides, and whatever an applying rule forbids is forbidden.
 
 ## Measured costs
 
-`[measured]` holds what operations took on a machine. Where it has a time of any algorithm that can serve, the least measured
-time decides, and algorithms that were not measured are passed over; elsewhere the least estimate decides. Rules come first. `starling explain` shows both and says which decided.
+`starling bench --tune FILE` measures a machine and writes `[measured]` into the profile FILE. Where it has a time of any
+algorithm that can serve, the least measured time decides, and algorithms that were not measured are passed over; elsewhere
+the least estimate decides. Rules come first. `starling explain` shows both and says which decided.
 
 | key | type | meaning |
 |---|---|---|

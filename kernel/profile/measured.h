@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// [measured]: what operations took on a machine, by algorithm and size. Where it speaks, selection goes by it instead
-// of by what algorithms estimate of themselves (kernel/plan/cost_table.h).
+// [measured]: what operations took on a machine, by algorithm and size, as `starling bench --tune` writes it. Where it
+// speaks, selection goes by it instead of by what algorithms estimate of themselves (kernel/plan/cost_table.h).
 #pragma once
 
 #include <cstdint>

@@ -55,9 +55,11 @@ class MeasuredReader {
       problems_.Add(table->source(),
                     fmt::format("measured has no version; begin it with version = {}", kMeasuredVersion));
     } else if (version != kMeasuredVersion) {
-      problems_.Add(table->get("version")->source(),
-                    fmt::format("measured.version is {}, but this build reads version {}; measure again", version,
-                                kMeasuredVersion));
+      problems_.Add(
+          table->get("version")->source(),
+          fmt::format(
+              "measured.version is {}, but this build reads version {}; measure again with starling bench --tune",
+              version, kMeasuredVersion));
     }
     Sort();
   }

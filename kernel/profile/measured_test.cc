@@ -92,8 +92,9 @@ TEST(Measured, MistakesHaveTheirPlace) {
 }
 
 TEST(Measured, OtherVersionsAreRefused) {
-  EXPECT_EQ(Profile::Parse("profile_version = 1\n[measured]\nversion = 2\n", "p.toml").status().message(),
-            "p.toml:3:11: measured.version is 2, but this build reads version 1; measure again");
+  EXPECT_EQ(
+      Profile::Parse("profile_version = 1\n[measured]\nversion = 2\n", "p.toml").status().message(),
+      "p.toml:3:11: measured.version is 2, but this build reads version 1; measure again with starling bench --tune");
   EXPECT_EQ(Profile::Parse("profile_version = 1\n[measured]\n", "p.toml").status().message(),
             "p.toml:2:1: measured has no version; begin it with version = 1");
   EXPECT_EQ(Profile::Parse("profile_version = 1\nmeasured = 3\n", "p.toml").status().message(),

@@ -10,6 +10,8 @@
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_options.h"
 #include "tools/starling/bench_session.h"
+#include "tools/starling/bench_tune_options.h"
+#include "tools/starling/cmd_tune.h"
 #include "tools/starling/commands.h"
 #include "tools/starling/launch_identity.h"
 #include "tools/starling/launch_local.h"
@@ -107,7 +109,8 @@ int Run(const std::vector<std::string>& arguments) {
 
 int CmdBench(int argc, char** argv) {
   try {
-    return Run(std::vector<std::string>(argv + 1, argv + argc));
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    return AsksToTune(arguments) ? Tune(arguments) : Run(arguments);
   } catch (const CommandError& error) {
     fprintf(error.exit_code() ? stderr : stdout, "%s%s\n", error.exit_code() ? "starling bench: " : "", error.what());
     return error.exit_code();

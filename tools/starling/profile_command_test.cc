@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace sl::tools {
 namespace {
@@ -117,8 +118,11 @@ TEST_F(ProfileCommand, ModulesListsAndDescribes) {
   }
 }
 
-// The module that an explanation needs and that is not built here; "" when all are.
+// What tuning or an explanation needs and is not built here; "" when nothing is missing.
 std::string MissingModule() {
+  if (!std::filesystem::exists(std::string(std::getenv("SL_TEST_BUILD_DIR")) + "/lib/libnccl.so.2")) {
+    return "libnccl.so.2";
+  }
   const std::string modules = Starling("modules").text;
   for (const char* needed : {"device-host", "transport-shm", "algo-ring"}) {
     if (modules.find(needed) == std::string::npos) return needed;
@@ -141,6 +145,42 @@ TEST_F(ProfileCommand, ExplainFollowsAPinnedRule) {
       Starling("explain all_reduce 8 --profile " + File("[[select]]\nop = \"all_reduce\"\nalgorithm = \"ring\"\n"));
   EXPECT_EQ(0, outcome.exit_code) << outcome.text;
   EXPECT_NE(outcome.text.find("chosen: ring"), std::string::npos) << outcome.text;
+}
+
+TEST_F(ProfileCommand, TuneWritesCostsThatDecideAndLeavesTheRestAlone) {
+  if (!MissingModule().empty()) GTEST_SKIP() << MissingModule() << " is not built";
+  const std::string mine = "# mine\n[link]\nlanes = 3\n[[select]]\nforbid = [\"tree\"]\n";
+  const std::string tune = "bench --tune " + File(mine) + " all_reduce --ranks 2 -e 64 --repeat 1 --budget 20";
+  for (int times = 0; times < 2; ++times) {
+    const Outcome tuned = Starling(tune);
+    ASSERT_EQ(0, tuned.exit_code) << tuned.text;
+    EXPECT_NE(tuned.text.find("all_reduce over 2 ranks: "), std::string::npos) << tuned.text;
+  }
+  std::stringstream text;
+  text << std::ifstream(path_).rdbuf();
+  EXPECT_EQ(0u, text.str().find("profile_version = 1\n" + mine)) << text.str();
+  EXPECT_EQ(text.str().find("[measured]"), text.str().rfind("[measured]")) << text.str();
+  EXPECT_EQ(text.str().find("algorithm = \"tree\""), std::string::npos) << "the profile forbids it";
+  const Outcome outcome = Starling("explain all_reduce 8 --ranks 2 --profile " + path_);
+  EXPECT_EQ(0, outcome.exit_code) << outcome.text;
+  EXPECT_NE(outcome.text.find(" measured\nmeasured at " + path_), std::string::npos) << outcome.text;
+}
+
+TEST_F(ProfileCommand, TuneSaysWhatItsBudgetCutOff) {
+  if (!MissingModule().empty()) GTEST_SKIP() << MissingModule() << " is not built";
+  const Outcome outcome = Starling("bench --tune " + File("") + " --ranks 2 --budget 0.1");
+  // On a machine quick enough for one size within the budget it is good; else it says that nothing was measured.
+  EXPECT_NE(outcome.text.find("# the budget of 0.1 s ended early; over 2 ranks estimates decide on all_reduce from "),
+            std::string::npos)
+      << outcome.text;
+  EXPECT_TRUE(outcome.exit_code == 0 || outcome.text.find("give more with --budget") != std::string::npos);
+}
+
+TEST_F(ProfileCommand, TuneRefusesBadProfilesByTheirOwnName) {
+  if (!MissingModule().empty()) GTEST_SKIP() << MissingModule() << " is not built";
+  const Outcome outcome = Starling("bench --tune " + File("[link]\nslots = 0\n"));
+  EXPECT_EQ(2, outcome.exit_code) << outcome.text;
+  EXPECT_NE(outcome.text.find(path_ + ":3:9: link.slots is 0"), std::string::npos) << outcome.text;
 }
 
 // Ranks are threads of the command: four of one host.

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tuning measures, and how it stands in a profile.
+#include <gtest/gtest.h>
+
+#include "tools/starling/bench_error.h"
+#include "tools/starling/bench_tune_options.h"
+#include "tools/starling/bench_tune_session.h"
+#include "tools/starling/bench_tune_table.h"
+
+namespace sl::tools {
+namespace {
+
+TuneOptions Parse(std::vector<std::string> more) {
+  more.insert(more.begin(), {"--tune", "site.toml"});
+  return ParseTuneOptions(more);
+}
+
+TEST(TuneOptions, AreToldFromThoseOfAMeasurement) {
+  EXPECT_TRUE(AsksToTune({"--tune", "x"}));
+  EXPECT_TRUE(AsksToTune({"all_reduce", "--tune=x"}));
+  EXPECT_FALSE(AsksToTune({"all_reduce", "--ranks", "2"}));
+}
+
+TEST(TuneOptions, TakeEveryCollectiveAndSortedRanks) {
+  const TuneOptions all = Parse({"--ranks", "8,2,8"});
+  EXPECT_EQ(all.file, "site.toml");
+  EXPECT_EQ(all.collectives.size(), static_cast<size_t>(kCollectiveCount));
+  EXPECT_EQ(all.ranks, (std::vector<int>{2, 8}));
+  EXPECT_EQ(Parse({"gather", "reduce"}).collectives,
+            (std::vector<Collective>{Collective::kGather, Collective::kReduce}));
+  EXPECT_EQ(Parse({}).ranks.front(), 2);
+}
+
+TEST(TuneOptions, RefuseWhatCannotBeMeasured) {
+  for (const std::vector<std::string>& bad : std::vector<std::vector<std::string>>{{"--ranks", "0"},
+                                                                                   {"-b", "0"},
+                                                                                   {"-b", "8", "-e", "4"},
+                                                                                   {"-f", "1"},
+                                                                                   {"-d", "all"},
+                                                                                   {"--budget", "0"},
+                                                                                   {"nonsense"},
+                                                                                   {"--profile", "x"}}) {
+    try {
+      Parse(bad);
+      ADD_FAILURE() << bad[0];
+    } catch (const CommandError& error) {
+      EXPECT_EQ(error.exit_code(), kExitUsage) << bad[0];
+    }
+  }
+}
+
+TEST(TunePoints, GoFromSmallToLargeAndNameEachSizeOnce) {
+  const auto points = TunePoints(Parse({"all_reduce", "all_gather", "-b", "4", "-e", "64"}), 4);
+  std::vector<std::pair<Collective, size_t>> got;
+  for (const TunePoint& point : points) got.emplace_back(point.collective, point.bytes);
+  // An all-gather over 4 ranks has 4 floats at least.
+  const std::vector<std::pair<Collective, size_t>> wanted = {{Collective::kAllReduce, 4},
+                                                             {Collective::kAllGather, 16},
+                                                             {Collective::kAllReduce, 16},
+                                                             {Collective::kAllReduce, 64},
+                                                             {Collective::kAllGather, 64}};
+  EXPECT_EQ(got, wanted);
+}
+
+TuneTable Table() {
+  TuneTable table;
+  table.machine = "a \"bench\"";
+  table.date = "2026-11-21";
+  table.starling = "0.1.0";
+  table.datatype = "float";
+  table.modules = {"algo-ring 0.1.0", "algo-x 2.0.0"};
+  table.curves = {{Collective::kAlltoAll, 2, "ring", {{8, 0.0001}, {64, 1.5}, {512, 4}}},
+                  {Collective::kAlltoAll, 2, "tree", {{8, 0.5}, {64, 1.4}, {512, 3}}}};
+  return table;
+}
+
+constexpr char kSection[] =
+    "[measured]\nversion = 1\nmachine = \"a \\\"bench\\\"\"\ndate = \"2026-11-21\"\nstarling = \"0.1.0\"\n"
+    "datatype = \"float\"\nmodules = [\"algo-ring 0.1.0\", \"algo-x 2.0.0\"]\n\n"
+    "[[measured.cost]]\nop = \"all_to_all\"\nranks = 2\nalgorithm = \"ring\"\npoints = [[8, 1], [64, 1500], [512, "
+    "4000]]\n\n"
+    "[[measured.cost]]\nop = \"all_to_all\"\nranks = 2\nalgorithm = \"tree\"\npoints = [[8, 500], [64, 1400], [512, "
+    "3000]]\n";
+
+TEST(TuneTable, IsASectionOfAProfile) {
+  const std::string text = TuneSection(Table());
+  EXPECT_NE(text.find(kSection), std::string::npos) << text;
+}
+
+TEST(TuneTable, ReplacesItsOwnSectionAndNothingElse) {
+  const std::string before = "# mine\nprofile_version = 1\n";
+  const std::string behind = "[link]\nlanes = 1 # measured = best\n";
+  EXPECT_EQ(WithoutTuneSection(before + TuneSection(Table()) + behind, "x.toml"), before + behind);
+  EXPECT_EQ(WithoutTuneSection(before, "x.toml"), before);
+  EXPECT_EQ(WithoutTuneSection("", "x.toml"), "");
+}
+
+TEST(TuneTable, LeavesCostsAloneThatItDidNotWrite) {
+  for (const std::string text : {"[measured]\nversion = 1\n", "a = 1\n [ measured ]\n", "[[measured.cost]]\n",
+                                 "measured = {}\n", "measured.version = 1\n"}) {
+    EXPECT_THROW(WithoutTuneSection(text, "x.toml"), CommandError) << text;
+  }
+  const std::string section = TuneSection(Table());
+  EXPECT_THROW(WithoutTuneSection(section.substr(0, section.size() / 2), "x.toml"), CommandError);
+}
+
+TEST(TuneTable, NamesWinnersByRange) {
+  EXPECT_EQ(WinnersText(Table()), "alltoall over 2 ranks: ring from 8 to 8, tree from 64 to 512 bytes\n");
+}
+
+TEST(TunePart, TravelsAsText) {
+  TunePart part;
+  part.ranks = 3;
+  part.deadline_ns = 1'234'567'890'123;
+  part.algorithms = {"a", "b"};
+  part.profiles = {"/tmp/a b:c.toml", "d.toml"};
+  part.result_file = "r.json";
+  setenv(kTunePartVariable, part.ToText().c_str(), 1);
+  EXPECT_EQ(TunePart::FromEnvironment().ToText(), part.ToText());
+  setenv(kTunePartVariable, "{\"ranks\": 2}", 1);
+  EXPECT_THROW(TunePart::FromEnvironment(), CommandError);
+  unsetenv(kTunePartVariable);
+}
+
+}  // namespace
+}  // namespace sl::tools

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// `starling bench --tune`: starts the processes that measure, for one number of ranks after the other, and writes what
+// they found into the profile.
+#include "tools/starling/cmd_tune.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tools/starling/bench_error.h"
+#include "tools/starling/bench_result.h"
+#include "tools/starling/bench_tune_session.h"
+#include "tools/starling/bench_tune_table.h"
+#include "tools/starling/bench_worker.h"
+#include "tools/starling/cmd_module_tables.h"
+#include "tools/starling/cmd_runtime.h"
+#include "tools/starling/launch_identity.h"
+#include "tools/starling/launch_local.h"
+#include "tools/starling/launch_segment.h"
+
+namespace sl::tools {
+namespace {
+
+constexpr char kNewProfile[] =
+    "# For whom: programs on the machine named below.\n"
+    "# Measured on: see [measured]; costs of algorithms, by which they are chosen.\n"
+    "# Changed: see [measured]\n"
+    "profile_version = 1\n\n";
+
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  if (!file) throw CommandError(kExitUsage, path + ": cannot be read");
+  return text.str();
+}
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) throw CommandError(kExitFailure, path + ": cannot be written; is its folder there, and writable?");
+}
+
+// Files beside the profile, so that relative paths in it hold; they go away with the object.
+class Scratch {
+ public:
+  explicit Scratch(const std::string& profile) : prefix_(profile + ".tune-" + std::to_string(getpid()) + "-") {}
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    for (const std::string& path : paths_) unlink(path.c_str());
+  }
+  const std::string& Add(const std::string& name, const std::string& text) {
+    paths_.push_back(prefix_ + name);
+    WriteText(paths_.back(), text);
+    return paths_.back();
+  }
+
+ private:
+  const std::string prefix_;
+  std::vector<std::string> paths_;
+};
+
+struct Modules {
+  std::vector<std::string> algorithms;
+  std::vector<std::string> versions;  // "name version" of those that have algorithms
+};
+
+// The algorithms that the profile `path` puts to use.
+Modules FindModules(const std::string& path) {
+  Modules found;
+  std::set<std::string> names;
+  const nlohmann::json document = nlohmann::json::parse(ModulesJson(path));
+  for (const nlohmann::json& problem : document["problems"]) throw CommandError(kExitUsage, problem.get<std::string>());
+  for (const nlohmann::json& module : document["modules"]) {
+    if (module["state"] != "in use") continue;
+    bool serves = false;
+    for (const nlohmann::json& provide : module["provides"]) {
+      if (provide["id"] != SL_ALGORITHM_ID || provide["layer"].get<bool>()) continue;
+      names.insert(provide["name"].get<std::string>());
+      serves = true;
+    }
+    if (serves)
+      found.versions.push_back(module["name"].get<std::string>() + " " + module["version"].get<std::string>());
+  }
+  found.algorithms.assign(names.begin(), names.end());
+  if (found.algorithms.empty())
+    throw CommandError(kExitFailure, "the profile lets in no algorithm: nothing to measure");
+  return found;
+}
+
+// A profile in which only `algorithm` may serve: forbidding the others holds against pins, too.
+std::string OnlyProfile(const std::string& base, const std::vector<std::string>& algorithms,
+                        const std::string& algorithm) {
+  std::string others;
+  for (const std::string& other : algorithms) {
+    if (other != algorithm) others += (others.empty() ? "\"" : ", \"") + other + "\"";
+  }
+  return others.empty() ? base : base + "\n[[select]]\nforbid = [" + others + "]\n";
+}
+
+class Tuner {
+ public:
+  Tuner(TuneOptions options, std::vector<std::string> arguments)
+      : options_(std::move(options)), arguments_(std::move(arguments)), scratch_(options_.file) {}
+
+  int Run() {
+    const bool exists = std::filesystem::exists(options_.file);
+    const std::string rest = WithoutTuneSection(exists ? ReadText(options_.file) : kNewProfile, options_.file);
+    Prepare(rest);
+    const int64_t end_ns = MonotonicNs() + static_cast<int64_t>(options_.budget_s * 1e9);
+    for (size_t i = 0; i < options_.ranks.size(); ++i) {
+      const int64_t now_ns = MonotonicNs();
+      const int64_t share_ns = (end_ns - now_ns) / static_cast<int64_t>(options_.ranks.size() - i);
+      if (const int failed = MeasureOver(options_.ranks[i], now_ns + share_ns); failed != kExitGood) return failed;
+    }
+    if (table_.curves.empty()) {
+      throw CommandError(kExitFailure,
+                         "nothing was measured within the budget of " + Seconds() + "; give more with --budget");
+    }
+    WriteProfile(rest);
+    printf(
+        "%s%s: costs of %zu algorithms, %zu curves; see them decide with: starling explain all_reduce 64K --profile "
+        "%s\n",
+        WinnersText(table_).c_str(), options_.file.c_str(), modules_.algorithms.size(), table_.curves.size(),
+        options_.file.c_str());
+    return kExitGood;
+  }
+
+ private:
+  std::string Seconds() const {
+    std::ostringstream text;
+    text << options_.budget_s << " s";
+    return text.str();
+  }
+
+  void Prepare(const std::string& rest) {
+    const std::string& base = scratch_.Add("base.toml", rest);
+    try {
+      modules_ = FindModules(base);
+    } catch (const CommandError& error) {
+      std::string text = error.what();  // speaks of the copy
+      for (size_t at = text.find(base); at != std::string::npos; at = text.find(base)) {
+        text.replace(at, base.size(), options_.file);
+      }
+      throw CommandError(error.exit_code(), text);
+    }
+    const auto most = static_cast<int>(static_cast<size_t>(kMaxLocalProcesses) / modules_.algorithms.size());
+    for (const int ranks : options_.ranks) {
+      if (ranks <= most) continue;
+      throw CommandError(kExitUsage, "--ranks " + std::to_string(ranks) + ": with " +
+                                         std::to_string(modules_.algorithms.size()) + " algorithms at most " +
+                                         std::to_string(most) + " ranks can be measured");
+    }
+    for (const std::string& algorithm : modules_.algorithms) {
+      profiles_.push_back(scratch_.Add(algorithm + ".toml", OnlyProfile(rest, modules_.algorithms, algorithm)));
+    }
+    table_.machine = ProcessorName() + ", " + std::to_string(std::thread::hardware_concurrency()) + " processors";
+    char date[16] = {};
+    const time_t now = time(nullptr);
+    tm parts{};
+    strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &parts));
+    table_.date = date;
+    table_.starling = SL_VERSION;
+    table_.datatype = Name(options_.type);
+    table_.modules = modules_.versions;
+  }
+
+  int MeasureOver(int ranks, int64_t deadline_ns) {
+    TunePart part;
+    part.ranks = ranks;
+    part.deadline_ns = deadline_ns;
+    part.algorithms = modules_.algorithms;
+    part.profiles = profiles_;
+    part.result_file = scratch_.Add(std::to_string(ranks) + ".json", "");
+    LaunchSpec spec;
+    spec.command = {SelfPath(), "bench"};
+    spec.command.insert(spec.command.end(), arguments_.begin(), arguments_.end());
+    spec.environment = {{kTunePartVariable, part.ToText()}};
+    spec.turns = static_cast<int>(part.algorithms.size());
+    spec.processes = spec.workers = ranks * spec.turns;
+    spec.timeout_s = options_.timeout_s;
+    const std::vector<TunePoint> points = TunePoints(options_, ranks);
+    printf("# %d ranks: %zu points by %d algorithms\n", ranks, points.size(), spec.turns);
+    fflush(stdout);
+    const LaunchResult result = LaunchLocal(spec);
+    if (result.exit_code != kExitGood) {
+      if (!result.explained) fprintf(stderr, "starling bench --tune: %s\n", result.failure.c_str());
+      return result.exit_code;
+    }
+    Take(ranks, points, ReadTuneCells(part.result_file));
+    return kExitGood;
+  }
+
+  // Keeps the points that every algorithm serves or refuses: one that was reached by some only would favour them.
+  void Take(int ranks, const std::vector<TunePoint>& points, const TuneCells& cells) {
+    std::vector<TuneCurve> curves;
+    for (const Collective collective : options_.collectives) {
+      for (const std::string& algorithm : modules_.algorithms) curves.push_back({collective, ranks, algorithm, {}});
+    }
+    std::map<Collective, size_t> missing;  // the smallest size; larger ones are missing, too
+    for (size_t i = 0; i < points.size(); ++i) {
+      const bool reached = i < cells.size() && std::all_of(cells[i].begin(), cells[i].end(), [](const TuneCell& cell) {
+                             return cell.refused || !cell.samples_us.empty();
+                           });
+      if (!reached) {
+        missing.try_emplace(points[i].collective, points[i].bytes);
+        continue;
+      }
+      for (TuneCurve& curve : curves) {
+        if (curve.collective != points[i].collective) continue;
+        const auto algorithm = std::find(modules_.algorithms.begin(), modules_.algorithms.end(), curve.algorithm);
+        const TuneCell& cell = cells[i][static_cast<size_t>(algorithm - modules_.algorithms.begin())];
+        if (cell.wrong != 0) {
+          throw CommandError(kExitFailure, curve.algorithm + " gives wrong results: " + std::to_string(cell.wrong) +
+                                               " elements of " + Name(curve.collective) + " of " +
+                                               std::to_string(points[i].bytes) + " bytes over " +
+                                               std::to_string(ranks) + " ranks; nothing is written");
+        }
+        if (!cell.refused) curve.points.emplace_back(points[i].bytes, Median(cell.samples_us));
+      }
+    }
+    if (!missing.empty()) {
+      std::string text;
+      for (const auto& [collective, bytes] : missing) {
+        text += (text.empty() ? "" : ", ") + std::string(Name(collective)) + " from " + std::to_string(bytes);
+      }
+      printf("# the budget of %s ended early; over %d ranks estimates decide on %s bytes on\n", Seconds().c_str(),
+             ranks, text.c_str());
+    }
+    for (TuneCurve& curve : curves) {
+      if (!curve.points.empty()) table_.curves.push_back(std::move(curve));
+    }
+  }
+
+  // A reader sees the old file or the new one, never half of it.
+  void WriteProfile(const std::string& rest) {
+    const std::string separator = rest.empty() || rest.ends_with("\n\n") ? "" : rest.ends_with('\n') ? "\n" : "\n\n";
+    const std::string& fresh = scratch_.Add("new.toml", rest + separator + TuneSection(table_));
+    struct stat old {};
+    if (stat(options_.file.c_str(), &old) == 0) chmod(fresh.c_str(), old.st_mode & 07777);
+    if (rename(fresh.c_str(), options_.file.c_str()) != 0) {
+      throw CommandError(kExitFailure, options_.file + ": cannot be written");
+    }
+  }
+
+  const TuneOptions options_;
+  const std::vector<std::string> arguments_;
+  Scratch scratch_;
+  Modules modules_;
+  std::vector<std::string> profiles_;
+  TuneTable table_;
+};
+
+}  // namespace
+
+int Tune(const std::vector<std::string>& arguments) {
+  TuneOptions options = ParseTuneOptions(arguments);
+  const Identity identity = DetectIdentity();
+  if (identity.launcher == Identity::Launcher::kStarling) {
+    return RunTuneProcess(options, identity, TunePart::FromEnvironment());
+  }
+  if (identity.processes > 1) {
+    throw CommandError(kExitUsage, "--tune starts the ranks itself, on this host: call it once, without a launcher");
+  }
+  return Tuner(std::move(options), arguments).Run();
+}
+
+}  // namespace sl::tools
