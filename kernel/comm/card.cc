@@ -20,7 +20,10 @@ Bytes Card::Encode() const {
   for (const auto& [name, ports] : addresses) {
     out.PutText(name);
     out.Put(static_cast<uint32_t>(ports.size()));
-    for (const sl_address_t& address : ports) out.PutBytes({address.data, address.bytes});
+    for (const auto& [address, fabric] : ports) {
+      out.PutBytes({address.data, address.bytes});
+      out.Put(fabric);
+    }
   }
   return out.Take();
 }
@@ -42,15 +45,16 @@ Result<Card> Card::Decode(const Bytes& bytes) {
     const std::string name = in.GetText();
     const uint32_t ports = in.Get<uint32_t>();
     if (ports > kMaxPorts) return Status(SL_ERR_LINK_CORRUPT, "a transport with too many ports");
-    std::vector<sl_address_t> listed;
+    std::vector<LinkAddress> listed;
     for (uint32_t port = 0; port < ports; ++port) {
       const Bytes data = in.GetBytes();
       if (data.size() > sizeof(sl_address_t::data)) {
         return Status(SL_ERR_LINK_CORRUPT, "a transport address is too long");
       }
-      sl_address_t& address = listed.emplace_back();
+      auto& [address, fabric] = listed.emplace_back();
       address.bytes = static_cast<uint32_t>(data.size());
       std::copy(data.begin(), data.end(), address.data);
+      fabric = in.Get<std::array<uint8_t, 16>>();
     }
     card.addresses.emplace_back(name, std::move(listed));
   }
@@ -59,16 +63,9 @@ Result<Card> Card::Decode(const Bytes& bytes) {
   return card;
 }
 
-std::span<const sl_address_t> Card::AddressesOf(const std::string& transport) const {
+std::span<const LinkAddress> Card::AddressesOf(const std::string& transport) const {
   for (const auto& [name, ports] : addresses) {
     if (name == transport) return ports;
-  }
-  return {};
-}
-
-sl_address_t Card::AddressOf(const std::string& transport) const {
-  for (const sl_address_t& address : AddressesOf(transport)) {
-    if (address.bytes != 0) return address;
   }
   return {};
 }

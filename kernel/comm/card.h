@@ -27,7 +27,7 @@ struct Card {
   std::string profile;
   // By transport name: where each port listens, in the order of the ports; an address of 0 bytes is a port that does
   // not.
-  std::vector<std::pair<std::string, std::vector<sl_address_t>>> addresses;
+  std::vector<std::pair<std::string, std::vector<LinkAddress>>> addresses;
 
   // No more ports of a transport are told, so that cards stay small: four rails of a host, in two families, twice.
   static constexpr uint32_t kMaxPorts = 16;
@@ -35,16 +35,15 @@ struct Card {
   Bytes Encode() const;
   static Result<Card> Decode(const Bytes& bytes);
   // Where the ports of this rank's transport listen; none when it has no transport of that name.
-  std::span<const sl_address_t> AddressesOf(const std::string& transport) const;
-  // The first of them that listens; empty when there is none.
-  sl_address_t AddressOf(const std::string& transport) const;
+  std::span<const LinkAddress> AddressesOf(const std::string& transport) const;
 };
 
 struct Communicator::Transport {
   std::string name;
   const sl_transport_ops_t* ops;
   sl_transport_t* handle;
-  std::vector<sl_address_t> addresses;  // of its ports
+  std::vector<LinkAddress> addresses;  // of its ports
+  uint64_t latency_ns;                 // of the quickest
 };
 
 }  // namespace sl::kernel

@@ -6,11 +6,12 @@
 namespace sl::kernel {
 namespace {
 
-sl_address_t Address(uint8_t first, uint32_t bytes) {
-  sl_address_t address{};
-  address.bytes = bytes;
-  address.data[0] = first;
-  return address;
+LinkAddress Address(uint8_t first, uint32_t bytes) {
+  LinkAddress port;
+  port.address.bytes = bytes;
+  port.address.data[0] = first;
+  port.fabric.fill(first);
+  return port;
 }
 
 Card Sample() {
@@ -33,11 +34,10 @@ TEST(Card, CarriesTheAddressOfEveryPort) {
   EXPECT_EQ(card.profile, "auto");
   ASSERT_EQ(card.AddressesOf("shm").size(), 1u);
   ASSERT_EQ(card.AddressesOf("tcp").size(), 3u);
-  EXPECT_EQ(card.AddressesOf("tcp")[2].bytes, 252u);
-  EXPECT_EQ(card.AddressesOf("tcp")[2].data[0], 4u);
+  EXPECT_EQ(card.AddressesOf("tcp")[2].address.bytes, 252u);
+  EXPECT_EQ(card.AddressesOf("tcp")[2].address.data[0], 4u);
+  EXPECT_EQ(card.AddressesOf("tcp")[2].fabric[15], 4u);
   EXPECT_TRUE(card.AddressesOf("ib").empty());
-  EXPECT_EQ(card.AddressOf("tcp").data[0], 3u);  // the first port does not listen
-  EXPECT_EQ(card.AddressOf("ib").bytes, 0u);
 }
 
 TEST(Card, IsRefusedWhenItIsCutShort) {
@@ -53,7 +53,8 @@ TEST(Card, IsRefusedWithMorePortsOrLongerAddressesThanThereCanBe) {
   EXPECT_EQ(Card::Decode(many.Encode()).status().code(), SL_ERR_LINK_CORRUPT);
   Bytes bytes = Sample().Encode();
   const uint32_t too_long = 253;
-  std::memcpy(bytes.data() + bytes.size() - 252 - sizeof(too_long), &too_long, sizeof(too_long));
+  const size_t fabric = 16;
+  std::memcpy(bytes.data() + bytes.size() - fabric - 252 - sizeof(too_long), &too_long, sizeof(too_long));
   bytes.push_back(0);
   EXPECT_EQ(Card::Decode(bytes).status().code(), SL_ERR_LINK_CORRUPT);
 }

@@ -101,7 +101,7 @@ Status Communicator::OpenTransports() {
       served.ops->close(handle);
       continue;
     }
-    transports_.push_back({served.name, served.ops, handle, {}});
+    transports_.push_back({served.name, served.ops, handle, {}, UINT64_MAX});
     SL_TRY(ListenOnPorts(&transports_.back(), std::min(ports, Card::kMaxPorts)));
   }
   return {};
@@ -112,7 +112,13 @@ Status Communicator::ListenOnPorts(Transport* transport, uint32_t ports) const {
   bool heard = false;
   transport->addresses.resize(ports);
   for (uint32_t port = 0; port < ports; ++port) {
-    sl_address_t* address = &transport->addresses[port];
+    sl_address_t* address = &transport->addresses[port].address;
+    sl_port_t facts{};
+    facts.struct_size = sizeof(facts);
+    if (transport->ops->port_info(transport->handle, port, &facts) == SL_OK) {
+      std::copy_n(facts.fabric, sizeof(facts.fabric), transport->addresses[port].fabric.begin());
+      transport->latency_ns = std::min(transport->latency_ns, facts.latency_ns);
+    }
     if (transport->ops->listen(transport->handle, port, address) == SL_OK) {
       heard = true;
       continue;
@@ -301,13 +307,22 @@ Status Communicator::MakeLinks() {
   config.chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
   config.slots = settings.link.slots;
   config.lanes = settings.link.lanes;
+  config.connections = settings.link.connections;
   config.resend_ns = settings.link.resend_ms * 1000000;
+  config.keeper = process_->keeper();
+  // Memory before networks: a peer is reached over the quickest that can. All ranks have the same modules.
+  std::stable_sort(transports_.begin(), transports_.end(),
+                   [](const Transport& a, const Transport& b) { return a.latency_ns < b.latency_ns; });
   for (const Transport& transport : transports_) {
     LinkTransport entry;
     entry.ops = transport.ops;
     entry.transport = transport.handle;
     entry.name = transport.name;
-    for (const Card& card : cards_) entry.peers.push_back(card.AddressOf(transport.name));
+    for (const LinkAddress& port : transport.addresses) entry.fabrics.push_back(port.fabric);
+    for (const Card& card : cards_) {
+      const auto addresses = card.AddressesOf(transport.name);
+      entry.peers.emplace_back(addresses.begin(), addresses.end());
+    }
     config.transports.push_back(std::move(entry));
   }
   links_ = std::make_unique<LinkTable>(std::move(config));
@@ -390,6 +405,21 @@ Status Communicator::Finalize() {
   const uint64_t timeout_ms = process_->profile().settings().comm.operation_timeout_ms;
   const Patience patience{timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000, &cancelled_ns_};
   return tree_->AllGather(tree_->TakeNumber(), {}, patience).status();
+}
+
+void Communicator::Drain() {
+  if (links_ == nullptr || !links_->needs_care()) return;
+  const uint64_t deadline_ns = NowNs() + 2 * process_->profile().settings().link.resend_ms * 1000000;
+  while (healthy() && !cancelled() && NowNs() < deadline_ns) {
+    if (links_->TryDrive()) {
+      static_cast<void>(links_->Progress());
+      const bool idle = links_->Idle();
+      links_->StopDriving();
+      if (idle) return;
+    }
+    const timespec nap{0, 50'000};
+    nanosleep(&nap, nullptr);
+  }
 }
 
 void Communicator::Leave(Fate fate) {

@@ -61,6 +61,8 @@ class Communicator {
 
   // Meets all ranks: what was issued has been completed by everybody.
   Status Finalize();
+  // Waits until the peers have what was sent over networks: for two resend times at most, and not for lost peers.
+  void Drain();
   // Leaves: other ranks hear of it. Never waits.
   void Leave(Fate fate);
   // Ends every wait of this rank with SL_ERR_ABORTED.   [any]

@@ -12,6 +12,7 @@
 #include "kernel/comm/rendezvous.h"
 #include "kernel/engine/engine.h"
 #include "kernel/events/observer_pump.h"
+#include "kernel/link/keeper.h"
 #include "kernel/loader/loader.h"
 #include "kernel/profile/profile.h"
 #include "kernel/topo/host.h"
@@ -54,6 +55,8 @@ class Process {
   Rendezvous* rendezvous() { return rendezvous_.get(); }
   // Runs plans for streams; its thread starts with the first job.
   ProgressThread* progress() { return progress_.get(); }
+  // Drives network links between operations; its thread starts with the first such link.
+  LinkKeeper* keeper() { return &keeper_; }
   const HostId& host() const { return host_; }
 
  private:
@@ -71,6 +74,7 @@ class Process {
   std::unique_ptr<ControlThread> control_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<ProgressThread> progress_;
+  LinkKeeper keeper_;
   HostId host_{};
 };
 

@@ -22,7 +22,7 @@ sl_status_t FakePipe::Post(uint32_t bytes, uint64_t op_seq, uint64_t signature) 
   const std::lock_guard lock(mutex_);
   if (broken_ != SL_OK) return broken_;
   if (bytes > slots_[0].payload.size() || posted_ - released_ == slots_.size()) return SL_ERR_INTERNAL;
-  slots_[posted_ % slots_.size()].header = {posted_ + 1, bytes, 0, op_seq, signature};
+  slots_[posted_ % slots_.size()].header = {static_cast<uint32_t>(posted_ + 1), 0, bytes, 0, op_seq, signature};
   ++posted_;
   return SL_OK;
 }

@@ -120,12 +120,15 @@ sl_status_t Run::Poll(sl_wait_t* wait) {
   if (finished_) return status_.code();
   if (pool_->failed()) [[unlikely]]
     return Stop(pool_->failure());
-  if (!begun_) {
-    if (pool_->begun_.load(std::memory_order_acquire) != number_) [[unlikely]]
-      return WaitToBegin(wait);
-    if (const sl_status_t status = TakeTurns(); status != SL_OK) return status;
-  }
-  return PollLanes(wait);
+  if (!begun_ && pool_->begun_.load(std::memory_order_acquire) != number_) [[unlikely]]
+    return WaitToBegin(wait);
+  LinkProvider* links = pool_->context().links;
+  if (!links->TryDrive()) [[unlikely]]
+    return WaitToBegin(wait);
+  sl_status_t status = begun_ ? SL_OK : TakeTurns();
+  if (status == SL_OK) status = PollLanes(wait);
+  links->StopDriving();
+  return status;
 }
 
 sl_status_t Run::WaitToBegin(sl_wait_t* wait) {

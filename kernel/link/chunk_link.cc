@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/link/chunk_link.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -8,29 +9,30 @@
 #include "kernel/events/ring.h"
 
 namespace sl::kernel {
-namespace {
-
-ChunkHeader* HeaderOf(uint8_t* slot) { return reinterpret_cast<ChunkHeader*>(slot + LinkGeometry::kHeader); }
-
-}  // namespace
 
 ChunkLink::ChunkLink(const LinkContext* context, uint32_t peer, uint32_t lane)
     : context_(context), peer_(peer), lane_(lane), geometry_(context->geometry) {
+  paths_.reserve(kMaxPaths);  // owner_ points into it
+  carriers_.assign(geometry_.slots, kNobody);
   old_.reserve(2);
 }
 
 ChunkLink::~ChunkLink() {
-  for (const OldPath& old : old_) old.path.ops->retire(old.path.connection);
-  if (path_.connection != nullptr) path_.ops->retire(path_.connection);
+  for (const OldConnection& old : old_) old.link.ops->retire(old.link.connection);
+  for (Path& path : paths_) {
+    if (!path.open()) continue;
+    const LinkConnection link = path.TakeOut();
+    link.ops->retire(link.connection);
+  }
 }
 
 sl_status_t ChunkLink::Reserve(void** out_payload) {
-  if (!up_ || posted_ - acked_ >= geometry_.slots) [[unlikely]] {
+  if (paths_up_ == 0 || posted_ - acked_ >= geometry_.slots) [[unlikely]] {
     if (const sl_status_t status = ReserveSlow(); status != SL_OK) return status;
   }
   if (!reserved_) {
     reserved_ = true;
-    reserved_payload_ = outbox_ + send_slot_ * geometry_.SlotBytes() + LinkGeometry::kPayload;
+    reserved_payload_ = outbox_ + send_offset_ + LinkGeometry::kPayload;
   }
   *out_payload = reserved_payload_;
   return SL_OK;
@@ -38,7 +40,7 @@ sl_status_t ChunkLink::Reserve(void** out_payload) {
 
 sl_status_t ChunkLink::ReserveSlow() {
   if (status_ != SL_OK) return status_;
-  if (!up_) return SL_ERR_AGAIN;
+  if (paths_up_ == 0) return SL_ERR_AGAIN;
   RefreshAcked();
   if (transmitted_ != posted_ || done_pending_) Pump();
   return posted_ - acked_ < geometry_.slots ? SL_OK : SL_ERR_AGAIN;
@@ -47,7 +49,7 @@ sl_status_t ChunkLink::ReserveSlow() {
 sl_status_t ChunkLink::Post(uint32_t bytes, uint64_t op_seq, uint64_t signature) {
   if (!reserved_ || bytes > geometry_.chunk_bytes) return SL_ERR_INVALID;
   if (status_ != SL_OK) return status_;
-  uint8_t* slot = outbox_ + send_slot_ * geometry_.SlotBytes();
+  uint8_t* slot = outbox_ + send_offset_;
   if (reserved_payload_ != slot + LinkGeometry::kPayload) [[unlikely]] {
     // The path was replaced while the caller wrote.
     std::memcpy(slot + LinkGeometry::kPayload, reserved_payload_, bytes);
@@ -55,166 +57,187 @@ sl_status_t ChunkLink::Post(uint32_t bytes, uint64_t op_seq, uint64_t signature)
   }
   reserved_ = false;
   ++posted_;
-  *HeaderOf(slot) = {posted_, bytes, epoch_, op_seq, signature};
-  if (++send_slot_ == geometry_.slots) send_slot_ = 0;
-  if (up_) Pump();
+  // Number and order are the path's to write: until then the slot may be on its way for the chunk it held before, a
+  // second time, and must not look like this one.
+  ChunkHeader* header = LinkGeometry::HeaderOf(slot);
+  header->bytes = bytes;
+  header->reserved = 0;
+  header->op_seq = op_seq;
+  header->signature = signature;
+  CarrierOf(posted_) = kNobody;
+  send_offset_ += geometry_.SlotBytes();
+  if (send_offset_ == geometry_.WindowBytes()) send_offset_ = 0;
+  if (paths_up_ != 0) Pump();
   return SL_OK;
 }
 
-// Puts chunk transmitted + 1; on a mapped path its signal, which stands for all that were posted.
-sl_status_t ChunkLink::TransmitNext() {
-  if (mapped_) {
-    const sl_status_t status = Signal(kPosted, posted_);
-    if (status == SL_OK) transmitted_ = posted_;
-    return status;
+// The path on which the next chunk will have arrived first; NULL: all are full.
+Path* ChunkLink::Choose(uint32_t full) {
+  if (owner_ != nullptr) return owner_->up() && full == 0 ? owner_ : nullptr;
+  if (paths_.size() == 1) return paths_[0].up() && full == 0 ? &paths_[0] : nullptr;
+  const uint64_t now_ns = context_->now_ns();
+  // What nobody has measured yet counts like the best that was.
+  double fastest = 0;
+  for (const Path& path : paths_) fastest = path.up() ? std::max(fastest, path.rate()) : fastest;
+  Path* best = nullptr;
+  double best_time = 0;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    Path& path = paths_[i];
+    if (!path.up() || (full >> i & 1) != 0) continue;
+    const auto queue = static_cast<double>(path.InFlight(now_ns) + geometry_.chunk_bytes);
+    const double rate = path.rate() != 0 ? path.rate() : fastest != 0 ? fastest : 1;
+    if (best != nullptr && queue / rate >= best_time) continue;
+    best = &path;
+    best_time = queue / rate;
   }
+  return best;
+}
+
+// Puts chunk transmitted + 1, unless it is on its way already. AGAIN: no path takes it now.
+sl_status_t ChunkLink::SendNext(uint32_t* full) {
   const uint64_t sequence = transmitted_ + 1;
-  uint8_t* slot = Slot(outbox_, sequence);
-  sl_put_t put = {};
-  put.struct_size = sizeof put;
-  put.signal = sequence > signalled_ ? static_cast<uint32_t>(kPosted) : SL_NO_SIGNAL;
-  put.signal_value = sequence;
-  put.source = slot + LinkGeometry::kHeader;
-  put.bytes = sizeof(ChunkHeader) + HeaderOf(slot)->bytes;
-  put.offset = static_cast<uint64_t>(slot - outbox_) + LinkGeometry::kHeader;
-  // No completion is asked for: puts of a connection leave in order, so the acknowledgement of a chunk, without which
-  // its slot is not written again, says that every earlier put of the slot has left.
-  const sl_status_t status = path_.ops->put(path_.connection, &put);
-  if (status == SL_OK) {
-    transmitted_ = sequence;
-    if (sequence > signalled_) signalled_ = sequence;
+  while (CarrierOf(sequence) == kNobody) {
+    Path* path = Choose(*full);
+    if (path == nullptr) return SL_ERR_AGAIN;
+    const auto index = static_cast<size_t>(path - paths_.data());
+    const sl_status_t status = path->Put(outbox_, OffsetOf(sequence), sequence);
+    if (status == SL_OK) {
+      CarrierOf(sequence) = static_cast<uint8_t>(index);
+    } else if (status == SL_ERR_AGAIN) {
+      *full |= 1u << index;
+    } else {
+      OnPutFailed(index, status);
+      return SL_ERR_AGAIN;  // who lost the path has pumped
+    }
   }
-  return status;
+  ++transmitted_;
+  return SL_OK;
 }
 
-sl_status_t ChunkLink::Signal(SignalWord word, uint64_t value) {
-  sl_put_t put = {};
-  put.struct_size = sizeof put;
-  put.signal = word;
-  put.signal_value = value;
-  return path_.ops->put(path_.connection, &put);
-}
-
-// Hands the transport what it has not taken yet, as far as its queue goes.
+// Hands the transports what they have not taken yet, as far as their queues go.
 void ChunkLink::Pump() {
-  sl_status_t status = SL_OK;
-  while (status == SL_OK && transmitted_ < posted_) status = TransmitNext();
-  if (status == SL_OK && done_pending_) {
-    status = Signal(kDone, done_);
-    done_pending_ = status == SL_ERR_AGAIN;
+  uint32_t full = 0;
+  while (transmitted_ < posted_ && status_ == SL_OK && SendNext(&full) == SL_OK) {
   }
+  if (done_pending_ && paths_up_ != 0) SendDone();
+}
+
+// Acknowledges on the path of the newest chunk, or on any.
+void ChunkLink::SendDone() {
+  size_t index = recv_path_;
+  for (size_t i = 0; i < paths_.size() && !IsUp(static_cast<uint32_t>(index)); ++i) index = i;
+  if (!IsUp(static_cast<uint32_t>(index))) return;
+  const sl_status_t status = paths_[index].Signal(Path::kDone, done_);
+  done_pending_ = status != SL_OK;
   if (status != SL_OK && status != SL_ERR_AGAIN) [[unlikely]]
-    OnPutFailed(status);
+    OnPutFailed(index, status);
 }
 
 void ChunkLink::RefreshAcked() {
-  if (path_.connection == nullptr) return;
-  const uint64_t done = Word(kDone);
-  if (done <= acked_) return;  // a fresh window begins with 0
-  if (done > posted_) return Fail(SL_ERR_LINK_CORRUPT, "the peer acknowledged a chunk that was not sent");
-  acked_ = done;
+  for (const Path& path : paths_) {
+    if (!path.open()) continue;
+    const uint64_t done = path.Word(Path::kDone);
+    if (done > posted_) return Fail(SL_ERR_LINK_CORRUPT, "the peer acknowledged a chunk that was not sent");
+    acked_ = std::max(acked_, done);  // a fresh window begins with 0
+  }
+  transmitted_ = std::max(transmitted_, acked_);
 }
 
 sl_status_t ChunkLink::Peek(Chunk* out_chunk) {
-  if (arrived_ <= done_ || peeked_) {
-    if (!peeked_ && !frozen_ && path_.connection != nullptr) [[likely]] {
-      arrived_ = Word(kPosted);
-      if (arrived_ <= done_ && up_) return SL_ERR_AGAIN;
-    }
-    if (peeked_ || arrived_ <= done_) return PeekSlow(out_chunk);
+  if (!peeked_) {
+    bool corrupt = false;
+    const bool found = FindChunk(&corrupt);
+    if (corrupt && status_ == SL_OK) [[unlikely]]
+      Fail(SL_ERR_LINK_CORRUPT, "a chunk header cannot be right");
+    if (!found) return WhyNoChunk();
   }
-  uint8_t* slot = static_cast<uint8_t*>(path_.window.local) + recv_slot_ * geometry_.SlotBytes();
-  header_ = *HeaderOf(slot);
-  if (header_.sequence != done_ + 1 || header_.epoch != epoch_ || header_.bytes > geometry_.chunk_bytes ||
-      arrived_ - done_ > geometry_.slots) [[unlikely]] {
-    if (!mapped_ && header_.sequence <= done_ && status_ == SL_OK) return SL_ERR_AGAIN;  // a hole
-    if (status_ == SL_OK) Fail(SL_ERR_LINK_CORRUPT, "a chunk header cannot be right");
-    return status_;
-  }
-  payload_ = slot + LinkGeometry::kPayload;
-  peeked_ = true;
   *out_chunk = {&header_, payload_};
   return SL_OK;
 }
 
-sl_status_t ChunkLink::PeekSlow(Chunk* out_chunk) {
-  if (peeked_) {
-    *out_chunk = {&header_, payload_};
-    return SL_OK;
+sl_status_t ChunkLink::WhyNoChunk() {
+  if (status_ != SL_OK) return status_;
+  if (paths_.size() > 1) {
+    for (Path& path : paths_) path.TellSeen();
   }
-  if (frozen_ && up_) {
-    AnswerQuery();
-    if (!frozen_) return Peek(out_chunk);
+  for (Path& path : paths_) {
+    if (path.up()) path.ThawIfResent();
   }
-  return status_ != SL_OK ? status_ : SL_ERR_AGAIN;
+  return SL_ERR_AGAIN;
+}
+
+// Looks for the next chunk, first where the last one was.
+bool ChunkLink::FindChunk(bool* out_corrupt) {
+  const size_t count = paths_.size();
+  size_t index = recv_path_;
+  for (size_t i = 0; i < count; ++i) {
+    if (paths_[index].open() && FindAt(index, out_corrupt)) return true;
+    if (*out_corrupt) return false;
+    if (++index == count) index = 0;
+  }
+  return false;
+}
+
+bool ChunkLink::FindAt(size_t index, bool* out_corrupt) {
+  Path& path = paths_[index];
+  if (!path.Has(recv_offset_, done_ + 1, &header_, out_corrupt)) return false;
+  path.CountTaken();
+  if (paths_.size() > 1) path.TellSeen();
+  payload_ = path.PayloadAt(recv_offset_);
+  peeked_ = true;
+  recv_path_ = index;
+  return true;
 }
 
 sl_status_t ChunkLink::Release() {
   if (!peeked_) return SL_ERR_STATE;
   peeked_ = false;
   ++done_;
-  if (++recv_slot_ == geometry_.slots) recv_slot_ = 0;
+  recv_offset_ += geometry_.SlotBytes();
+  if (recv_offset_ == geometry_.WindowBytes()) recv_offset_ = 0;
   if (!old_.empty()) [[unlikely]]
     DropLent(false, true);
-  if (up_) {
-    const sl_status_t status = Signal(kDone, done_);
-    if (status != SL_OK) [[unlikely]] {
-      done_pending_ = status == SL_ERR_AGAIN;
-      if (!done_pending_) OnPutFailed(status);
-    }
-  }
+  done_pending_ = true;
+  if (paths_up_ != 0) SendDone();
   return SL_OK;
 }
 
 void ChunkLink::Notify() {
-  if (up_) path_.ops->notify(path_.connection);
+  if (paths_up_ != 0) NotifyAll();
+}
+
+void ChunkLink::NotifyAll() {
+  for (const Path& path : paths_) {
+    if (path.up()) path.Notify();
+  }
 }
 
 void ChunkLink::DescribeWait(bool sending, sl_wait_t* wait) const {
   wait->peer = static_cast<int32_t>(peer_);
-  wait->what = !up_ ? "connection" : sending ? "credit" : "chunk";
-  wait->doorbell = up_ ? context_->doorbell : nullptr;
-  wait->seen = sending ? acked_ : arrived_;
+  wait->what = !up() ? "connection" : sending ? "credit" : "chunk";
+  wait->doorbell = up() ? doorbell_ : nullptr;
+  wait->seen = sending ? acked_ : done_;
   const uint64_t credit = posted_ + 1 > geometry_.slots ? posted_ + 1 - geometry_.slots : 0;
   wait->wanted = sending ? credit : done_ + 1;
-}
-
-void ChunkLink::OnPutFailed(sl_status_t status) {
-  CheckPath();
-  if (up_) Fail(status, "the transport refused a put");
-}
-
-// Notices the end of the path.
-void ChunkLink::CheckPath() {
-  if (!up_) return;
-  const uint32_t state = path_.ops->connection_state(path_.connection);
-  if (state == SL_CONNECTION_CLOSED || state == SL_CONNECTION_DOWN) frozen_ = false;  // nothing is written any more
-  switch (state) {
-    case SL_CONNECTION_CLOSED:
-      return Fail(SL_ERR_PEER_LOST, "the peer has closed it");
-    case SL_CONNECTION_DOWN:
-      up_ = false;
-      RecordState(false);
-      return Logf(SL_LOG_WARN, "rank {} peer {} lane {} link down: epoch {} ended, {} chunks unacknowledged",
-                  context_->rank, peer_, lane_, epoch_, posted_ - acked_);
-    default:
-      return;
-  }
 }
 
 void ChunkLink::Fail(sl_status_t status, const char* why) {
   if (status_ != SL_OK) return;
   status_ = status;
-  if (up_) RecordState(false);
-  up_ = false;
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    if (!paths_[i].up()) continue;
+    paths_[i].GoDown();
+    RecordState(i, false);
+  }
+  paths_up_ = 0;
   // A peer that closes is not a fault by itself: jobs end. Who still waits for it reports an error of its own.
   Logf(status == SL_ERR_PEER_LOST ? SL_LOG_DEBUG : SL_LOG_WARN, "rank {} peer {} lane {} link failed: {}",
        context_->rank, peer_, lane_, why);
 }
 
-void ChunkLink::RecordState(bool up) const {
+void ChunkLink::RecordState(size_t index, bool up) const {
   Emit({0, SL_EVENT_LINK_STATE, context_->rank, context_->comm_id, 0, static_cast<int32_t>(peer_), lane_, 0,
-        up ? 1u : 0u, epoch_});
+        up ? 1u : 0u, paths_[index].epoch()});
 }
 
 bool ChunkLink::idle() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a link does when something was lost: a put, or the whole path.
+// What a link does when something was lost: a put, or a whole path.
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -10,53 +11,99 @@
 namespace sl::kernel {
 
 void ChunkLink::Service(uint64_t now_ns) {
-  CheckPath();
-  if (!up_) {
+  CheckPaths();
+  if (paths_up_ == 0) {
     stalled_since_ns_ = now_ns;
     return;
   }
   RefreshAcked();
-  AnswerQuery();
-  if (up_ && (transmitted_ != posted_ || done_pending_)) Pump();
-  if (up_) AskIfStalled(now_ns);
+  AnswerQueries();
+  if (transmitted_ != posted_ || done_pending_) Pump();
+  AskIfStalled(now_ns);
 }
 
-// Receiver: answers a new query, and waits for what it brings if something is missing.
-void ChunkLink::AnswerQuery() {
-  if (frozen_ && Word(kResent) >= answered_) frozen_ = false;
-  const uint64_t word = Word(kQuery);
-  const uint64_t query = word >> 32;
-  if (query <= answered_) return;
-  answered_ = query;
-  // Puts are in order: all that was sent before the query has arrived or is lost, and what was sent again before it
-  // has too, so headers up to kPosted are still.
-  const uint64_t received = ReceivedWithoutGap();
-  const uint32_t missing = static_cast<uint32_t>(word) - static_cast<uint32_t>(received);
-  frozen_ = !mapped_ && missing != 0 && missing <= geometry_.slots;
-  if (frozen_) arrived_ = received;
-  done_pending_ = true;  // the acknowledgement may have been what was lost
-  const sl_status_t status = Signal(kAnswer, query << 32 | (received & UINT32_MAX));
-  if (status != SL_OK && status != SL_ERR_AGAIN) return OnPutFailed(status);
-  Pump();
-  if (up_) path_.ops->notify(path_.connection);
-}
-
-uint64_t ChunkLink::ReceivedWithoutGap() const {
-  uint64_t received = done_ + (peeked_ ? 1 : 0);
-  const uint64_t posted = Word(kPosted);
-  while (received < posted && received - done_ < geometry_.slots) {
-    const uint8_t* slot = Slot(static_cast<uint8_t*>(path_.window.local), received + 1);
-    const auto* header = reinterpret_cast<const ChunkHeader*>(slot + LinkGeometry::kHeader);
-    if (header->sequence != received + 1 || header->epoch != epoch_) break;
-    ++received;
+// Notices paths that have ended.
+void ChunkLink::CheckPaths() {
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    if (!paths_[i].up()) continue;
+    const uint32_t state = paths_[i].State();
+    if (state != SL_CONNECTION_CLOSED && state != SL_CONNECTION_DOWN) continue;
+    closed_ |= state == SL_CONNECTION_CLOSED;
+    LosePath(i);
   }
+}
+
+// What the path carried, and nobody acknowledged, goes on the others, if there are any.
+void ChunkLink::LosePath(size_t index) {
+  Path& path = paths_[index];
+  path.GoDown();
+  --paths_up_;
+  if (paths_up_ == 0 && closed_) {
+    RecordState(index, false);
+    return Fail(SL_ERR_PEER_LOST, "the peer has closed it");
+  }
+  uint64_t lost = 0;
+  for (uint64_t k = posted_; k > acked_; --k) {
+    if (CarrierOf(k) != index) continue;
+    CarrierOf(k) = kNobody;
+    transmitted_ = std::min(transmitted_, k - 1);
+    ++lost;
+  }
+  resends_ += lost;
+  done_pending_ = done_ != 0;
+  RecordState(index, false);
+  Logf(SL_LOG_WARN,
+       "rank {} peer {} lane {} link path {} down: epoch {} ended, {} chunks unacknowledged, {} paths left",
+       context_->rank, peer_, lane_, index, path.epoch(), lost, paths_up_);
+  if (paths_up_ == 0) return;
+  Pump();
+  NotifyAll();
+}
+
+void ChunkLink::OnPutFailed(size_t index, sl_status_t status) {
+  CheckPaths();
+  if (!paths_[index].up()) return;
+  if (status == SL_ERR_LINK_DOWN) return LosePath(index);
+  Fail(status, "the transport refused a put");
+}
+
+// Receiver: answers new queries, and waits for what they bring if something is missing.
+void ChunkLink::AnswerQueries() {
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    Path& path = paths_[i];
+    if (!path.up()) continue;
+    path.ThawIfResent();
+    if (!path.HasQuery()) continue;
+    done_pending_ = done_ != 0;  // the acknowledgement may have been what was lost
+    // Puts are in order: all that this path carried before the query has arrived or is lost, and what was sent again
+    // before it has too, so the slots are still.
+    const sl_status_t status = path.Answer(ReceivedWithoutGap());
+    if (status != SL_OK && status != SL_ERR_AGAIN) {
+      OnPutFailed(i, status);
+      continue;
+    }
+    if (done_pending_) SendDone();
+    if (path.up()) path.Notify();
+  }
+}
+
+uint64_t ChunkLink::ReceivedWithoutGap() {
+  uint64_t received = done_ + (peeked_ ? 1 : 0);
+  ChunkHeader header;
+  bool corrupt = false;
+  const auto has_next = [&](const Path& path) {
+    return path.open() && path.Has(OffsetOf(received + 1), received + 1, &header, &corrupt);
+  };
+  while (received - done_ < geometry_.slots && std::any_of(paths_.begin(), paths_.end(), has_next)) ++received;
   return received;
 }
 
 // Sender: the oldest chunk has stood for too long. Either the peer is slow, or something was lost.
 void ChunkLink::AskIfStalled(uint64_t now_ns) {
-  const uint64_t answer = Word(kAnswer);
-  if (query_ != dealt_with_ && answer >> 32 == query_) Resend(static_cast<uint32_t>(answer));
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    uint32_t received = 0;
+    if (paths_[i].up() && paths_[i].TakeAnswer(&received)) Resend(i, received);
+  }
   if (acked_ == posted_) {
     stalled_at_ = UINT64_MAX;
   } else if (acked_ != stalled_at_) {
@@ -64,113 +111,131 @@ void ChunkLink::AskIfStalled(uint64_t now_ns) {
     stalled_since_ns_ = now_ns;
   }
   // A query asks about everything, so it must come after everything.
-  if (!up_ || acked_ == posted_ || transmitted_ != posted_) return;
-  if (now_ns - stalled_since_ns_ < context_->resend_ns) return;
+  if (acked_ == posted_ || transmitted_ != posted_ || now_ns - stalled_since_ns_ < context_->resend_ns) return;
   stalled_since_ns_ = now_ns;
-  ++query_;
-  const sl_status_t status = Signal(kQuery, query_ << 32 | (transmitted_ & UINT32_MAX));
-  if (status != SL_OK && status != SL_ERR_AGAIN) return OnPutFailed(status);
-  path_.ops->notify(path_.connection);
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    if (!paths_[i].up() || !Carries(i)) continue;
+    const sl_status_t status = paths_[i].Ask();
+    if (status != SL_OK && status != SL_ERR_AGAIN) {
+      OnPutFailed(i, status);
+      continue;
+    }
+    paths_[i].Notify();
+  }
 }
 
-// Sender: everything after what the peer had received goes again.
-void ChunkLink::Resend(uint32_t received_low) {
-  dealt_with_ = query_;
+bool ChunkLink::Carries(size_t index) {
+  for (uint64_t k = acked_ + 1; k <= posted_; ++k) {
+    if (CarrierOf(k) == index) return true;
+  }
+  return false;
+}
+
+// Sender: what this path carried behind what the peer had received goes again, and on the same path: it may be still
+// on its way there, and must not be overtaken by the next chunk of its slot.
+void ChunkLink::Resend(size_t index, uint32_t received_low) {
+  Path& path = paths_[index];
   const auto beyond = static_cast<int32_t>(received_low - static_cast<uint32_t>(acked_));
   if (beyond < 0) return;  // acknowledged since
   const uint64_t received = acked_ + static_cast<uint32_t>(beyond);
-  if (received > transmitted_) return Fail(SL_ERR_LINK_CORRUPT, "the peer received a chunk that was not sent");
-  if (!mapped_) {
-    resends_ += transmitted_ - received;
-    transmitted_ = received;
+  if (received > posted_) return Fail(SL_ERR_LINK_CORRUPT, "the peer received a chunk that was not sent");
+  sl_status_t status = SL_OK;
+  if (path.mapped()) status = path.Announce();
+  for (uint64_t k = received + 1; k <= posted_ && status == SL_OK && !path.mapped(); ++k) {
+    if (CarrierOf(k) != index) continue;
+    status = path.Put(outbox_, OffsetOf(k), k);
+    ++resends_;
   }
-  Pump();
-  // With chunks still to go the mark would come too early; the next query settles it then.
-  if (!up_ || transmitted_ != posted_) return;
-  sl_status_t status = Signal(kPosted, posted_);
-  if (status == SL_OK) status = Signal(kResent, query_);
-  if (status != SL_OK && status != SL_ERR_AGAIN) return OnPutFailed(status);
-  path_.ops->notify(path_.connection);
+  // When the queue was full, the next query settles it.
+  if (status == SL_OK) status = path.SayResent();
+  if (status != SL_OK && status != SL_ERR_AGAIN) return OnPutFailed(index, status);
+  path.Notify();
 }
 
-sl_status_t ChunkLink::Attach(const LinkPath& path, uint32_t epoch) {
-  if (const sl_status_t status = MoveOutbox(path); status != SL_OK) {
-    path.ops->retire(path.connection);
-    return status;
+sl_status_t ChunkLink::Attach(uint32_t index, const LinkConnection& connection, uint32_t epoch,
+                              sl_doorbell_t* doorbell) {
+  if (paths_.size() <= index) paths_.resize(index + 1);
+  Path& path = paths_[index];
+  closed_ = false;  // the peer is back
+  if (path.up()) LosePath(index);
+  const bool takes_over = connection.window.peer != nullptr || owner_ == nullptr || owner_ == &path || !owner_->up();
+  uint8_t* const before = outbox_;
+  const bool was_mapped = owner_ != nullptr;
+  if (takes_over) {
+    if (const sl_status_t status = MoveOutbox(connection); status != SL_OK) {
+      connection.ops->retire(connection.connection);
+      return status;
+    }
   }
-  const LinkPath before = path_;
-  const bool reserved_there = reserved_ && mapped_ && before.connection != nullptr;
-  path_ = path;
-  epoch_ = epoch;
-  mapped_ = path.window.peer != nullptr;
-  // Chunks that had arrived and were not taken come again.
-  arrived_ = done_ + (peeked_ ? 1 : 0);
-  frozen_ = false;
-  answered_ = query_ = dealt_with_ = signalled_ = 0;
-  for (uint64_t k = acked_ + 1; k <= posted_; ++k) {
-    reinterpret_cast<ChunkHeader*>(Slot(outbox_, k) + LinkGeometry::kHeader)->epoch = epoch;
-  }
-  resends_ += transmitted_ - acked_;
-  transmitted_ = acked_;
+  const bool reserved_there = reserved_ && was_mapped && owner_ == &path && before != nullptr;
+  LinkConnection old;
+  if (path.open()) old = path.TakeOut();
+  path.Open(connection, epoch, geometry_);
+  ++paths_up_;
+  if (takes_over) owner_ = path.mapped() ? &path : nullptr;
+  doorbell_ = doorbell;
   done_pending_ = done_ != 0;
-  up_ = true;
-  if (before.connection != nullptr) KeepOrRetire(before, reserved_there, peeked_ && payload_ != nullptr);
-  RecordState(true);
+  if (old.connection != nullptr) KeepOrRetire(old, reserved_there, peeked_ && recv_path_ == index);
+  RecordState(index, true);
   Pump();
-  if (up_) path_.ops->notify(path_.connection);
-  CheckPath();
-  Logf(SL_LOG_DEBUG, "rank {} peer {} lane {} link up: epoch {}{}", context_->rank, peer_, lane_, epoch,
-       mapped_ ? ", mapped" : "");
+  NotifyAll();
+  Logf(SL_LOG_DEBUG, "rank {} peer {} lane {} link path {} up: epoch {}{}", context_->rank, peer_, lane_, index, epoch,
+       path.mapped() ? ", mapped" : "");
+  CheckPaths();
   return SL_OK;
 }
 
 // Brings what was not acknowledged to where the new path sends from.
-sl_status_t ChunkLink::MoveOutbox(const LinkPath& path) {
-  uint8_t* to = static_cast<uint8_t*>(path.window.peer);
+sl_status_t ChunkLink::MoveOutbox(const LinkConnection& connection) {
+  uint8_t* to = static_cast<uint8_t*>(connection.window.peer);
   if (to == nullptr) {
-    if (staging_ == nullptr) staging_.reset(new (std::nothrow) uint8_t[geometry_.WindowBytes() + 64]);
+    if (staging_ == nullptr) staging_.reset(new (std::nothrow) uint8_t[geometry_.WindowBytes() + 64]());
     if (staging_ == nullptr) return SL_ERR_MEMORY;
     to = staging_.get() + (64 - reinterpret_cast<uintptr_t>(staging_.get()) % 64) % 64;
   }
   if (outbox_ != nullptr && outbox_ != to) {
     for (uint64_t k = acked_ + 1; k <= posted_; ++k) {
-      const uint8_t* from = Slot(outbox_, k) + LinkGeometry::kHeader;
+      const uint8_t* from = outbox_ + OffsetOf(k) + LinkGeometry::kHeader;
       // The old slot is in memory that the peer can write: its length is not to be trusted.
       const uint64_t bytes = reinterpret_cast<const ChunkHeader*>(from)->bytes;
       const uint64_t bounded = bytes <= geometry_.chunk_bytes ? bytes : geometry_.chunk_bytes;
-      std::memcpy(Slot(to, k) + LinkGeometry::kHeader, from, sizeof(ChunkHeader) + bounded);
+      std::memcpy(to + OffsetOf(k) + LinkGeometry::kHeader, from, sizeof(ChunkHeader) + bounded);
+      ChunkHeader* header = LinkGeometry::HeaderOf(to + OffsetOf(k));
+      header->sequence = header->order = 0;  // not sent yet
+      CarrierOf(k) = kNobody;
     }
+    transmitted_ = acked_;
   }
   outbox_ = to;
   return SL_OK;
 }
 
-void ChunkLink::KeepOrRetire(const LinkPath& path, bool reserved, bool peeked) {
+void ChunkLink::KeepOrRetire(const LinkConnection& connection, bool reserved, bool peeked) {
   // A chunk lent from a path before this one is not in this one.
-  for (const OldPath& old : old_) {
+  for (const OldConnection& old : old_) {
     reserved = reserved && !old.reserved;
     peeked = peeked && !old.peeked;
   }
   if (reserved || peeked) {
-    old_.push_back({path, reserved, peeked});
+    old_.push_back({connection, reserved, peeked});
   } else {
-    path.ops->retire(path.connection);
+    connection.ops->retire(connection.connection);
   }
 }
 
 // The caller gave back what it had from an old path.
 void ChunkLink::DropLent(bool reserved, bool peeked) {
   for (size_t i = 0; i < old_.size();) {
-    OldPath& old = old_[i];
+    OldConnection& old = old_[i];
     if (reserved) old.reserved = false;
     if (peeked) old.peeked = false;
     if (old.reserved || old.peeked) {
       ++i;
       continue;
     }
-    const LinkPath path = old.path;
+    const LinkConnection link = old.link;
     old_.erase(old_.begin() + static_cast<ptrdiff_t>(i));
-    path.ops->retire(path.connection);
+    link.ops->retire(link.connection);
   }
 }
 

@@ -45,7 +45,7 @@ LinkTableConfig Config(FakeNet* net, uint32_t rank, uint32_t size, uint32_t slot
   config.slots = slots;
   config.resend_ns = 5'000'000;
   config.now_ns = VirtualNs;
-  config.transports = {{FakeNet::Ops(), net->Transport(rank), "fake", 0, net->Addresses()}};
+  config.transports = {net->LinkTransportOf(rank)};
   return config;
 }
 
@@ -121,6 +121,7 @@ struct Case {
   uint32_t slots;
   FakeFaults faults;
   bool hold;
+  uint32_t connections = 1;
 };
 
 class ChunkLinkStream : public ::testing::TestWithParam<Case> {};
@@ -132,7 +133,9 @@ TEST_P(ChunkLinkStream, DeliversEveryChunkOnceInOrder) {
   constexpr uint64_t kChunks = 10'000;
   FakeNet net(2, c.mapped, c.faults);
   {
-    LinkTable a(Config(&net, 0, 2, c.slots));
+    LinkTableConfig config = Config(&net, 0, 2, c.slots);
+    config.connections = c.connections;
+    LinkTable a(std::move(config));
     LinkTable b(Config(&net, 1, 2, c.slots));
     Half left(&a, 0, 1, 0, kChunks);
     Half right(&b, 1, 0, 0, kChunks);
@@ -155,7 +158,7 @@ TEST_P(ChunkLinkStream, DeliversEveryChunkOnceInOrder) {
       EXPECT_GT(a.resends() + b.resends(), 0u);
     }
     if (c.faults.kill_every_puts != 0) {
-      EXPECT_GT(static_cast<ChunkLink*>(a.Get(1, 0))->epoch(), 10u);
+      EXPECT_GT(static_cast<ChunkLink*>(a.Get(1, 0))->EpochOf(0), 10u);
     }
   }
   EXPECT_EQ(net.live_ends(), 0u) << "a connection was not retired";
@@ -187,19 +190,85 @@ FakeFaults SmallQueue() {
   return faults;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ChunkLinkStream,
-                         ::testing::Values(Case{"Mapped", true, 8, {}, false}, Case{"MappedHeld", true, 8, {}, true},
-                                           Case{"OneSlot", true, 1, {}, false}, Case{"ThreeSlots", true, 3, {}, true},
-                                           Case{"Put", false, 8, {}, false}, Case{"PutOneSlot", false, 1, {}, true},
-                                           Case{"SmallQueue", false, 8, SmallQueue(), false},
-                                           Case{"FewDrops", false, 8, Drops(1'000), false},
-                                           Case{"ManyDrops", false, 5, Drops(200'000), true},
-                                           Case{"MappedKills", true, 8, Kills(501), false},
-                                           Case{"MappedKillsHeld", true, 4, Kills(97), true},
-                                           Case{"PutKills", false, 8, Kills(301), true},
-                                           Case{"Everything", false, 8, Everything(), false},
-                                           Case{"EverythingHeld", false, 3, Everything(), true}),
-                         [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    All, ChunkLinkStream,
+    ::testing::Values(
+        Case{"Mapped", true, 8, {}, false}, Case{"MappedHeld", true, 8, {}, true}, Case{"OneSlot", true, 1, {}, false},
+        Case{"ThreeSlots", true, 3, {}, true}, Case{"Put", false, 8, {}, false}, Case{"PutOneSlot", false, 1, {}, true},
+        Case{"SmallQueue", false, 8, SmallQueue(), false}, Case{"FewDrops", false, 8, Drops(1'000), false},
+        Case{"ManyDrops", false, 5, Drops(200'000), true}, Case{"MappedKills", true, 8, Kills(501), false},
+        Case{"MappedKillsHeld", true, 4, Kills(97), true}, Case{"PutKills", false, 8, Kills(301), true},
+        Case{"TwoPaths", false, 8, {}, false, 2}, Case{"ManyPathsOneSlot", false, 1, {}, true, 16},
+        Case{"PathsSmallQueue", false, 8, SmallQueue(), false, 3}, Case{"PathsDrop", false, 8, Drops(50'000), true, 3},
+        Case{"PathsKills", false, 8, Kills(301), true, 4}, Case{"PathsEverything", false, 8, Everything(), true, 3},
+        Case{"MappedIsAlone", true, 8, Kills(997), true, 4}, Case{"Everything", false, 8, Everything(), false},
+        Case{"EverythingHeld", false, 3, Everything(), true}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+// All paths but one end, one after the other; each comes back, and nobody waits for the timer that looks after losses.
+TEST(ChunkLink, GoesOnOverThePathsThatAreLeft) {
+  ConfigureLog(SL_LOG_ERROR, "");
+  FakeNet net(2, false);
+  LinkTableConfig config = Config(&net, 0, 2, 8);
+  config.connections = 3;
+  config.resend_ns = 3'600'000'000'000;
+  LinkTable a(std::move(config));
+  config = Config(&net, 1, 2, 8);
+  config.resend_ns = 3'600'000'000'000;
+  LinkTable b(std::move(config));
+  Half left(&a, 0, 1, 0, 3000);
+  Half right(&b, 1, 0, 0, 3000);
+  auto* link = static_cast<ChunkLink*>(a.Get(1, 0));
+  uint64_t turns = 0;
+  uint32_t killed = 0;
+  while (!(left.done() && right.done()) && !HasFatalFailure()) {
+    left.Step(true);
+    right.Step(true);
+    g_now_ns += 100'000;
+    if (++turns % 300 == 0 && killed < 6) net.KillOne(killed++);
+    ASSERT_TRUE(link->up());
+    ASSERT_LT(turns, 1'000'000u);
+  }
+  EXPECT_EQ(killed, 6u);
+  EXPECT_GT(a.resends() + b.resends(), 0u);
+  for (uint32_t path = 0; path < 3; ++path) {
+    EXPECT_TRUE(link->IsUp(path)) << path;
+    EXPECT_GT(link->EpochOf(path), 1u) << path;
+  }
+}
+
+// One path takes three times as long as the other: the link carries what both carry together. Counted in turns, not in
+// time: the net delivers one chunk of the fast path a turn, and one of the slow path every third.
+TEST(ChunkLink, SharesTheWorkByWhatEachPathDelivers) {
+  constexpr uint64_t kChunks = 4000;
+  FakeNet net(2, false);
+  net.SetPace({1, 3});
+  LinkTableConfig config = Config(&net, 0, 2, 8);
+  config.connections = 2;
+  config.resend_ns = 3'600'000'000'000;
+  LinkTable a(std::move(config));
+  config = Config(&net, 1, 2, 8);
+  config.resend_ns = 3'600'000'000'000;
+  LinkTable b(std::move(config));
+  Link* from = a.Get(1, 0);
+  Link* to = b.Get(0, 0);
+  uint64_t received = 0;
+  uint64_t turns = 0;
+  for (; received < kChunks && turns < 100 * kChunks; ++turns, g_now_ns += 100'000) {
+    void* payload = nullptr;
+    while (from->Reserve(&payload) == SL_OK) ASSERT_EQ(from->Post(kChunkBytes, 1, 1), SL_OK);
+    ASSERT_EQ(a.Progress(), SL_OK);
+    ASSERT_EQ(b.Progress(), SL_OK);
+    Chunk chunk;
+    while (to->Peek(&chunk) == SL_OK) {
+      ASSERT_EQ(to->Release(), SL_OK);
+      ++received;
+    }
+  }
+  ASSERT_GE(received, kChunks);
+  // Both together deliver 4 chunks in 3 turns.
+  EXPECT_LT(turns, kChunks * 3 / 4 * 10 / 9);
+}
 
 // The data path of an established link: no allocation.
 TEST(ChunkLink, AllocatesNothingOnTheDataPath) {

@@ -27,6 +27,7 @@ struct FakeCalls {
     }
     pair->args = *args;
     pair->args.peer = port->rank;
+    pair->number = net->pairs_.size();
     net->pairs_.push_back(pair);
     net->waiting_[peer].push_back(pair);
     *out_connection = net->NewEnd(pair, 0);
@@ -143,6 +144,10 @@ struct FakeCalls {
         auto& inbound = pair->inbound[side];
         for (; !inbound.empty() && inbound.front().due <= port->polls; inbound.pop_front()) {
           const FakePut& item = inbound.front();
+          if (!net->pace_.empty() && !item.bytes.empty()) {
+            if (port->polls < pair->ready[side]) break;
+            pair->ready[side] = port->polls + net->pace_[pair->number % net->pace_.size()];
+          }
           if (!item.bytes.empty()) {
             std::memcpy(Aligned(pair->windows[side]) + item.offset, item.bytes.data(), item.bytes.size());
           }
@@ -199,6 +204,16 @@ std::vector<sl_address_t> FakeNet::Addresses() const {
   return addresses;
 }
 
+LinkTransport FakeNet::LinkTransportOf(uint32_t rank) {
+  LinkTransport transport;
+  transport.ops = Ops();
+  transport.transport = Transport(rank);
+  transport.name = "fake";
+  transport.fabrics.resize(1);
+  for (const sl_address_t& address : Addresses()) transport.peers.push_back({LinkAddress{address, {}}});
+  return transport;
+}
+
 void FakeNet::KillAll() {
   const std::lock_guard lock(mutex_);
   for (const auto& weak : pairs_) {
@@ -210,6 +225,21 @@ void FakeNet::KillAll() {
       pair->inbound[side].clear();
     }
   }
+}
+
+void FakeNet::KillOne(size_t n) {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<FakePair>> up;
+  for (const auto& weak : pairs_) {
+    const std::shared_ptr<FakePair> pair = weak.lock();
+    if (pair != nullptr && pair->states[0] == SL_CONNECTION_UP && pair->states[1] == SL_CONNECTION_UP)
+      up.push_back(pair);
+  }
+  if (up.empty()) return;
+  FakePair& pair = *up[n % up.size()];
+  pair.states[0] = pair.states[1] = SL_CONNECTION_DOWN;
+  pair.inbound[0].clear();
+  pair.inbound[1].clear();
 }
 
 void FakeNet::SetPortUp(uint32_t rank, bool up) {

@@ -14,6 +14,7 @@
 #include <random>
 #include <vector>
 
+#include "kernel/link/link_table.h"
 #include "sl_transport.h"
 
 namespace sl::kernel {
@@ -53,6 +54,8 @@ struct FakePair {
   std::array<std::atomic<uint32_t>, 2> states;
   sl_connect_args_t args;
   bool accepted = false;
+  size_t number = 0;                   // in the order of making
+  std::array<uint64_t, 2> ready = {};  // by receiving side: when the next payload may be delivered
 };
 
 // Every rank's sl_transport_t is a FakePort of one net.
@@ -73,14 +76,24 @@ class FakeNet {
   static const sl_transport_ops_t* Ops();
   sl_transport_t* Transport(uint32_t rank) { return reinterpret_cast<sl_transport_t*>(ports_[rank].get()); }
   std::vector<sl_address_t> Addresses() const;
+  // As a rank's table uses it.
+  LinkTransport LinkTransportOf(uint32_t rank);
 
   // Resets every connection, as a crash of the network would.
   void KillAll();
+  // Resets the n-th of the connections that are up, counted modulo their number.
+  void KillOne(size_t n);
+  // The k-th connection that was made delivers a put with payload every turns[k % size] calls of progress(); those
+  // without payload do not wait.
+  void SetPace(std::vector<uint32_t> turns) { pace_ = std::move(turns); }
   // The rank refuses connections, as a process that has gone.
   void StopListening(uint32_t rank);
   // The rank's port is down: it cannot connect.
   void SetPortUp(uint32_t rank, bool up);
-  void set_faults(const FakeFaults& faults) { faults_ = faults; }
+  void set_faults(const FakeFaults& faults) {
+    const std::lock_guard lock(mutex_);
+    faults_ = faults;
+  }
   size_t live_ends() const { return live_ends_; }
   uint64_t puts() const { return puts_; }
   uint64_t dropped() const { return dropped_; }
@@ -94,6 +107,7 @@ class FakeNet {
   std::mutex mutex_;  // guards everything below, and all pairs but mapped windows and signals
   FakeFaults faults_;
   std::mt19937_64 random_;
+  std::vector<uint32_t> pace_;
   std::vector<std::unique_ptr<FakePort>> ports_;
   std::vector<std::weak_ptr<FakePair>> pairs_;
   std::vector<std::deque<std::shared_ptr<FakePair>>> waiting_;  // by accepting rank

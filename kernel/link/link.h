@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A link: one ordered stream of chunks each way between this rank and a peer, on one lane, over one connection (several
-// from part 3 on). The link owns ordering, credits, retransmission and epochs; a transport's connection only moves
-// bytes.
+// A link: one ordered stream of chunks each way between this rank and a peer, on one lane, over one connection or
+// several. The link owns ordering, credits, striping and retransmission; a transport's connection only moves bytes.
 //
-// The window of each end is cut into `slots` slots of header plus payload. Chunk k of a direction uses slot k % slots.
+// The window at each end of a connection is cut into `slots` slots of header plus payload. Chunk k of a direction uses
+// slot k % slots, whichever connection carries it.
 // Pointers, all counts of chunks since the link began:
 //   sender    posted >= transmitted >= acked
-//   receiver  posted (by the peer, signal word 0) >= received >= done (told to the peer, its signal word 1)
-// Invariants: (1) posted - acked <= slots: a slot is rewritten only after the peer released it. (2) A chunk is
-// delivered once and in order: the receiver takes only sequence received + 1. (3) Signals are cumulative, so a lost one
-// is repaired by any later one and a repeated one is harmless.
+//   receiver  arrived >= received >= done (told to the peer)
+// Invariants: (1) posted - acked <= slots: a slot of any window is rewritten only after the peer released it, so a
+// chunk that has to be sent again has its place on every connection. (2) A chunk is delivered once and in order: the
+// receiver takes only number received + 1, from whichever window it stands in. (3) Signals are cumulative, so a lost
+// one is repaired by any later one and a repeated one is harmless.
 //
 // thread: a link is driven by one thread at a time; every call is [data] unless it says otherwise.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "sl_device.h"
@@ -23,12 +25,15 @@ namespace sl::kernel {
 
 // What travels before each payload; wire bytes, little-endian.
 struct ChunkHeader {
-  uint64_t sequence;   // 1 for a direction's first chunk
+  uint32_t sequence;   // low half of the chunk's number, 1 for a direction's first
+  uint32_t order;      // low half of its number among the chunks put on the same connection, plus kOrderBias
   uint32_t bytes;      // of payload
-  uint32_t epoch;      // of the link when it was sent
+  uint32_t reserved;   // 0
   uint64_t op_seq;     // sender's operation number
   uint64_t signature;  // of the operation as the sender sees it; the engine compares it with its own
 };
+// Keeps an empty slot, all zeros, from looking like a chunk.
+constexpr uint32_t kOrderBias = uint32_t{1} << 31;
 static_assert(sizeof(ChunkHeader) == 32);
 
 // A chunk that has arrived; valid until Release().
@@ -76,7 +81,8 @@ class Link {
   uint64_t recv_turn_ = 0;
 };
 
-// Where plans get their links; made by the communicator, one per rank.
+// Where plans get their links; made by the communicator, one per rank. The links of a rank are driven by one thread at
+// a time, which says so by TryDrive and StopDriving: whoever runs a plan, or, between operations, the keeper.
 class LinkProvider {
  public:
   virtual ~LinkProvider() = default;
@@ -87,6 +93,22 @@ class LinkProvider {
   virtual sl_status_t Progress() = 0;
   // The doorbell a waiting run sleeps on; NULL when the transports in use have none (then waits are short).
   virtual sl_doorbell_t* doorbell() = 0;
+
+  // False: somebody else is at it, for a moment.   thread: [any]
+  bool TryDrive() {
+    if (driven_.exchange(true, std::memory_order_acquire)) return false;
+    ++drives_;
+    return true;
+  }
+  void StopDriving() { driven_.store(false, std::memory_order_release); }
+
+ protected:
+  // How often somebody drove; whoever drives may ask.
+  uint64_t drives() const { return drives_; }
+
+ private:
+  std::atomic<bool> driven_{false};
+  uint64_t drives_ = 0;
 };
 
 }  // namespace sl::kernel

@@ -7,6 +7,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
+#include "kernel/link/keeper.h"
 #include "sdk/status.h"
 
 namespace sl::kernel {
@@ -25,12 +26,20 @@ uint64_t MonotonicNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-// A transport that does not say is up.
-bool IsPortUp(const LinkTransport& transport) {
+// The connecting end says with its tag which communicator, path and attempt a connection is for.
+constexpr uint64_t kCommMask = (1 << 24) - 1;
+uint64_t TagOf(uint64_t comm_id, uint32_t path, uint32_t epoch) {
+  return (comm_id & kCommMask) << 40 | uint64_t{path} << 32 | epoch;
+}
+uint32_t PathOf(uint64_t tag) { return static_cast<uint32_t>(tag >> 32) & 0xff; }
+uint32_t EpochOf(uint64_t tag) { return static_cast<uint32_t>(tag); }
+
+sl_port_t PortFacts(const LinkTransport& transport, uint32_t index) {
   sl_port_t port = {};
   port.struct_size = sizeof port;
-  return transport.ops->port_info(transport.transport, transport.port, &port) != SL_OK ||
-         (port.state & SL_PORT_UP) != 0;
+  // A transport that does not say is up.
+  if (transport.ops->port_info(transport.transport, index, &port) != SL_OK) port.state = SL_PORT_UP;
+  return port;
 }
 
 LinkTableConfig WithDefaults(LinkTableConfig config) {
@@ -42,24 +51,31 @@ LinkTableConfig WithDefaults(LinkTableConfig config) {
 
 }  // namespace
 
-LinkTable::LinkTable(LinkTableConfig config) : config_(WithDefaults(std::move(config))) {
+LinkTable::LinkTable(LinkTableConfig config)
+    : config_(WithDefaults(std::move(config))), transport_used_(config_.transports.size()) {
   context_.rank = config_.rank;
   context_.comm_id = config_.comm_id;
   context_.geometry = {config_.slots, config_.chunk_bytes};
   context_.resend_ns = config_.resend_ns;
+  context_.now_ns = config_.now_ns;
   tick_ns_ = std::min(kLongestTickNs, config_.resend_ns / 4 + 1);
-  if (config_.transports.size() == 1) {
-    const LinkTransport& only = config_.transports[0];
-    sl_wait_object_t object = {};
-    object.struct_size = sizeof object;
-    const bool given = only.ops->wait_object(only.transport, &object) == SL_OK;
-    if (given && object.type == SL_WAIT_DOORBELL) context_.doorbell = object.doorbell;
-  }
   by_lane_.resize(config_.lanes, std::vector<Entry*>(config_.size, nullptr));
+  if (config_.keeper != nullptr) config_.keeper->Add(this);
 }
 
 LinkTable::~LinkTable() {
-  for (const auto& entry : entries_) DropStarting(entry.get());
+  if (config_.keeper != nullptr) config_.keeper->Remove(this);
+  for (const auto& entry : entries_) {
+    for (Making& making : entry->paths) DropStarting(&making);
+  }
+}
+
+sl_doorbell_t* LinkTable::BellOf(uint32_t transport) const {
+  const LinkTransport& its = config_.transports[transport];
+  sl_wait_object_t object = {};
+  object.struct_size = sizeof object;
+  const bool given = its.ops->wait_object(its.transport, &object) == SL_OK;
+  return given && object.type == SL_WAIT_DOORBELL ? object.doorbell : nullptr;
 }
 
 LinkTable::Entry* LinkTable::Find(uint32_t peer, uint32_t lane) {
@@ -71,19 +87,38 @@ LinkTable::Entry* LinkTable::Make(uint32_t peer, uint32_t lane) {
   Entry* entry = entries_.emplace_back(std::make_unique<Entry>()).get();
   by_lane_[lane][peer] = entry;
   entry->link = std::make_unique<ChunkLink>(&context_, peer, lane);
-  const auto reaches = [&](const LinkTransport& transport) {
-    return peer < transport.peers.size() && transport.peers[peer].bytes != 0;
-  };
-  const auto found = std::find_if(config_.transports.begin(), config_.transports.end(), reaches);
-  if (found == config_.transports.end()) {
+  FindPorts(entry, peer);
+  if (entry->ports.empty()) {
     entry->link->Fail(SL_ERR_NOT_FOUND, "no transport of the profile reaches the peer");
     entry->settled = true;
     return entry;
   }
-  entry->transport = static_cast<uint32_t>(found - config_.transports.begin());
-  entry->backoff_ns = kFirstBackoffNs;
+  if (Connects(peer)) entry->wanted = std::min(static_cast<uint32_t>(entry->ports.size()), ChunkLink::kMaxPaths);
   ++unsettled_;
   return entry;
+}
+
+// The first transport that has a port on a fabric of the peer's. Ports of the same number are taken for rails of one
+// network, so that all are used before any is used twice.
+void LinkTable::FindPorts(Entry* entry, uint32_t peer) const {
+  for (uint32_t t = 0; t < config_.transports.size() && entry->ports.empty(); ++t) {
+    const LinkTransport& transport = config_.transports[t];
+    if (peer >= transport.peers.size()) continue;
+    const std::vector<LinkAddress>& remote = transport.peers[peer];
+    const auto reaches = [&](size_t i, size_t j) {
+      return remote[j].address.bytes != 0 && remote[j].fabric == transport.fabrics[i];
+    };
+    const size_t locals = transport.fabrics.size();
+    entry->transport = t;
+    for (size_t k = 0; !remote.empty() && locals != 0 && k < std::max(locals, remote.size()); ++k) {
+      if (reaches(k % locals, k % remote.size())) entry->ports.emplace_back(k % locals, k % remote.size());
+    }
+    for (size_t k = 0; entry->ports.empty() && k < locals * remote.size(); ++k) {
+      if (reaches(k / remote.size(), k % remote.size())) {
+        entry->ports.emplace_back(k / remote.size(), k % remote.size());
+      }
+    }
+  }
 }
 
 Link* LinkTable::Get(uint32_t peer, uint32_t lane) {
@@ -97,65 +132,103 @@ Link* LinkTable::Get(uint32_t peer, uint32_t lane) {
 }
 
 sl_status_t LinkTable::Progress() {
-  if (busy_.test_and_set(std::memory_order_acquire)) return SL_OK;
   sl_status_t first = SL_OK;
   for (const LinkTransport& transport : config_.transports) {
     const sl_status_t status = transport.ops->progress(transport.transport);
     if (status < SL_OK && status != SL_ERR_AGAIN && first == SL_OK) first = status;
   }
   // The clock costs more than all the rest.
-  if (unsettled_ != 0 || ++calls_ % kCallsPerClock == 0) [[unlikely]] {
-    const uint64_t now = config_.now_ns();
-    if (unsettled_ != 0 || now >= next_tick_ns_) AcceptAll();
-    if (now >= next_tick_ns_) Tick(now);
-    if (unsettled_ != 0) {
-      for (size_t i = 0; i < entries_.size(); ++i) {
-        if (!entries_[i]->settled) Settle(entries_[i].get(), now);
-      }
-    }
-  }
-  busy_.clear(std::memory_order_release);
+  if (unsettled_ != 0 || ++calls_ % kCallsPerClock == 0) [[unlikely]]
+    Advance(config_.now_ns());
   return first;
+}
+
+void LinkTable::Advance(uint64_t now_ns) {
+  const bool due = now_ns >= next_tick_ns_;
+  if (unsettled_ != 0 || due) AcceptAll();
+  if (due) Tick(now_ns);
+  for (size_t i = 0; unsettled_ != 0 && i < entries_.size(); ++i) {
+    if (!entries_[i]->settled) Settle(entries_[i].get(), now_ns);
+  }
+}
+
+bool LinkTable::Keep() {
+  if (!needs_care()) return false;
+  if (!TryDrive()) return true;
+  // Whoever drove since the last look has done all this.
+  if (drives() == kept_at_ + 1) {
+    calls_ = kCallsPerClock - 1;  // this time with the clock
+    static_cast<void>(Progress());
+  }
+  kept_at_ = drives();
+  const auto complete = [this](const auto& entry) { return entry->link->failed() || IsComplete(*entry); };
+  const bool busy = unsettled_ != 0 || !Idle() || !std::all_of(entries_.begin(), entries_.end(), complete);
+  StopDriving();
+  return busy;
+}
+
+// Every path that this end makes is up.
+bool LinkTable::IsComplete(const Entry& entry) const {
+  for (uint32_t i = 0; i < entry.wanted; ++i) {
+    if (!entry.link->IsUp(i)) return false;
+  }
+  return true;
 }
 
 void LinkTable::Tick(uint64_t now_ns) {
   next_tick_ns_ = now_ns + tick_ns_;
   for (const auto& entry : entries_) {
-    ChunkLink* link = entry->link.get();
-    if (link->up()) link->Service(now_ns);
-    if (!entry->settled || link->up() || link->failed()) continue;
-    // It was up and is not any more.
-    entry->settled = false;
-    ++unsettled_;
-    entry->broken_since_ns = now_ns;
-    entry->refusals = 0;
-    entry->backoff_ns = kFirstBackoffNs;
-    entry->next_try_ns = now_ns;
+    if (entry->link->up()) entry->link->Service(now_ns);
+    NoteSettled(entry.get(), now_ns);
+    if (entry->settled && !entry->link->failed()) Settle(entry.get(), now_ns);
+  }
+}
+
+// Notices that a link came up, went down or failed.
+void LinkTable::NoteSettled(Entry* entry, uint64_t now_ns) {
+  const ChunkLink& link = *entry->link;
+  const bool settled = link.up() || link.failed();
+  entry->was_up |= link.up();
+  if (settled == entry->settled) return;
+  entry->settled = settled;
+  if (settled) {
+    --unsettled_;
+    return;
+  }
+  // It was up and is not any more.
+  ++unsettled_;
+  entry->broken_since_ns = now_ns;
+  for (Making& making : entry->paths) {
+    making.refusals = 0;
+    making.backoff_ns = kFirstBackoffNs;
+    making.next_try_ns = now_ns;
   }
 }
 
 void LinkTable::AcceptAll() {
-  for (const LinkTransport& transport : config_.transports) {
+  for (uint32_t i = 0; i < config_.transports.size(); ++i) {
+    const LinkTransport& transport = config_.transports[i];
     sl_connection_t* connection = nullptr;
     sl_connect_args_t args = {};
     args.struct_size = sizeof args;
-    while (transport.ops->accept(transport.transport, &connection, &args) == SL_OK) Admit(transport, connection, args);
+    while (transport.ops->accept(transport.transport, &connection, &args) == SL_OK) Admit(i, connection, args);
   }
 }
 
 bool LinkTable::IsOurs(const sl_connect_args_t& args) const {
-  return args.tag >> 32 == (config_.comm_id & UINT32_MAX) && args.peer < config_.size && args.peer < config_.rank &&
-         args.lane < kMaxLanes;
+  return args.tag >> 40 == (config_.comm_id & kCommMask) && args.peer < config_.rank && args.lane < kMaxLanes &&
+         PathOf(args.tag) < ChunkLink::kMaxPaths;
 }
 
-void LinkTable::Admit(const LinkTransport& transport, sl_connection_t* connection, const sl_connect_args_t& args) {
+void LinkTable::Admit(uint32_t index, sl_connection_t* connection, const sl_connect_args_t& args) {
+  const LinkTransport& transport = config_.transports[index];
   if (!IsOurs(args)) {
     ++strangers_;
     Logf(SL_LOG_WARN, "rank {}: dropped a connection from rank {} lane {} tag {:#x}, which names no link of ours",
          config_.rank, args.peer, args.lane, args.tag);
     return transport.ops->retire(connection);
   }
-  if (args.window_bytes != context_.geometry.WindowBytes() || args.signal_count != ChunkLink::kSignalCount) {
+  if (args.window_bytes != context_.geometry.WindowBytes() || args.signal_count != Path::kSignalCount) {
     ++strangers_;
     Logf(SL_LOG_ERROR,
          "rank {}: rank {} connects with windows of {} bytes, {} expected: link.chunk_bytes or link.slots differ "
@@ -165,103 +238,135 @@ void LinkTable::Admit(const LinkTransport& transport, sl_connection_t* connectio
   }
   Entry* entry = Find(args.peer, args.lane);
   if (entry == nullptr) entry = Make(args.peer, args.lane);
-  const auto epoch = static_cast<uint32_t>(args.tag);
-  const uint32_t newest = std::max(entry->link->epoch(), entry->starting != nullptr ? entry->epoch : 0);
-  if (epoch <= newest || entry->link->failed()) return transport.ops->retire(connection);
-  DropStarting(entry);
-  if (entry->settled) {
-    entry->settled = false;
-    ++unsettled_;
-    entry->broken_since_ns = config_.now_ns();
-  }
-  entry->starting = connection;
-  entry->starting_ops = transport.ops;
-  entry->epoch = epoch;
+  const uint32_t path = PathOf(args.tag);
+  if (entry->paths.size() <= path) entry->paths.resize(path + 1);
+  Making& making = entry->paths[path];
+  const uint32_t newest = std::max(entry->link->EpochOf(path), making.connection != nullptr ? making.epoch : 0);
+  if (EpochOf(args.tag) <= newest || entry->link->failed()) return transport.ops->retire(connection);
+  DropStarting(&making);
+  making.transport = index;
+  making.connection = connection;
+  making.port = args.port;
+  making.epoch = EpochOf(args.tag);
+  if (entry->settled) FinishStart(entry, path, config_.now_ns());
 }
 
-void LinkTable::DropStarting(Entry* entry) {
-  if (entry->starting != nullptr) entry->starting_ops->retire(entry->starting);
-  entry->starting = nullptr;
+void LinkTable::DropStarting(Making* making) {
+  if (making->connection != nullptr) config_.transports[making->transport].ops->retire(making->connection);
+  making->connection = nullptr;
 }
 
 // Brings an entry closer to being up, or to having failed.
 void LinkTable::Settle(Entry* entry, uint64_t now_ns) {
   ChunkLink* link = entry->link.get();
-  if (!link->failed() && entry->starting != nullptr) FinishStart(entry, now_ns);
+  if (entry->paths.size() < entry->wanted) entry->paths.resize(entry->wanted);
+  for (uint32_t i = 0; i < entry->paths.size() && !link->failed(); ++i) {
+    if (entry->paths[i].connection != nullptr) FinishStart(entry, i, now_ns);
+  }
   const bool broken = entry->was_up && !link->up() && !link->failed();
   if (broken && now_ns - entry->broken_since_ns > config_.link_timeout_ns) {
     link->Fail(SL_ERR_LINK_DOWN, "it went down and could not be made again in time");
   }
-  if (!link->up() && !link->failed() && entry->starting == nullptr && Connects(link->peer()) &&
-      now_ns >= entry->next_try_ns) {
-    StartConnect(entry, now_ns);
+  for (uint32_t i = 0; i < entry->wanted && !link->failed(); ++i) {
+    const Making& making = entry->paths[i];
+    if (!link->IsUp(i) && making.connection == nullptr && now_ns >= making.next_try_ns) StartConnect(entry, i, now_ns);
   }
-  if (!link->failed() && (!link->up() || entry->starting != nullptr)) return;
-  if (link->failed()) DropStarting(entry);
-  entry->settled = true;
-  --unsettled_;
+  if (link->failed()) {
+    for (Making& making : entry->paths) DropStarting(&making);
+  }
+  NoteSettled(entry, now_ns);
 }
 
-void LinkTable::StartConnect(Entry* entry, uint64_t now_ns) {
+void LinkTable::StartConnect(Entry* entry, uint32_t index, uint64_t now_ns) {
   const LinkTransport& transport = config_.transports[entry->transport];
   const uint32_t peer = entry->link->peer();
+  const auto [local, remote] = entry->ports[index % entry->ports.size()];
+  Making& making = entry->paths[index];
+  making.transport = entry->transport;
+  making.port = local;
   sl_connect_args_t args = {};
   args.struct_size = sizeof args;
-  args.port = transport.port;
+  args.port = local;
   args.peer = peer;
   args.lane = entry->link->lane();
-  args.tag = Tag(++entry->epoch);
+  args.tag = TagOf(config_.comm_id, index, ++making.epoch);
   args.window_bytes = context_.geometry.WindowBytes();
-  args.signal_count = ChunkLink::kSignalCount;
+  args.signal_count = Path::kSignalCount;
   sl_connection_t* connection = nullptr;
-  const sl_status_t status = transport.ops->connect(transport.transport, &transport.peers[peer], &args, &connection);
-  if (status != SL_OK) return OnRefused(entry, status, now_ns);
-  entry->starting = connection;
-  entry->starting_ops = transport.ops;
-  FinishStart(entry, now_ns);
+  const sl_status_t status =
+      transport.ops->connect(transport.transport, &transport.peers[peer][remote].address, &args, &connection);
+  if (status != SL_OK) return OnRefused(entry, index, status, now_ns);
+  making.connection = connection;
+  FinishStart(entry, index, now_ns);
 }
 
-void LinkTable::FinishStart(Entry* entry, uint64_t now_ns) {
-  const sl_transport_ops_t* ops = entry->starting_ops;
-  const uint32_t state = ops->connection_state(entry->starting);
+void LinkTable::FinishStart(Entry* entry, uint32_t index, uint64_t now_ns) {
+  Making& making = entry->paths[index];
+  const LinkTransport& transport = config_.transports[making.transport];
+  const uint32_t state = transport.ops->connection_state(making.connection);
   if (state == SL_CONNECTION_CONNECTING) return;
-  ChunkLink* link = entry->link.get();
   // Of an accepted connection the state does not matter: what the peer put before it left counts.
-  if (Connects(link->peer()) && state != SL_CONNECTION_UP) {
-    DropStarting(entry);
-    return OnRefused(entry, SL_ERR_LINK_DOWN, now_ns);
+  if (Connects(entry->link->peer()) && state != SL_CONNECTION_UP) {
+    DropStarting(&making);
+    return OnRefused(entry, index, SL_ERR_LINK_DOWN, now_ns);
   }
-  LinkPath path;
-  path.ops = ops;
-  path.connection = entry->starting;
-  path.window.struct_size = sizeof path.window;
-  sl_status_t status = ops->window(path.connection, &path.window);
+  LinkConnection connection;
+  connection.ops = transport.ops;
+  connection.connection = making.connection;
+  connection.window.struct_size = sizeof connection.window;
+  const sl_status_t status = transport.ops->window(making.connection, &connection.window);
   if (status == SL_ERR_AGAIN) return;
   if (status != SL_OK) {
-    DropStarting(entry);
-    return OnRefused(entry, status, now_ns);
+    DropStarting(&making);
+    return OnRefused(entry, index, status, now_ns);
   }
-  entry->starting = nullptr;
-  status = link->Attach(path, entry->epoch);
-  if (status != SL_OK) return link->Fail(status, "no memory for what is on its way");
-  entry->was_up = true;
-  entry->refusals = 0;
-  entry->backoff_ns = kFirstBackoffNs;
-  entry->broken_since_ns = now_ns;
+  making.connection = nullptr;
+  making.refusals = 0;
+  making.backoff_ns = kFirstBackoffNs;
+  connection.bytes_per_second = PortFacts(transport, making.port).bytes_per_second;
+  Adopt(entry, index, connection);
+  NoteSettled(entry, now_ns);
 }
 
-void LinkTable::OnRefused(Entry* entry, sl_status_t status, uint64_t now_ns) {
-  const uint32_t peer = entry->link->peer();
-  Logf(SL_LOG_DEBUG, "rank {} peer {} lane {}: connect over {} failed: {} ({})", config_.rank, peer,
-       entry->link->lane(), config_.transports[entry->transport].name, LastError(), StatusName(status));
-  if (SL_IS_USAGE_ERROR(status)) return entry->link->Fail(status, "the transport refuses the peer's address");
-  // Lack of descriptors or memory may pass, and so may a port that is down; nobody listening does not.
-  if (status == SL_ERR_LINK_DOWN && IsPortUp(config_.transports[entry->transport]) &&
-      ++entry->refusals >= kRefusalsToGiveUp) {
-    return entry->link->Fail(SL_ERR_PEER_LOST, "the peer does not listen any more");
+// Gives the link its new path, and learns from the first one what more is wanted.
+void LinkTable::Adopt(Entry* entry, uint32_t index, const LinkConnection& connection) {
+  const Making& making = entry->paths[index];
+  sl_doorbell_t* bell = BellOf(making.transport);
+  if (!transport_used_[making.transport]) {
+    transport_used_[making.transport] = true;
+    if (++used_transports_ == 1) doorbell_ = bell;
   }
-  entry->next_try_ns = now_ns + entry->backoff_ns;
-  entry->backoff_ns = std::min(2 * entry->backoff_ns, kLongestBackoffNs);
+  const bool mapped = connection.window.peer != nullptr;
+  if (!mapped && entry->wanted != 0) {
+    entry->wanted = std::clamp(config_.connections, entry->wanted, ChunkLink::kMaxPaths);
+    if (entry->paths.size() < entry->wanted) entry->paths.resize(entry->wanted);
+  }
+  const uint32_t epoch = entry->paths[index].epoch;
+  if (const sl_status_t status = entry->link->Attach(index, connection, epoch, bell); status != SL_OK) {
+    return entry->link->Fail(status, "no memory for what is on its way");
+  }
+  entry->was_up = true;
+  if (mapped || needs_care() || config_.keeper == nullptr) return;
+  needs_care_.store(true, std::memory_order_relaxed);
+  config_.keeper->Want();
+}
+
+void LinkTable::OnRefused(Entry* entry, uint32_t index, sl_status_t status, uint64_t now_ns) {
+  ChunkLink* link = entry->link.get();
+  Making& making = entry->paths[index];
+  const LinkTransport& transport = config_.transports[making.transport];
+  Logf(SL_LOG_DEBUG, "rank {} peer {} lane {} path {}: connect over {} failed: {} ({})", config_.rank, link->peer(),
+       link->lane(), index, transport.name, LastError(), StatusName(status));
+  making.backoff_ns = std::clamp(2 * making.backoff_ns, kFirstBackoffNs, kLongestBackoffNs);
+  making.next_try_ns = now_ns + making.backoff_ns;
+  if (link->up()) return;
+  if (SL_IS_USAGE_ERROR(status)) return link->Fail(status, "the transport refuses the peer's address");
+  // Lack of descriptors or memory may pass, and so may a port that is down; nobody listening does not.
+  if (status == SL_ERR_LINK_DOWN && (PortFacts(transport, making.port).state & SL_PORT_UP) != 0) ++making.refusals;
+  const auto given_up = [](const Making& path) { return path.refusals >= kRefusalsToGiveUp; };
+  if (std::all_of(entry->paths.begin(), entry->paths.end(), given_up)) {
+    link->Fail(SL_ERR_PEER_LOST, "the peer does not listen any more");
+  }
 }
 
 bool LinkTable::Idle() {

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The links of one rank of a communicator: makes them at first use, connects and accepts, replaces lost paths.
+// The links of one rank: made at first use, connected while they are polled, repaired when a path is lost.
 //
-// Of two ranks the lower one connects, over the first transport that reaches the other, and the higher one accepts.
-// Every attempt has an epoch, which only grows; the accepting end takes a connection with a newer epoch in place of
-// what it has. A path that went down is replaced within `link_timeout_ns`, or the link has failed. A first connection
-// has no such limit: the peer may be late, and how long that may last is the caller's business.
+// The lower rank of a pair connects, the higher one accepts; a peer's connection makes the link it belongs to. Each
+// path of a link has a number, which the connecting end gives, and epochs: every attempt is a new one, and the
+// accepting end takes the newest. A link uses one path where the peer's memory is mapped; else as many as configured,
+// and at least one for every pair of ports. It is up with its first path; lost ones are made again for as long as it is
+// up. A link without any path for `link_timeout_ns` has failed. A first connection has no such limit: the peer may be
+// late, and how long that may last is the caller's business.
 //
-// thread: everything here, and every call on the links, is serialised by the user of the rank; a Progress() that meets
-// another one returns at once.
+// thread: everything here, and every call on the links, is serialised by the user of the rank (LinkProvider::TryDrive).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel/link/chunk_link.h"
@@ -22,13 +25,21 @@
 
 namespace sl::kernel {
 
+class LinkKeeper;
+
+// Where one port is reached. Ports of different fabrics never reach each other.
+struct LinkAddress {
+  sl_address_t address = {};  // `bytes` 0: the port does not listen
+  std::array<uint8_t, 16> fabric = {};
+};
+
 // One open transport, and where it reaches each rank. Borrowed: closed by its owner after the table is gone.
 struct LinkTransport {
   const sl_transport_ops_t* ops = nullptr;
   sl_transport_t* transport = nullptr;
   std::string name;
-  uint32_t port = 0;
-  std::vector<sl_address_t> peers;  // by rank; `bytes` 0: not reached
+  std::vector<std::array<uint8_t, 16>> fabrics;  // of the local ports, by index
+  std::vector<std::vector<LinkAddress>> peers;   // by rank, by the peer's port index
 };
 
 struct LinkTableConfig {
@@ -38,10 +49,12 @@ struct LinkTableConfig {
   uint32_t chunk_bytes = 131072;
   uint32_t slots = 8;
   uint32_t lanes = 2;
+  uint32_t connections = 1;  // of a link that is not mapped
   uint64_t resend_ns = 1'000'000'000;
-  uint64_t link_timeout_ns = 1'000'000'000;  // from the loss of a path to the failure of its link
+  uint64_t link_timeout_ns = 1'000'000'000;  // from the loss of the last path to the failure of its link
   uint64_t (*now_ns)() = nullptr;            // NULL: CLOCK_MONOTONIC
-  std::vector<LinkTransport> transports;
+  LinkKeeper* keeper = nullptr;              // NULL: only its user drives the table
+  std::vector<LinkTransport> transports;     // the best first: a peer is reached over the first that can
 };
 
 class LinkTable final : public LinkProvider {
@@ -56,8 +69,13 @@ class LinkTable final : public LinkProvider {
   Link* Get(uint32_t peer, uint32_t lane) override;
   // Failures belong to links, which report them to their users; the result is a transport's own error.
   sl_status_t Progress() override;
-  // NULL while a link is being made or repaired: a peer that connects cannot ring yet, so waits must be short.
-  sl_doorbell_t* doorbell() override { return unsettled_ == 0 ? context_.doorbell : nullptr; }
+  // NULL while a link is being made or repaired: a peer that connects cannot ring yet, so waits must be short. NULL
+  // also when links in use have different bells, or none.
+  sl_doorbell_t* doorbell() override { return unsettled_ == 0 && used_transports_ == 1 ? doorbell_ : nullptr; }
+
+  // The keeper's: drives the table once if its user has not since the last time. True: something is under way.
+  // thread: the keeper's
+  bool Keep();
 
   // Everything that was sent has been acknowledged; before that a rank must not leave for good.
   bool Idle();
@@ -65,47 +83,64 @@ class LinkTable final : public LinkProvider {
   uint64_t strangers() const { return strangers_; }
   uint32_t link_count() const { return static_cast<uint32_t>(entries_.size()); }
   uint64_t resends() const;  // chunks sent more than once, over all links
+  // A link that is not mapped was made: what it sends may need a push between operations.   [any]
+  bool needs_care() const { return needs_care_.load(std::memory_order_relaxed); }
 
  private:
-  struct Entry {
-    std::unique_ptr<ChunkLink> link;
+  // A path on its way up.
+  struct Making {
     uint32_t transport = 0;
-    // A connection on its way up, and its epoch.
-    const sl_transport_ops_t* starting_ops = nullptr;
-    sl_connection_t* starting = nullptr;
+    sl_connection_t* connection = nullptr;
+    uint32_t port = 0;
     uint32_t epoch = 0;
-    bool was_up = false;
-    bool settled = false;   // up, or failed
     uint32_t refusals = 0;  // in a row
     uint64_t backoff_ns = 0;
     uint64_t next_try_ns = 0;
+  };
+  struct Entry {
+    std::unique_ptr<ChunkLink> link;
+    uint32_t transport = 0;
+    std::vector<std::pair<uint32_t, uint32_t>> ports;  // local and remote, which paths use in turn; connecting end only
+    std::vector<Making> paths;
+    uint32_t wanted = 0;  // paths that this end makes
+    bool was_up = false;
+    bool settled = false;  // up, or failed
     uint64_t broken_since_ns = 0;
   };
 
   Entry* Find(uint32_t peer, uint32_t lane);
   Entry* Make(uint32_t peer, uint32_t lane);
+  void FindPorts(Entry* entry, uint32_t peer) const;
   bool Connects(uint32_t peer) const { return config_.rank < peer; }
+  void Advance(uint64_t now_ns);
   void AcceptAll();
-  void Admit(const LinkTransport& transport, sl_connection_t* connection, const sl_connect_args_t& args);
+  void Admit(uint32_t transport, sl_connection_t* connection, const sl_connect_args_t& args);
   bool IsOurs(const sl_connect_args_t& args) const;
   void Tick(uint64_t now_ns);
   void Settle(Entry* entry, uint64_t now_ns);
-  void StartConnect(Entry* entry, uint64_t now_ns);
-  void FinishStart(Entry* entry, uint64_t now_ns);
-  void DropStarting(Entry* entry);
-  void OnRefused(Entry* entry, sl_status_t status, uint64_t now_ns);
-  uint64_t Tag(uint32_t epoch) const { return config_.comm_id << 32 | epoch; }
+  void NoteSettled(Entry* entry, uint64_t now_ns);
+  void StartConnect(Entry* entry, uint32_t index, uint64_t now_ns);
+  void FinishStart(Entry* entry, uint32_t index, uint64_t now_ns);
+  void Adopt(Entry* entry, uint32_t index, const LinkConnection& connection);
+  void DropStarting(Making* making);
+  void OnRefused(Entry* entry, uint32_t index, sl_status_t status, uint64_t now_ns);
+  bool IsComplete(const Entry& entry) const;
+  sl_doorbell_t* BellOf(uint32_t transport) const;
 
   const LinkTableConfig config_;
   LinkContext context_;
   std::vector<std::vector<Entry*>> by_lane_;  // [lane][peer]; NULL: not used yet
   std::vector<std::unique_ptr<Entry>> entries_;
   uint32_t unsettled_ = 0;
+  uint32_t used_transports_ = 0;
+  std::vector<bool> transport_used_;
+  sl_doorbell_t* doorbell_ = nullptr;  // of the transport used first
   uint32_t calls_ = 0;
   uint64_t tick_ns_ = 0;
   uint64_t next_tick_ns_ = 0;
   uint64_t strangers_ = 0;
-  std::atomic_flag busy_;
+  uint64_t kept_at_ = UINT64_MAX;  // drives() when the keeper last looked
+  std::atomic<bool> needs_care_{false};
 };
 
 }  // namespace sl::kernel

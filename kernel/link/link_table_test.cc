@@ -36,7 +36,7 @@ class LinkTableTest : public ::testing::Test {
     config.chunk_bytes = 64;
     config.slots = 2;
     config.now_ns = [] { return g_now_ns; };
-    config.transports = {{FakeNet::Ops(), net_->Transport(rank), "fake", 0, net_->Addresses()}};
+    config.transports = {net_->LinkTransportOf(rank)};
     return config;
   }
 
@@ -77,9 +77,9 @@ class LinkTableTest : public ::testing::Test {
     sl_connect_args_t args = {};
     args.struct_size = sizeof args;
     args.peer = to;
-    args.tag = kCommId << 32 | 1;
+    args.tag = kCommId << 40 | 1;
     args.window_bytes = geometry.WindowBytes();
-    args.signal_count = ChunkLink::kSignalCount;
+    args.signal_count = Path::kSignalCount;
     change(&args);
     const std::vector<sl_address_t> addresses = net_->Addresses();
     sl_connection_t* connection = nullptr;
@@ -265,7 +265,7 @@ TEST_F(LinkTableTest, DropsStrangers) {
   const auto visit = [&](uint32_t from, uint32_t to, const std::function<void(sl_connect_args_t*)>& change) {
     visits.push_back(Visit(from, to, change));
   };
-  visit(0, 1, [](sl_connect_args_t* args) { args->tag = uint64_t{77} << 32 | 1; });  // another communicator
+  visit(0, 1, [](sl_connect_args_t* args) { args->tag = uint64_t{77} << 40 | 1; });  // another communicator
   visit(2, 1, [](sl_connect_args_t*) {});                                            // the higher rank accepts
   visit(0, 1, [](sl_connect_args_t* args) { args->lane = LinkTable::kMaxLanes; });
   ConfigureLog(SL_LOG_ERROR, "/dev/null");
@@ -297,11 +297,12 @@ TEST_F(LinkTableTest, IgnoresAnOldEpoch) {
 
 // A peer that writes nonsense into the window is found out, whatever it writes.
 TEST_F(LinkTableTest, RefusesImpossibleChunks) {
-  const ChunkHeader good = {1, 8, 1, 1, 0};
+  const ChunkHeader good = {1, 1 + kOrderBias, 8, 0, 1, 0};
   struct {
     ChunkHeader header;
     uint64_t posted;
-  } const cases[] = {{{1, 65, 1, 1, 0}, 1}, {{2, 8, 1, 1, 0}, 1}, {{1, 8, 9, 1, 0}, 1}, {good, 3}, {good, UINT64_MAX}};
+  } const cases[] = {
+      {{1, 1 + kOrderBias, 65, 0, 1, 0}, 1}, {{2, 1 + kOrderBias, 8, 0, 1, 0}, 1}, {good, 5}, {good, UINT64_MAX}};
   ConfigureLog(SL_LOG_ERROR, "/dev/null");
   for (const auto& bad : cases) {
     tables_.clear();
@@ -314,13 +315,13 @@ TEST_F(LinkTableTest, RefusesImpossibleChunks) {
     ASSERT_EQ(FakeNet::Ops()->window(forger, &window), SL_OK);
     std::memcpy(static_cast<uint8_t*>(window.peer) + LinkGeometry::kHeader, &bad.header, sizeof bad.header);
     sl_put_t put = {};
-    put.signal = ChunkLink::kPosted;
+    put.signal = Path::kPosted;
     put.signal_value = bad.posted;
     ASSERT_EQ(FakeNet::Ops()->put(forger, &put), SL_OK);
     Drive(10);
     EXPECT_EQ(PeekStatus(tables_[1]->Get(0, 0)), SL_ERR_LINK_CORRUPT);
     EXPECT_EQ(PeekStatus(tables_[1]->Get(0, 0)), SL_ERR_LINK_CORRUPT) << "for good";
-    put.signal = ChunkLink::kDone;
+    put.signal = Path::kDone;
     put.signal_value = 7;  // acknowledges what was never sent
     FakeNet::Ops()->put(forger, &put);
     FakeNet::Ops()->retire(forger);
@@ -331,7 +332,7 @@ TEST_F(LinkTableTest, RefusesImpossibleChunks) {
 TEST_F(LinkTableTest, SaysWhenNoTransportReachesThePeer) {
   Open(2);
   LinkTableConfig config = Config(0, 2);
-  config.transports[0].peers[1].bytes = 0;
+  config.transports[0].peers[1].clear();
   ConfigureLog(SL_LOG_ERROR, "/dev/null");
   LinkTable table(std::move(config));
   EXPECT_EQ(PeekStatus(table.Get(1, 0)), SL_ERR_NOT_FOUND);

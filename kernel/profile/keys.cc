@@ -65,6 +65,10 @@ constexpr Key kKeys[] = {
     {"link",
      IntOption("resend_ms", "ms", "an unacknowledged chunk is looked after when it is this old", "1000", 1, kDayMs),
      [](Settings& s, const OptionValue& v) { s.link.resend_ms = Unsigned(v); }, true, nullptr},
+    {"link",
+     IntOption("connections", "", "of one link over a network; at least one for each pair of ports is used", "1", 1,
+               16),
+     [](Settings& s, const OptionValue& v) { s.link.connections = Short(v); }, true, nullptr},
 
     {"engine", IntOption("spin_us", "us", "how long a progress thread polls before it sleeps", "50", 0, 1000000),
      [](Settings& s, const OptionValue& v) { s.engine.spin_us = Unsigned(v); }, true, nullptr},

@@ -31,6 +31,7 @@ struct Settings {
     uint32_t slots = 0;
     uint32_t lanes = 0;
     uint64_t resend_ms = 0;
+    uint32_t connections = 0;
   } link;
 
   struct Engine {

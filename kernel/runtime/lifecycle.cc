@@ -209,6 +209,7 @@ Status DestroyComm(sl_comm_t* handle) {
   JoinWorker(handle);
   // Work on streams ends by itself, or by the communicator's failure; both are bounded by the operation's timeout.
   if (!DrainWithin(handle, SL_NO_DEADLINE)) return {SL_ERR_INTERNAL, "unreachable: no deadline was set"};
+  handle->comm.Drain();
   handle->comm.Leave(Fate::kDeparted);
   Free(handle);
   return {};

@@ -110,7 +110,12 @@ class Stack {
     config.chunk_bytes = 16384;
     config.slots = 8;
     config.resend_ns = 3'000'000;
-    config.transports = {{top_->ops, transport, "shm", 0, addresses}};
+    LinkTransport& entry = config.transports.emplace_back();
+    entry.ops = top_->ops;
+    entry.transport = transport;
+    entry.name = "shm";
+    entry.fabrics.resize(1);
+    for (const sl_address_t& address : addresses) entry.peers.push_back({LinkAddress{address, {}}});
     return config;
   }
 
@@ -175,7 +180,7 @@ void StreamBothWays(const Values* faults, uint64_t chunks, uint64_t* out_resends
   other.join();
   EXPECT_TRUE(high_good);
   *out_resends = low.resends() + high.resends();
-  *out_epoch = static_cast<ChunkLink*>(low.Get(1, 0))->epoch();
+  *out_epoch = static_cast<ChunkLink*>(low.Get(1, 0))->EpochOf(0);
 }
 
 class Links : public ::testing::Test {

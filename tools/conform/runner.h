@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/conform/catalog.h"
-#include "tools/conform/terms.h"
+#include "tools/conform/exclusions.h"
 
 namespace sl::conform {
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/link/path.h"
+
+#include <utility>
+
+namespace sl::kernel {
+namespace {
+
+// A sample of the rate counts for so much; the rest is what was known before.
+constexpr double kNewest = 0.125;
+
+// Number and order, the order in the high half.
+std::atomic_ref<uint64_t> StampOf(ChunkHeader* header) {
+  return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(header));
+}
+
+// a is after b, in counts modulo 2^32.
+bool IsAfter(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
+
+}  // namespace
+
+void Path::Open(const LinkConnection& connection, uint32_t epoch, const LinkGeometry& geometry) {
+  const double known = rate_;
+  *this = Path();
+  link_ = connection;
+  epoch_ = epoch;
+  slots_ = geometry.slots;
+  chunk_bytes_ = geometry.chunk_bytes;
+  rate_ = known != 0 ? known : static_cast<double>(connection.bytes_per_second) * 1e-9;
+  // Each chunk of the window may be on its way twice.
+  sent_bytes_.assign(2 * size_t{geometry.slots} + 1, 0);
+  up_ = true;
+}
+
+LinkConnection Path::TakeOut() {
+  up_ = false;
+  return std::exchange(link_, LinkConnection());
+}
+
+void Path::GoDown() {
+  up_ = false;
+  frozen_ = false;  // nothing is written any more
+}
+
+sl_status_t Path::Signal(SignalWord word, uint64_t value) const {
+  sl_put_t put = {};
+  put.struct_size = sizeof put;
+  put.signal = word;
+  put.signal_value = value;
+  return link_.ops->put(link_.connection, &put);
+}
+
+sl_status_t Path::Put(uint8_t* outbox, uint64_t offset, uint64_t sequence) {
+  uint8_t* slot = outbox + offset;
+  ChunkHeader* header = LinkGeometry::HeaderOf(slot);
+  // In one store, since the peer may look at a mapped slot at any time.
+  const uint64_t stamp =
+      uint64_t{static_cast<uint32_t>(orders_ + 1) + kOrderBias} << 32 | static_cast<uint32_t>(sequence);
+  StampOf(header).store(stamp, std::memory_order_relaxed);
+  const uint64_t bytes = sizeof(ChunkHeader) + header->bytes;
+  sl_put_t put = {};
+  put.struct_size = sizeof put;
+  put.signal = kPosted;
+  put.signal_value = orders_ + 1;
+  if (!mapped()) {
+    put.source = slot + LinkGeometry::kHeader;
+    put.bytes = bytes;
+    put.offset = offset + LinkGeometry::kHeader;
+  }
+  // No completion is asked for: puts of a connection leave in order, so the acknowledgement of a chunk, without which
+  // its slot is not written again, says that every earlier put of the slot has left.
+  const sl_status_t status = link_.ops->put(link_.connection, &put);
+  if (status != SL_OK) return status;
+  const uint64_t before = sent_bytes_[orders_ % sent_bytes_.size()];
+  ++orders_;
+  sent_bytes_[orders_ % sent_bytes_.size()] = before + bytes;
+  if (orders_ == 1 || IsAfter(header->sequence, newest_)) newest_ = header->sequence;
+  return SL_OK;
+}
+
+uint64_t Path::InFlight(uint64_t now_ns) {
+  const uint64_t seen = Word(kSeen);
+  if (seen > orders_) return 0;  // nonsense; the path's chunks are judged by their acknowledgement
+  const size_t size = sent_bytes_.size();
+  if (seen != seen_) {
+    // The ring holds the newest orders only; older ones were seen long ago.
+    if (was_busy_ && orders_ - seen_ < size && now_ns > seen_at_ns_) {
+      const uint64_t bytes = sent_bytes_[seen % size] - sent_bytes_[seen_ % size];
+      const double rate = static_cast<double>(bytes) / static_cast<double>(now_ns - seen_at_ns_);
+      rate_ = rate_ == 0 ? rate : rate_ + kNewest * (rate - rate_);
+    }
+    seen_ = seen;
+    seen_at_ns_ = now_ns;
+    was_busy_ = seen != orders_;
+  } else if (seen == orders_) {
+    was_busy_ = false;
+    seen_at_ns_ = now_ns;
+  }
+  if (seen == orders_) return 0;
+  if (orders_ - seen >= size) return uint64_t{slots_} * chunk_bytes_;
+  return sent_bytes_[orders_ % size] - sent_bytes_[seen % size];
+}
+
+bool Path::Has(uint64_t offset, uint64_t sequence, ChunkHeader* out_header, bool* out_corrupt) const {
+  const uint64_t posted = Word(kPosted);
+  if (posted == taken_) return false;
+  const auto wanted = static_cast<uint32_t>(sequence);
+  if (frozen_ && IsAfter(wanted, frozen_above_)) return false;
+  // A mapped path carries each chunk once after its opening, and once more what was taken over an earlier one.
+  if (mapped() && (posted < taken_ || posted - taken_ > 2 * uint64_t{slots_})) *out_corrupt = true;
+  auto* header = LinkGeometry::HeaderOf(static_cast<uint8_t*>(link_.window.local) + offset);
+  const uint64_t stamp = StampOf(header).load(std::memory_order_relaxed);
+  const auto number = static_cast<uint32_t>(stamp);
+  const uint32_t order = static_cast<uint32_t>(stamp >> 32) - kOrderBias;
+  if (stamp == 0) return false;
+  if (number != wanted || IsAfter(order, static_cast<uint32_t>(posted))) {
+    // A mapped path uses every slot in turn, so this one can only hold the chunk before.
+    if (mapped() && IsAfter(number, wanted)) *out_corrupt = true;
+    return false;
+  }
+  *out_header = *header;
+  if (out_header->bytes > chunk_bytes_) *out_corrupt = true;
+  return !*out_corrupt;
+}
+
+void Path::TellSeen() {
+  if (!up_) return;
+  const uint64_t posted = Word(kPosted);
+  if (posted != told_ && Signal(kSeen, posted) == SL_OK) told_ = posted;
+}
+
+sl_status_t Path::Ask() {
+  ++query_;
+  return Signal(kQuery, query_ << 32 | newest_);
+}
+
+bool Path::TakeAnswer(uint32_t* out_received) {
+  if (query_ == dealt_with_) return false;
+  const uint64_t answer = Word(kAnswer);
+  if (answer >> 32 != query_) return false;
+  dealt_with_ = query_;
+  *out_received = static_cast<uint32_t>(answer);
+  return true;
+}
+
+sl_status_t Path::Answer(uint64_t received) {
+  const uint64_t word = Word(kQuery);
+  answered_ = word >> 32;
+  const uint32_t missing = static_cast<uint32_t>(word) - static_cast<uint32_t>(received);
+  frozen_ = !mapped() && missing != 0 && missing <= slots_;
+  frozen_above_ = static_cast<uint32_t>(received);
+  return Signal(kAnswer, answered_ << 32 | (received & UINT32_MAX));
+}
+
+void Path::ThawIfResent() {
+  if (frozen_ && Word(kResent) >= answered_) frozen_ = false;
+}
+
+}  // namespace sl::kernel

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A path: one connection of a link, with what both ends say over it. A link (chunk_link.h) has one path or several; the
+// link knows chunks by their number, a path knows the order in which it carried them.
+//
+// Signal words, written by the peer:
+//   kPosted  chunks were put on this path up to this one, counted by the path
+//   kSeen    of those, so many have arrived; only said where a link has several paths
+//   kDone    the peer has released the link's chunks up to this one
+//   kQuery   "nothing of mine was acknowledged for long": its number in the high half, in the low half the highest
+//            chunk that this path has carried
+//   kAnswer  to a query: its number in the high half, in the low half the chunks received without a gap
+//   kResent  what the answer to this query lacked was sent again
+//
+// A chunk stands in the receiver's window once kPosted has reached the order that its header names. Header and signal
+// are one put, so whatever an older or a half-written header says, its order and number do not fit.
+//
+// thread: as the link's, whose part a path is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "kernel/link/link.h"
+#include "sl_transport.h"
+
+namespace sl::kernel {
+
+// A connection of a transport that is up.
+struct LinkConnection {
+  const sl_transport_ops_t* ops = nullptr;
+  sl_connection_t* connection = nullptr;
+  sl_window_t window = {};
+  uint64_t bytes_per_second = 0;  // of its port; 0: not known
+};
+
+// How windows are cut. Equal on all ranks.
+struct LinkGeometry {
+  uint32_t slots = 8;
+  uint32_t chunk_bytes = 131072;
+
+  static constexpr uint64_t kPayload = 64;  // payloads begin on cache lines, each header ends where its payload begins
+  static constexpr uint64_t kHeader = kPayload - sizeof(ChunkHeader);
+  uint64_t SlotBytes() const { return kPayload + (uint64_t{chunk_bytes} + 63) / 64 * 64; }
+  uint64_t WindowBytes() const { return slots * SlotBytes(); }
+  static ChunkHeader* HeaderOf(uint8_t* slot) { return reinterpret_cast<ChunkHeader*>(slot + kHeader); }
+};
+
+class Path {
+ public:
+  enum SignalWord : uint32_t { kPosted, kSeen, kDone, kQuery, kAnswer, kResent, kSignalCount };
+
+  // Takes over a connection; the path before must have been taken out. Allocates.
+  void Open(const LinkConnection& connection, uint32_t epoch, const LinkGeometry& geometry);
+  // Hands the connection out; the path is closed then.
+  LinkConnection TakeOut();
+  // Nothing more is sent on it. Its window can still be read.
+  void GoDown();
+
+  bool open() const { return link_.connection != nullptr; }
+  bool up() const { return up_; }
+  bool mapped() const { return link_.window.peer != nullptr; }
+  uint32_t epoch() const { return epoch_; }
+  uint8_t* peer_window() const { return static_cast<uint8_t*>(link_.window.peer); }
+  uint32_t State() const { return link_.ops->connection_state(link_.connection); }
+  void Notify() const { link_.ops->notify(link_.connection); }
+
+  // What the peer has said. An open path.
+  uint64_t Word(SignalWord word) const {
+    return std::atomic_ref<uint64_t>(link_.window.local_signals[word * 8]).load(std::memory_order_acquire);
+  }
+  // As sl_transport_ops_t::put; an open path.
+  sl_status_t Signal(SignalWord word, uint64_t value) const;
+
+  // Sender. Sends chunk `sequence`, which stands in the slot at `offset` of `outbox`, on a mapped path the peer's
+  // window. returns: as sl_transport_ops_t::put
+  sl_status_t Put(uint8_t* outbox, uint64_t offset, uint64_t sequence);
+  // Bytes that were put and, as far as the peer has said, have not arrived; keeps the measured rate up to date.
+  uint64_t InFlight(uint64_t now_ns);
+  // Bytes per nanosecond while the path was busy, or what its port claims; 0: not known.
+  double rate() const { return rate_; }
+  // Says kPosted again; repairs a lost signal of a mapped path.
+  sl_status_t Announce() const { return Signal(kPosted, orders_); }
+
+  // Receiver. True, and the header copied, when chunk `sequence` stands in the slot at `offset`.
+  // returns in *out_corrupt whether what stands there cannot be.
+  bool Has(uint64_t offset, uint64_t sequence, ChunkHeader* out_header, bool* out_corrupt) const;
+  uint8_t* PayloadAt(uint64_t offset) const {
+    return static_cast<uint8_t*>(link_.window.local) + offset + LinkGeometry::kPayload;
+  }
+  void CountTaken() { ++taken_; }
+  // Tells the peer what has arrived, if that is news.
+  void TellSeen();
+
+  // Lost puts. A sender's query, and whether its newest was answered and not yet dealt with.
+  sl_status_t Ask();
+  bool TakeAnswer(uint32_t* out_received);
+  sl_status_t SayResent() const { return Signal(kResent, query_); }
+  // A receiver's side: whether a new query is here; then Answer() must follow.
+  bool HasQuery() const { return Word(kQuery) >> 32 > answered_; }
+  // Takes nothing behind `received` any more until the sender says that it has sent it again.
+  sl_status_t Answer(uint64_t received);
+  void ThawIfResent();
+
+ private:
+  LinkConnection link_;
+  bool up_ = false;
+  uint32_t epoch_ = 0;
+  uint32_t slots_ = 0;
+  uint32_t chunk_bytes_ = 0;
+
+  // Sender.
+  uint64_t orders_ = 0;               // chunks put
+  uint32_t newest_ = 0;               // highest chunk put, low half
+  uint64_t query_ = 0;                // newest query sent
+  uint64_t dealt_with_ = 0;           // newest query whose answer was acted on
+  std::vector<uint64_t> sent_bytes_;  // in all, after the chunk of order k at k % size
+  uint64_t seen_ = 0;
+  uint64_t seen_at_ns_ = 0;
+  bool was_busy_ = false;  // ever since seen_at_ns_
+  double rate_ = 0;
+
+  // Receiver.
+  uint64_t taken_ = 0;
+  uint64_t told_ = 0;
+  uint64_t answered_ = 0;
+  bool frozen_ = false;
+  uint32_t frozen_above_ = 0;
+};
+
+}  // namespace sl::kernel
