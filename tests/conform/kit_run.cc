@@ -45,9 +45,11 @@ std::string NameOfBroken(const ::testing::TestParamInfo<Broken>& info) {
   return name;
 }
 
-void ExpectCaught(const Broken& broken, const std::string& prefix) {
+void ExpectCaught(const Broken& broken, const std::string& prefix, const std::vector<std::string>& more) {
   const std::string test = prefix + "/" + broken.test;
-  const KitRun run = RunKit(BrokenModule(broken.kind), {"--filter", test});
+  std::vector<std::string> arguments = {"--filter", test};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const KitRun run = RunKit(BrokenModule(broken.kind), arguments);
   EXPECT_EQ(1, run.exit_code) << run.text;
   const nlohmann::json entry = EntryOf(run, test);
   ASSERT_FALSE(entry.is_null()) << run.text;
@@ -55,8 +57,10 @@ void ExpectCaught(const Broken& broken, const std::string& prefix) {
   EXPECT_NE(entry["messages"].dump().find(broken.words), std::string::npos) << entry["messages"].dump();
 }
 
-void ExpectSound(const std::string& kind, const std::string& filter) {
-  const KitRun run = RunKit(BrokenModule(kind), {"--strict", "--filter", filter});
+void ExpectSound(const std::string& kind, const std::string& filter, const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"--strict", "--filter", filter};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const KitRun run = RunKit(BrokenModule(kind), arguments);
   EXPECT_EQ(0, run.exit_code) << run.text;
   ASSERT_FALSE(run.json.is_null());
   EXPECT_GT(run.json["counts"]["passed"], 0);

@@ -32,9 +32,9 @@ struct Broken {
 };
 std::string NameOfBroken(const ::testing::TestParamInfo<Broken>& info);
 
-// The broken module fails `prefix`/`test` with the words, and the command with it.
-void ExpectCaught(const Broken& broken, const std::string& prefix);
+// The broken module fails `prefix`/`test` with the words, and the command with it. `more`: arguments of the command.
+void ExpectCaught(const Broken& broken, const std::string& prefix, const std::vector<std::string>& more = {});
 // The module passes all tests that match, strictly, and not by skipping all of them.
-void ExpectSound(const std::string& kind, const std::string& filter);
+void ExpectSound(const std::string& kind, const std::string& filter, const std::vector<std::string>& more = {});
 
 }  // namespace sl::conform

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How connections end: retired, closed with their transport, or with the process of their peer.
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstring>
-#include <memory>
 
+#include "tests/conformance/transport/process.h"
 #include "tests/conformance/transport/ranks.h"
+#include "tests/conformance/transport/stream.h"
 #include "tests/conformance/transport/suite.h"
 
 namespace sl::conform::transport {
@@ -98,91 +95,75 @@ void AnyMoment(Trial& trial) {
   ranks.Retire(&b);
 }
 
-// What two processes say to each other before they are connected.
-bool Tell(int fd, const void* bytes, size_t count) { return write(fd, bytes, count) == static_cast<ssize_t>(count); }
-bool Hear(int fd, void* bytes, size_t count) { return read(fd, bytes, count) == static_cast<ssize_t>(count); }
-
-// The other process: rank 1, which is killed when it has put something.
-[[noreturn]] void LiveAsRankOne(const Assignment& assignment, int to_parent) {
-  try {
-    Trial trial(assignment);
-    Subject<sl_transport_ops_t> subject(trial, SL_TRANSPORT_ID);
-    sl_transport_env_t env = {};
-    env.struct_size = sizeof env;
-    env.rank = 1;
-    env.size = 2;
-    env.job_secret[0] = 0x5a;
-    std::memset(env.host_id, 7, sizeof env.host_id);
-    sl_transport_t* transport = nullptr;
-    sl_address_t address = {};
-    if (subject.ops.open(subject.instance(), &env, &transport) != SL_OK) _exit(1);
-    if (subject.ops.listen(transport, 0, &address) != SL_OK || !Tell(to_parent, &address, sizeof address)) _exit(1);
-    sl_connection_t* connection = nullptr;
-    sl_connect_args_t said = {};
-    said.struct_size = sizeof said;
-    while (subject.ops.accept(transport, &connection, &said) != SL_OK) subject.ops.progress(transport);
-    const uint64_t news = 4242;
-    sl_put_t put = {};
-    put.struct_size = sizeof put;
-    put.signal = 1;
-    put.signal_value = 1;
-    put.source = &news;
-    put.bytes = sizeof news;
-    while (subject.ops.put(connection, &put) != SL_OK) subject.ops.progress(transport);
-    subject.ops.notify(connection);
-    for (;;) subject.ops.progress(transport);  // until it is killed
-  } catch (const TrialEnd&) {
-    _exit(1);
-  }
+// Whatever the peer had put stays; its end shows, as one that was not in good order.
+void ExpectDown(Ranks& ranks, const End& end) {
+  uint32_t state = SL_CONNECTION_UP;
+  ranks.Until([&] {
+    state = ranks.ops().connection_state(end.connection);
+    return state == SL_CONNECTION_DOWN || state == SL_CONNECTION_CLOSED;
+  });
+  Trial& trial = ranks.trial();
+  trial.Require(state == SL_CONNECTION_DOWN || state == SL_CONNECTION_CLOSED,
+                "{} ms after its peer was killed the connection is still in state {}", kPatienceMs, state);
+  trial.Expect(state == SL_CONNECTION_DOWN,
+               "a peer that was killed did not close in good order, but the state says so");
+  const sl_status_t late = ranks.Put(end, nullptr, 0, 0, 2, 1);
+  trial.Expect(SL_IS_LINK_ERROR(late) || SL_IS_PEER_ERROR(late), "a put to a dead peer gave {}", StatusName(late));
 }
 
+// Rank 1 accepts, puts once, and is killed at rest.
 void Killed(Trial& trial) {
-  int pipes[2];
-  trial.Require(pipe(pipes) == 0, "pipe failed");
-  const pid_t child = fork();
-  trial.Require(child >= 0, "fork failed");
-  if (child == 0) LiveAsRankOne(trial.assignment(), pipes[1]);
-  close(pipes[1]);
-  const auto bury = [&] {
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
-  };
-  sl_address_t address = {};
-  const bool heard = Hear(pipes[0], &address, sizeof address);
-  close(pipes[0]);
-  try {
-    if (!heard) trial.Skip("rank 1 has no usable port");
-    Ranks ranks(trial, 2);  // its own rank 1 stays out of this
-    const sl_connect_args_t to_one = Ranks::Args(1);
+  OtherProcess other(trial, [](Ranks& ranks, const Talk& talk) {
     End end;
-    end.transport = ranks.transport(0);
-    const sl_status_t status = ranks.ops().connect(end.transport, &address, &to_one, &end.connection);
-    trial.Require(status == SL_OK, "connect gave {}: {}", StatusName(status), ErrorText());
-    end.window.struct_size = sizeof end.window;
-    trial.Require(ranks.Until([&] {
-      return ranks.ops().connection_state(end.connection) == SL_CONNECTION_UP &&
-             ranks.ops().window(end.connection, &end.window) == SL_OK && Ranks::Signal(end, 1) == 1;
-    }),
-                  "rank 1, in another process, did not connect and put within {} ms", kPatienceMs);
-    bury();
-    uint32_t state = SL_CONNECTION_UP;
-    trial.Expect(ranks.Until([&] {
-      state = ranks.ops().connection_state(end.connection);
-      return state == SL_CONNECTION_DOWN || state == SL_CONNECTION_CLOSED;
-    }),
-                 "{} ms after its peer was killed the connection is still in state {}", kPatienceMs, state);
-    trial.Expect(state == SL_CONNECTION_DOWN,
-                 "a peer that was killed did not close in good order, but the state says so");
-    uint64_t news = 0;
-    std::memcpy(&news, end.window.local, sizeof news);
-    trial.Expect(news == 4242, "what the peer had put is not there any more");
-    const sl_status_t late = ranks.Put(end, nullptr, 0, 0, 0, 1);
-    trial.Expect(SL_IS_LINK_ERROR(late) || SL_IS_PEER_ERROR(late), "a put to a dead peer gave {}", StatusName(late));
-    ranks.Retire(&end);
-  } catch (const TrialEnd&) {
-    bury();
-    throw;
-  }
+    if (!talk.Tell(ranks.address(1))) return;
+    ranks.Take(1, &end);
+    ranks.AwaitUp(&end);
+    const uint64_t news = 4242;
+    ranks.Put(end, &news, sizeof news, 0, 1, 1);
+    for (;;) ranks.Progress();  // until it is killed
+  });
+  Ranks ranks(trial, 2);  // its own rank 1 stays out of this
+  ranks.SetAddress(1, other.Hear<sl_address_t>());
+  End end;
+  ranks.Dial(0, 1, &end);
+  ranks.AwaitUp(&end);
+  trial.Require(ranks.Until([&] { return Ranks::Signal(end, 1) == 1; }),
+                "what rank 1, in another process, put did not arrive within {} ms", kPatienceMs);
+  other.Kill();
+  ExpectDown(ranks, end);
+  uint64_t news = 0;
+  std::memcpy(&news, end.window.local, sizeof news);
+  trial.Expect(news == 4242, "what the peer had put is not there any more");
+  ranks.Retire(&end);
+}
+
+// Rank 1 connects, streams, and is killed in the middle of it: what was signalled is whole all the same.
+void KilledWhileItStreams(Trial& trial) {
+  const uint64_t seed = trial.seed();
+  OtherProcess other(trial, [seed](Ranks& ranks, const Talk& talk) {
+    sl_address_t address = {};
+    if (!talk.Hear(&address)) return;
+    ranks.SetAddress(0, address);
+    End end;
+    ranks.Dial(1, 0, &end);
+    ranks.AwaitUp(&end);
+    Stream(&ranks, end, end, UINT64_MAX, seed).Send();
+  });
+  Ranks ranks(trial, 2);
+  trial.Require(other.talk().Tell(ranks.address(0)), "the other process is not there");
+  End end;
+  ranks.Take(0, &end);
+  ranks.AwaitUp(&end);
+  Stream stream(&ranks, end, end, UINT64_MAX, seed);
+  constexpr uint64_t kTaken = 500;
+  if (!stream.ReceiveUpTo(kTaken)) return;
+  other.Kill();
+  ExpectDown(ranks, end);
+  const uint64_t signalled = Ranks::Signal(end, 0);
+  trial.Expect(signalled <= kTaken + Stream::kSlots, "{} chunks were signalled, {} could be", signalled,
+               kTaken + Stream::kSlots);
+  for (uint64_t chunk = kTaken + 1; chunk <= signalled && stream.IsWhole(chunk);) ++chunk;
+  ranks.Retire(&end);
 }
 
 // Changes of ports, if any happen while something runs.
@@ -219,6 +200,8 @@ std::vector<Test> EndTests() {
       {"End.LeavesRoomForAnother", "connections are made and ended over and over, each begins fresh", Again, 20},
       {"End.MayComeAtAnyMoment", "retire before it is up, and with puts under way; no completion after it", AnyMoment},
       {"End.OfTheProcessIsSeen", "a killed peer: down, what it had put stays readable", Killed, 20},
+      {"End.MayComeInTheMiddle", "a peer killed while it streams: down, what was signalled is whole",
+       KilledWhileItStreams, 20},
       {"Port.EventsNameAPort", "a completion of kind port names a port that exists", PortEvents},
   };
 }

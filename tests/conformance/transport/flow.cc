@@ -11,89 +11,13 @@
 
 #include "sdk/doorbell.h"
 #include "tests/conformance/kit/random.h"
+#include "tests/conformance/transport/process.h"
 #include "tests/conformance/transport/ranks.h"
+#include "tests/conformance/transport/stream.h"
 #include "tests/conformance/transport/suite.h"
 
 namespace sl::conform::transport {
 namespace {
-
-// A ring of slots, the sender on one thread, the receiver on another: what a link does.
-class Stream {
- public:
-  static constexpr uint64_t kSlots = 8;
-  static constexpr uint64_t kSlotBytes = 4096;
-
-  Stream(Ranks* ranks, const End& from, const End& to, uint64_t chunks, uint64_t seed)
-      : ranks_(*ranks), from_(from), to_(to), chunks_(chunks), seed_(seed) {}
-
-  void Send() {
-    std::vector<uint8_t> source(kSlotBytes);
-    Random random(seed_);
-    for (uint64_t chunk = 1; chunk <= chunks_; ++chunk) {
-      if (!Wait(from_, 1, chunk > kSlots ? chunk - kSlots : 0)) return;
-      const uint64_t bytes = 1 + random.Below(kSlotBytes);
-      Fill(source.data(), bytes, chunk ^ seed_);
-      if (!Put(from_, source.data(), bytes, chunk % kSlots * kSlotBytes, 0, chunk)) return;
-    }
-    Wait(from_, 1, chunks_);
-  }
-
-  void Receive() {
-    Random random(seed_);
-    for (uint64_t chunk = 1; chunk <= chunks_; ++chunk) {
-      if (!Wait(to_, 0, chunk)) return;
-      ranks_.Flush(to_);
-      const uint64_t bytes = 1 + random.Below(kSlotBytes);
-      const auto* slot = static_cast<const uint8_t*>(to_.window.local) + chunk % kSlots * kSlotBytes;
-      const uint64_t wrong = FirstWrong(slot, bytes, chunk ^ seed_);
-      if (!ranks_.trial().Expect(wrong == bytes, "chunk {}: byte {} of {} is not there when its signal is", chunk,
-                                 wrong, bytes)) {
-        broken_ = true;
-        return;
-      }
-      if (!Put(to_, nullptr, 0, 0, 1, chunk)) return;
-    }
-  }
-
- private:
-  // Each thread drives its own end's transport only.
-  bool Wait(const End& end, uint32_t word, uint64_t value) {
-    for (const uint64_t deadline = DeadlineIn(kPatienceMs); Ranks::Signal(end, word) < value; sched_yield()) {
-      ranks_.ops().progress(end.transport);
-      if (broken_) return false;
-      if (DeadlineIn(0) < deadline) continue;
-      broken_ = true;
-      return ranks_.trial().Expect(false, "signal word {} stands at {}, {} was put {} ms ago", word,
-                                   Ranks::Signal(end, word), value, kPatienceMs);
-    }
-    return true;
-  }
-  bool Put(const End& end, const void* source, uint64_t bytes, uint64_t offset, uint32_t signal, uint64_t value) {
-    sl_put_t put = {};
-    put.struct_size = sizeof put;
-    put.signal = signal;
-    put.signal_value = value;
-    put.source = source;
-    put.bytes = bytes;
-    put.offset = offset;
-    sl_status_t status = ranks_.ops().put(end.connection, &put);
-    for (const uint64_t deadline = DeadlineIn(kPatienceMs); status == SL_ERR_AGAIN && DeadlineIn(0) < deadline;) {
-      ranks_.ops().progress(end.transport);
-      sched_yield();
-      status = ranks_.ops().put(end.connection, &put);
-    }
-    ranks_.ops().notify(end.connection);
-    if (!ranks_.trial().Expect(status == SL_OK, "put {} gave {}", value, StatusName(status))) broken_ = true;
-    return status == SL_OK;
-  }
-
-  Ranks& ranks_;
-  const End& from_;
-  const End& to_;
-  const uint64_t chunks_;
-  const uint64_t seed_;
-  std::atomic<bool> broken_{false};
-};
 
 void Streams(Trial& trial) {
   Ranks ranks(trial, 2);
@@ -103,6 +27,31 @@ void Streams(Trial& trial) {
   std::thread sender([&] { stream.Send(); });
   stream.Receive();
   sender.join();
+}
+
+// The same with the ends in two processes.
+void BetweenProcesses(Trial& trial) {
+  const uint64_t chunks = trial.full() ? 200'000 : 5'000;
+  const uint64_t seed = trial.seed();
+  OtherProcess other(trial, [=](Ranks& ranks, const Talk& talk) {
+    End end;
+    if (!talk.Tell(ranks.address(1))) return;
+    ranks.Take(1, &end);
+    ranks.AwaitUp(&end);
+    Stream(&ranks, end, end, chunks, seed).Receive();
+    talk.Tell(true);
+    bool may_end = false;
+    talk.Hear(&may_end);
+  });
+  Ranks ranks(trial, 2);  // its own rank 1 stays out of this
+  ranks.SetAddress(1, other.Hear<sl_address_t>());
+  End end;
+  ranks.Dial(0, 1, &end);
+  ranks.AwaitUp(&end);
+  Stream(&ranks, end, end, chunks, seed).Send();
+  other.Hear<bool>();
+  other.talk().Tell(true);
+  other.Join();
 }
 
 // Both directions at once, each end on one thread that does both.
@@ -395,6 +344,7 @@ void Probes(Trial& trial) {
 std::vector<Test> FlowTests() {
   return {
       {"Order.SignalsFollowTheirBytes", "two threads stream chunks through slots", Streams, 30},
+      {"Order.HoldsBetweenProcesses", "the same with the receiver in another process", BetweenProcesses, 30},
       {"Order.HoldsBothWays", "both ends put at once", BothWays, 30},
       {"Order.SignalsKeepTheirOrder", "signals of one connection appear in the order of their calls", SignalOrder, 30},
       {"Pressure.IsSaidAndPasses", "a full queue says again; taken completions make room", BackPressure, 30},

@@ -4,7 +4,9 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace sl::conform::transport {
 
@@ -60,27 +62,39 @@ sl_connection_t* Ranks::Start(uint32_t from, uint32_t to, const sl_connect_args_
   return *out_status == SL_OK ? connection : nullptr;
 }
 
-void Ranks::Connect(uint32_t from, uint32_t to, End* out_from, End* out_to, uint32_t lane, uint64_t window) {
-  const sl_connect_args_t args = Args(to, lane, window);
+void Ranks::Dial(uint32_t from, uint32_t to, End* out_from, uint32_t lane, uint64_t window) {
   sl_status_t status = SL_OK;
   out_from->transport = transports_[from];
-  out_to->transport = transports_[to];
-  out_from->connection = Start(from, to, args, &status);
+  out_from->connection = Start(from, to, Args(to, lane, window), &status);
   trial_.Require(status == SL_OK, "connect from rank {} to rank {} gave {}: {}", from, to, StatusName(status),
                  ErrorText());
+}
+
+void Ranks::Take(uint32_t rank, End* out_end) {
+  out_end->transport = transports_[rank];
   sl_connect_args_t said = {};
   said.struct_size = sizeof said;
-  const bool taken = Until([&] { return ops().accept(out_to->transport, &out_to->connection, &said) == SL_OK; });
-  trial_.Require(taken, "rank {} could not accept the connection of rank {} within {} ms", to, from, kPatienceMs);
-  for (End* end : {out_from, out_to}) {
-    end->window.struct_size = sizeof end->window;
-    const bool up = Until([&] {
-      return ops().connection_state(end->connection) == SL_CONNECTION_UP &&
-             ops().window(end->connection, &end->window) == SL_OK;
-    });
-    trial_.Require(up, "the connection from rank {} to rank {} was not up within {} ms at the {} end", from, to,
-                   kPatienceMs, end == out_from ? "connecting" : "accepting");
-  }
+  const bool taken = Until([&] { return ops().accept(out_end->transport, &out_end->connection, &said) == SL_OK; });
+  out_end->accepted = true;
+  trial_.Require(taken, "rank {} had no connection to accept within {} ms", rank, kPatienceMs);
+}
+
+void Ranks::AwaitUp(End* end) {
+  end->window.struct_size = sizeof end->window;
+  const bool up = Until([&] {
+    return ops().connection_state(end->connection) == SL_CONNECTION_UP &&
+           ops().window(end->connection, &end->window) == SL_OK;
+  });
+  trial_.Require(up, "a connection was not up within {} ms at the {} end", kPatienceMs,
+                 end->accepted ? "accepting" : "connecting");
+}
+
+void Ranks::Connect(uint32_t from, uint32_t to, End* out_from, End* out_to, uint32_t lane, uint64_t window) {
+  const Scope scope(fmt::format("from rank {} to rank {}", from, to));
+  Dial(from, to, out_from, lane, window);
+  Take(to, out_to);
+  AwaitUp(out_from);
+  AwaitUp(out_to);
 }
 
 void Ranks::Retire(End* end) {
@@ -98,9 +112,16 @@ void Ranks::Progress() {
 }
 
 bool Ranks::Until(const std::function<bool()>& done) {
-  for (const uint64_t deadline = DeadlineIn(kPatienceMs); DeadlineIn(0) < deadline; sched_yield()) {
+  constexpr int kYields = 10'000;  // then it naps: what has not come by then rarely comes
+  int turns = 0;
+  for (const uint64_t deadline = DeadlineIn(kPatienceMs); DeadlineIn(0) < deadline;) {
     if (done()) return true;
     Progress();
+    if (++turns < kYields) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
   }
   return done();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks of one job, all in this process, each with a transport of its own, and the connections between them.
+// Ranks of one job in this process, each with a transport of its own, and the connections between them.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ constexpr uint64_t kPatienceMs = 5000;
 struct End {
   sl_transport_t* transport = nullptr;
   sl_connection_t* connection = nullptr;
+  bool accepted = false;
   sl_window_t window = {};
 };
 
@@ -36,6 +37,12 @@ class Ranks {
 
   // A connection from one rank to another, up at both ends, windows filled in. Ends the test when it does not come up.
   void Connect(uint32_t from, uint32_t to, End* out_from, End* out_to, uint32_t lane = 0, uint64_t window = kWindow);
+  // The parts of Connect(), for ends in different processes: begins a connection, accepts one, waits until it is up.
+  void Dial(uint32_t from, uint32_t to, End* out_from, uint32_t lane = 0, uint64_t window = kWindow);
+  void Take(uint32_t rank, End* out_end);
+  void AwaitUp(End* end);
+  // Where a rank listens that is in another process.
+  void SetAddress(uint32_t rank, const sl_address_t& address) { addresses_[rank] = address; }
   void Retire(End* end);
   // Starts a connection from `from` to `to` and returns it, or NULL and the status.
   sl_connection_t* Start(uint32_t from, uint32_t to, const sl_connect_args_t& args, sl_status_t* out_status);
