@@ -69,12 +69,13 @@ Pieces FirstOf(const Pieces& pieces, uint64_t elements) {
 
 Expressions::Expressions(uint32_t ranks, sl_reduction_t reduction)
     : ranks_(ranks), sign_(SignOf(reduction)), nodes_(ranks), places_(ranks), slots_(kFirstSlots) {
-  for (uint32_t rank = 0; rank < ranks; ++rank) nodes_[rank] = {rank, 0, 0, 1, Kind::kInput, 0};
+  for (uint32_t rank = 0; rank < ranks; ++rank) nodes_[rank] = {rank, 0, 0, 0, 1, Kind::kInput, 0, true};
 }
 
 uint64_t Expressions::HashOf(const Node& node) {
   const uint64_t operands = uint64_t{node.a} << 32 | node.b;
-  return Mix(Mix(operands, static_cast<uint64_t>(node.shift)), static_cast<uint64_t>(node.kind));
+  const uint64_t kind = uint64_t{node.turn} << 8 | static_cast<uint64_t>(node.kind);
+  return Mix(Mix(operands, static_cast<uint64_t>(node.shift)), kind);
 }
 
 void Expressions::Grow() {
@@ -91,7 +92,8 @@ NodeId Expressions::Find(const Node& wanted, const Place& place) {
   size_t slot = HashOf(wanted) & (slots_.size() - 1);
   for (; slots_[slot] != 0; slot = (slot + 1) & (slots_.size() - 1)) {
     const Node& node = nodes_[slots_[slot] - 1];
-    if (node.kind == wanted.kind && node.a == wanted.a && node.b == wanted.b && node.shift == wanted.shift) {
+    const bool same_operands = node.a == wanted.a && node.b == wanted.b;
+    if (same_operands && node.kind == wanted.kind && node.shift == wanted.shift && node.turn == wanted.turn) {
       return slots_[slot] - 1;
     }
   }
@@ -101,29 +103,40 @@ NodeId Expressions::Find(const Node& wanted, const Place& place) {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-NodeId Expressions::Scaled(NodeId input, const Place& place) { return Find({input, 0, 0, 1, Kind::kScaled, 0}, place); }
+NodeId Expressions::Scaled(NodeId input, const Place& place) {
+  return Find({input, 0, 0, 0, 1, Kind::kScaled, 0, true}, place);
+}
 
-NodeId Expressions::Join(NodeId a, NodeId b, int64_t shift, const Place& place) {
-  return Find({a, b, shift, AddSaturating(inputs(a), inputs(b)), Kind::kJoin, 0}, place);
+Value Expressions::Join(Value a, Value b, const Place& place) {
+  const int64_t shift = b.shift - a.shift;
+  const uint32_t turn = Turned(b.turn, ranks_ - a.turn);
+  const uint32_t inputs_of_both = AddSaturating(inputs(a.node), inputs(b.node));
+  const bool one_index = shift == 0 && HasOneIndex(a.node) && HasOneIndex(b.node);
+  const Node joined = {a.node, b.node, shift, turn, inputs_of_both, Kind::kJoin, 0, one_index};
+  return {Find(joined, place), a.shift, a.turn};
 }
 
 NodeId Expressions::Finished(NodeId sum, const Place& place) {
-  return Find({sum, 0, 0, inputs(sum), Kind::kFinished, 0}, place);
+  return Find({sum, 0, 0, 0, inputs(sum), Kind::kFinished, 0, HasOneIndex(sum)}, place);
+}
+
+bool Expressions::IsInput(Value value, uint32_t rank) const {
+  return kind(value.node) == Kind::kInput && Turned(nodes_[value.node].a, value.turn) == rank;
 }
 
 bool Expressions::Uses(NodeId node, size_t limit, std::vector<Use>* out) const {
-  std::vector<std::pair<NodeId, int64_t>> open = {{node, 0}};
+  std::vector<Value> open = {{node, 0, 0}};
   while (!open.empty()) {
-    const auto [next, offset] = open.back();
+    const Value next = open.back();
     open.pop_back();
-    const Node& part = nodes_[next];
+    const Node& part = nodes_[next.node];
     if (part.kind == Kind::kInput) {
       if (out->size() == limit) return false;
-      out->push_back({part.a, offset});
+      out->push_back({Turned(part.a, next.turn), next.shift});
       continue;
     }
-    if (part.kind == Kind::kJoin) open.emplace_back(part.b, offset + part.shift);
-    open.emplace_back(part.a, offset);
+    if (part.kind == Kind::kJoin) open.push_back({part.b, next.shift + part.shift, Turned(part.turn, next.turn)});
+    open.push_back({part.a, next.shift, next.turn});
   }
   return true;
 }
@@ -144,36 +157,38 @@ bool Expressions::JoinsAll(NodeId node) {
   return true;
 }
 
-bool Expressions::MatchesRange(NodeId node, uint32_t first, uint32_t count) const {
+bool Expressions::MatchesRange(NodeId node, uint32_t turn, uint32_t first, uint32_t count) const {
   while (nodes_[node].kind == Kind::kScaled || nodes_[node].kind == Kind::kFinished) node = nodes_[node].a;
   const Node& part = nodes_[node];
-  if (count == 1) return part.kind == Kind::kInput && part.a == first;
+  if (count == 1) return IsInput({node, 0, turn}, first);
   if (part.kind != Kind::kJoin || part.shift != 0) return false;
   const uint32_t left = std::bit_floor(count - 1);
-  return MatchesRange(part.a, first, left) && MatchesRange(part.b, first + left, count - left);
+  return MatchesRange(part.a, turn, first, left) &&
+         MatchesRange(part.b, Turned(part.turn, turn), first + left, count - left);
 }
 
-bool Expressions::JoinsAligned(NodeId node) { return MatchesRange(node, 0, ranks_); }
+bool Expressions::JoinsAligned(Value value) const { return MatchesRange(value.node, value.turn, 0, ranks_); }
 
-std::string Expressions::Nested(NodeId node, int64_t index) const {
+std::string Expressions::Nested(NodeId node, uint32_t turn, int64_t index) const {
   const Node& part = nodes_[node];
   switch (part.kind) {
     case Kind::kInput:
-      return fmt::format("send{}[{}]", part.a, index);
+      return fmt::format("send{}[{}]", Turned(part.a, turn), index);
     case Kind::kScaled:
-      return fmt::format("scaled {}", Nested(part.a, index));
+      return fmt::format("scaled {}", Nested(part.a, turn, index));
     case Kind::kFinished:
-      return fmt::format("finished({})", Nested(part.a, index));
+      return fmt::format("finished({})", Nested(part.a, turn, index));
     default:
-      return fmt::format("({} {} {})", Nested(part.a, index), sign_, Nested(part.b, index + part.shift));
+      return fmt::format("({} {} {})", Nested(part.a, turn, index), sign_,
+                         Nested(part.b, Turned(part.turn, turn), index + part.shift));
   }
 }
 
-std::string Expressions::Summary(NodeId node, int64_t index) const {
+std::string Expressions::Summary(NodeId node, uint32_t turn, int64_t index) const {
   std::vector<Use> uses;
   if (!Uses(node, kUsesLimit, &uses)) return fmt::format("a combination of {} inputs", inputs(node));
   std::map<Use, uint32_t> times;
-  for (const Use& use : uses) ++times[use];
+  for (const Use& use : uses) ++times[{Turned(use.rank, turn), use.offset}];
   // By index and how often, so that the odd ones stand out.
   std::map<std::pair<int64_t, uint32_t>, std::vector<uint32_t>> groups;
   for (const auto& [use, count] : times) groups[{use.offset, count}].push_back(use.rank);
@@ -186,10 +201,10 @@ std::string Expressions::Summary(NodeId node, int64_t index) const {
   return fmt::format("the {} of {}", sign_, text);
 }
 
-std::string Expressions::ToText(NodeId node, int64_t index) const {
-  if (inputs(node) > kNestedInputs) return Summary(node, index);
-  std::string text = Nested(node, index);
-  const bool in_brackets = nodes_[node].kind == Kind::kJoin;
+std::string Expressions::ToText(Value value, int64_t index) const {
+  if (inputs(value.node) > kNestedInputs) return Summary(value.node, value.turn, index);
+  std::string text = Nested(value.node, value.turn, index);
+  const bool in_brackets = nodes_[value.node].kind == Kind::kJoin;
   return in_brackets ? text.substr(1, text.size() - 2) : text;
 }
 

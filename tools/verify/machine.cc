@@ -43,20 +43,25 @@ Machine::Machine(const Case& test, uint32_t credits, Expressions* expressions)
       credits_(credits),
       expressions_(expressions),
       scales_(OperationOf(test).reduction == SL_AVG || OperationOf(test).reduction == SL_PREMUL_SUM) {
-  for (uint32_t rank = 0; rank < test.ranks.size(); ++rank) AddRank(rank);
-  if (!HasManyLanes(test)) return;
-  races_.assign(test.ranks.size(), Races(Memory::kSpaces));
+  const uint32_t executed = test.folds.ranks ? 1 : size();
+  for (uint32_t rank = 0; rank < executed; ++rank) AddRank(rank);
+  if (HasManyLanes(test)) AddClocks();
+}
+
+// Clocks know the lanes of all ranks, also of those that are not executed.
+void Machine::AddClocks() {
+  races_.assign(memories_.size(), Races(Memory::kSpaces));
+  const size_t lanes = processes_.size() * (test_.folds.ranks ? size() : 1);
   for (size_t i = 0; i < processes_.size(); ++i) {
-    processes_[i].clock.resize(processes_.size());
+    processes_[i].clock.resize(lanes);
     processes_[i].clock[i] = 1;
   }
 }
 
 void Machine::AddRank(uint32_t rank) {
   const auto& [rank_plan, op] = test_.ranks[rank];
-  const auto size = static_cast<uint32_t>(test_.ranks.size());
   const uint64_t scratch = rank_plan == nullptr ? 0 : rank_plan->desc().scratch_bytes / rank_plan->element_bytes();
-  memories_.emplace_back(MemoryLayout::Of(op, rank, size, scratch, test_.in_place), expressions_->Input(rank));
+  memories_.emplace_back(MemoryLayout::Of(op, rank, size(), scratch, test_.in_place), expressions_->Input(rank));
   first_link_.push_back(static_cast<uint32_t>(links_.size()));
   if (rank_plan == nullptr) return;
   const auto first_process = static_cast<uint32_t>(processes_.size());
@@ -67,7 +72,9 @@ void Machine::AddRank(uint32_t rank) {
       channels_[state.out].sender = first_process + used.send_lane;
     }
     if (used.recv_lane != kernel::kNoLink) {
-      state.in = ChannelOf(used.peer, rank, used.lane);
+      // Ranks are folded: turned by -peer, the link from the peer is one from rank 0.
+      state.in =
+          test_.folds.ranks ? ChannelOf(rank, size() - used.peer, used.lane) : ChannelOf(used.peer, rank, used.lane);
       channels_[state.in].receiver = first_process + used.recv_lane;
     }
     links_.push_back(std::move(state));
@@ -118,6 +125,7 @@ bool Machine::Advance(Process* process) {
         return Fail(Fault::kLimit, *process, fmt::format("more than {} steps were executed", test_.step_limit),
                     "the plans to end before that; raise the limit to find out");
       }
+      block_ = block;
       if (part.elements != 0 && !Execute(process, step, part.elements)) return !wrong_;
       ++steps_;
       EndStep(process);
@@ -155,6 +163,7 @@ bool Machine::EndLane(Process* process) {
     return Fail(Fault::kChunk, *process, fmt::format("the lane ends with a chunk of rank {} in hand", links[i].peer),
                 "a RELEASE for every WAIT");
   }
+  if (test_.folds.rounds && !LeavesNothing(*process)) return false;
   process->done = true;
   return true;
 }

@@ -5,6 +5,10 @@
 // wrong: unwritten elements, races, wrong flags.
 //
 // Which lane runs next does not matter (docs/verify.md), so whoever can run does.
+//
+// Where ranks are folded, only rank 0 is executed, and all others do the same at the same time, turned: what rank p has
+// sent to rank 0 is what rank 0 has sent to rank -p, turned by p. So the link to a peer comes back as the link from the
+// opposite one.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +44,7 @@ class Machine {
   struct Chunk {
     Pieces content;
     uint64_t elements = 0;
+    uint32_t block = 0;  // of the steps that made it
     Place sent;
     Clock clock;
   };
@@ -63,6 +68,7 @@ class Machine {
     bool has_outbox = false;
     Chunk inbox;
     Pieces outbox;  // as far as it was written
+    uint32_t outbox_block = 0;
   };
   struct Process {
     uint32_t rank;
@@ -91,6 +97,7 @@ class Machine {
   Link& link(const Process& process, uint32_t index) { return links_[first_link_[process.rank] + index]; }
   uint32_t ChannelOf(uint32_t from, uint32_t to, uint32_t link_lane);
   void AddRank(uint32_t rank);
+  void AddClocks();
 
   // machine.cc: control.
   bool Advance(Process* process);
@@ -121,6 +128,12 @@ class Machine {
   bool Finish(const Process& process, Pieces* pieces);
   void Join(const Place& place);
 
+  // machine_folds.cc: what folding adds.
+  uint32_t size() const { return static_cast<uint32_t>(test_.ranks.size()); }
+  bool Turn(const Process& process, uint32_t sender, Chunk* chunk);
+  bool KeepsBlock(const Process& process, uint32_t chunk_block);
+  bool LeavesNothing(const Process& process);
+
   Place PlaceOf(const Process& process) const;
   std::string StepOf(const Place& place) const;
   bool Fail(Fault fault, const Process& process, std::string holds, std::string wants);
@@ -140,6 +153,7 @@ class Machine {
   std::vector<Process> processes_;
   std::deque<uint32_t> runnable_;
   Pieces a_, b_, result_;  // of the step being executed
+  uint32_t block_ = 0;     // whose part it works on
   uint64_t steps_ = 0;
   uint64_t chunks_ = 0;
   std::optional<CounterExample> wrong_;

@@ -38,7 +38,7 @@ bool Machine::Execute(Process* process, const kernel::PlanStep& step, uint64_t e
 // A chunk in hand stays in hand.
 bool Machine::Wait(Process* process, const kernel::PlanStep& step, uint64_t elements) {
   Link& used = link(*process, step.link);
-  if (used.has_inbox) return true;
+  if (used.has_inbox) return KeepsBlock(*process, used.inbox.block);
   Channel& channel = channels_[used.in];
   if (channel.queue.empty()) {
     Block(process, Waits::kForChunk, used.in);
@@ -58,6 +58,8 @@ bool Machine::Wait(Process* process, const kernel::PlanStep& step, uint64_t elem
   channel.queue.erase(channel.queue.begin());
   ++channel.taken;
   used.has_inbox = true;
+  if (test_.folds.ranks && !Turn(*process, static_cast<uint32_t>(step.data.peer), &used.inbox)) return false;
+  if (!KeepsBlock(*process, used.inbox.block)) return false;
   for (size_t i = 0; i < used.inbox.clock.size(); ++i) {
     process->clock[i] = std::max(process->clock[i], used.inbox.clock[i]);
   }
@@ -66,13 +68,14 @@ bool Machine::Wait(Process* process, const kernel::PlanStep& step, uint64_t elem
 
 bool Machine::Reserve(Process* process, uint32_t link_index) {
   Link& used = link(*process, link_index);
-  if (used.has_outbox) return true;
+  if (used.has_outbox) return KeepsBlock(*process, used.outbox_block);
   const Channel& channel = channels_[used.out];
   if (channel.posted - channel.released == credits_) {
     Block(process, Waits::kForRoom, used.out);
     return false;
   }
   used.has_outbox = true;
+  used.outbox_block = block_;
   used.outbox.clear();
   return true;
 }
@@ -90,6 +93,7 @@ bool Machine::Put(Process* process, const kernel::PlanStep& step, uint64_t eleme
     return Fail(Fault::kChunk, *process, fmt::format("no chunk to rank {} is reserved", channel.to),
                 "a RESERVE before this step");
   }
+  if (!KeepsBlock(*process, used.outbox_block)) return false;
   const uint64_t written = CountOf(used.outbox);
   if (written < elements) {
     return FailAt(Fault::kUnwritten, *process, outbox, written,
@@ -99,6 +103,7 @@ bool Machine::Put(Process* process, const kernel::PlanStep& step, uint64_t eleme
   Chunk chunk;
   chunk.content = written == elements ? std::exchange(used.outbox, {}) : FirstOf(used.outbox, elements);
   chunk.elements = elements;
+  chunk.block = used.outbox_block;
   chunk.sent = PlaceOf(*process);
   chunk.clock = process->clock;
   if (!process->clock.empty()) ++process->clock[static_cast<size_t>(process - processes_.data())];
@@ -117,6 +122,7 @@ bool Machine::Release(Process* process, const kernel::PlanStep& step) {
     return Fail(Fault::kChunk, *process, fmt::format("no chunk of rank {} is in hand", channel.from),
                 "a WAIT before this step");
   }
+  if (!KeepsBlock(*process, used.inbox.block)) return false;
   used.has_inbox = false;
   ++channel.released;
   Wake(channel.sender);
@@ -177,9 +183,7 @@ void Machine::Join(const Place& place) {
   uint64_t used_a = 0, used_b = 0;
   while (i < a_.size() && j < b_.size()) {
     const uint64_t count = std::min(a_[i].elements - used_a, b_[j].elements - used_b);
-    const Value& a = a_[i].value;
-    const Value& b = b_[j].value;
-    Append(&result_, count, {expressions_->Join(a.node, b.node, b.shift - a.shift, place), a.shift});
+    Append(&result_, count, expressions_->Join(a_[i].value, b_[j].value, place));
     used_a += count;
     used_b += count;
     if (used_a == a_[i].elements) ++i, used_a = 0;
@@ -196,15 +200,14 @@ bool Machine::Prepare(const Process& process, const Range& range, bool raw, bool
     const Expressions::Kind kind = expressions_->kind(node);
     const bool input = kind == Expressions::Kind::kInput;
     const char* wants = nullptr;
-    if (raw && (!input || node != expressions_->Input(process.rank)))
-      wants = "this rank's own input, as the RAW flag says";
+    if (raw && !expressions_->IsInput(piece.value, process.rank)) wants = "this rank's own input, as the RAW flag says";
     if (!raw && input && joins) wants = "a contribution that was scaled, or the RAW flag on it";
     if (joins && kind == Expressions::Kind::kFinished)
       wants = "a result that is not finished yet: FINAL belongs to the last step";
     if (wants != nullptr) {
       const auto index = static_cast<int64_t>(position) + piece.value.shift;
       return FailAt(Fault::kFlag, process, range, range.offset + position,
-                    fmt::format("{} holds {}", range.name, expressions_->ToText(node, index)), wants);
+                    fmt::format("{} holds {}", range.name, expressions_->ToText(piece.value, index)), wants);
     }
     if (raw) piece.value.node = expressions_->Scaled(node, PlaceOf(process));
     position += piece.elements;
@@ -222,7 +225,8 @@ bool Machine::Finish(const Process& process, Pieces* pieces) {
     const bool complete = expressions_->inputs(node) == test_.ranks.size();
     if (!complete || kind == Expressions::Kind::kFinished || kind == Expressions::Kind::kInput) {
       const auto index = static_cast<int64_t>(position) + piece.value.shift;
-      return Fail(Fault::kFlag, process, fmt::format("what FINAL finishes is {}", expressions_->ToText(node, index)),
+      return Fail(Fault::kFlag, process,
+                  fmt::format("what FINAL finishes is {}", expressions_->ToText(piece.value, index)),
                   fmt::format("{} scaled contributions, not finished before", test_.ranks.size()));
     }
     piece.value.node = expressions_->Finished(node, PlaceOf(process));
@@ -291,6 +295,7 @@ bool Machine::Read(Process* process, const Range& range, uint64_t elements, Piec
                     fmt::format("the chunk in hand has {} elements", used.inbox.elements),
                     fmt::format("{} elements, the part of this step", elements));
     }
+    if (!KeepsBlock(*process, used.inbox.block)) return false;
     *out = used.inbox.elements == elements ? used.inbox.content : FirstOf(used.inbox.content, elements);
     return true;
   }
@@ -315,6 +320,7 @@ bool Machine::Write(Process* process, const Range& range, uint64_t elements, con
                     fmt::format("no chunk to rank {} is reserved", channels_[used.out].to),
                     "a RESERVE before this step");
     }
+    if (!KeepsBlock(*process, used.outbox_block)) return false;
     Pieces whole = pieces;
     uint64_t position = 0;
     for (const Piece& piece : used.outbox) {

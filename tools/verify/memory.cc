@@ -51,15 +51,15 @@ bool Memory::Read(uint32_t buffer, uint64_t offset, uint64_t elements, Pieces* o
   const Position start = PositionOf(buffer, offset);
   bool whole = true;
   out->clear();
-  spaces_[start.space].ForEach(
-      start.offset, start.offset + elements, [&](uint64_t from, uint64_t to, const Cell* cell) {
-        if (cell != nullptr) {
-          Append(out, to - from, {cell->value.node, cell->value.shift + static_cast<int64_t>(start.offset)});
-        } else if (whole) {
-          whole = false;
-          *out_unwritten = offset + (from - start.offset);
-        }
-      });
+  spaces_[start.space].ForEach(start.offset, start.offset + elements,
+                               [&](uint64_t from, uint64_t to, const Cell* cell) {
+                                 if (cell != nullptr) {
+                                   Append(out, to - from, cell->value.Moved(static_cast<int64_t>(start.offset)));
+                                 } else if (whole) {
+                                   whole = false;
+                                   *out_unwritten = offset + (from - start.offset);
+                                 }
+                               });
   return whole;
 }
 
@@ -67,7 +67,7 @@ void Memory::Write(uint32_t buffer, uint64_t offset, const Pieces& pieces, const
   const Position start = PositionOf(buffer, offset);
   uint64_t from = start.offset;
   for (const Piece& piece : pieces) {
-    const Value value = {piece.value.node, piece.value.shift - static_cast<int64_t>(start.offset)};
+    const Value value = piece.value.Moved(-static_cast<int64_t>(start.offset));
     spaces_[start.space].Assign(from, from + piece.elements, {value, writer, true});
     from += piece.elements;
   }

@@ -56,7 +56,7 @@ std::vector<Wanted> WantedOf(const sl_op_t& op, uint32_t rank, uint32_t size) {
 
 bool ResultCheck::IsRight(const Wanted& wanted, Value value) const {
   if (value.shift != wanted.shift) return false;
-  if (wanted.rank != Wanted::kAll) return value.node == expressions_->Input(wanted.rank);
+  if (wanted.rank != Wanted::kAll) return expressions_->IsInput(value, wanted.rank);
   if (Scales(OperationOf(test_))) {
     return expressions_->kind(value.node) == Expressions::Kind::kFinished && expressions_->JoinsAll(value.node);
   }
@@ -64,7 +64,7 @@ bool ResultCheck::IsRight(const Wanted& wanted, Value value) const {
 }
 
 std::string ResultCheck::Text(Value value, uint64_t element) const {
-  return expressions_->ToText(value.node, static_cast<int64_t>(element) + value.shift);
+  return expressions_->ToText(value, static_cast<int64_t>(element) + value.shift);
 }
 
 void ResultCheck::Describe(const Wanted& wanted, Value value, uint64_t element, CounterExample* wrong) const {
@@ -106,7 +106,7 @@ std::optional<CounterExample> ResultCheck::Check(uint32_t rank, const Memory& me
     uint64_t element = wanted.begin;
     for (const Piece& piece : pieces) {
       // Pieces count from where they were read.
-      const Value value = {piece.value.node, piece.value.shift - static_cast<int64_t>(wanted.begin)};
+      const Value value = piece.value.Moved(-static_cast<int64_t>(wanted.begin));
       if (!IsRight(wanted, value)) {
         Place writer;
         wrong.element = element;
@@ -156,9 +156,36 @@ std::optional<CounterExample> ResultCheck::FindOtherOrder(uint32_t rank) const {
   return std::nullopt;
 }
 
+// Ranks are folded: rank r's block k is rank 0's block k - r, turned by r. All ranks have equal bits where each block
+// is the first one turned by its number.
+bool ResultCheck::IsEverywhereEqual() const {
+  uint64_t block = 0;
+  const Value first = results_[0].empty() ? Value{} : results_[0][0].value;
+  const auto ranks = static_cast<uint32_t>(test_.ranks.size());
+  for (const Piece& piece : results_[0]) {
+    const bool turns = piece.elements == 1 && piece.value.turn == (first.turn + block) % ranks;
+    if (!turns || piece.value.node != first.node) return false;
+    ++block;
+  }
+  return test_.folds.moves_inputs;
+}
+
+// What holds of one rank that stands for all: never that orders do not depend on the number of ranks.
+std::optional<CounterExample> ResultCheck::CheckFoldedOrder(uint32_t* out_class) const {
+  const bool equal = OperationOf(test_).kind != SL_OP_ALL_REDUCE || IsEverywhereEqual();
+  *out_class = equal ? SL_DETERMINISM_RANK : SL_DETERMINISM_RUN;
+  if (test_.determinism <= *out_class) return std::nullopt;
+  CounterExample wrong;
+  wrong.fault = Fault::kNotFolded;
+  wrong.holds = "an order that turns with the rank";
+  wrong.wants = "one order for all ranks: the algorithm declares it";
+  return wrong;
+}
+
 std::optional<CounterExample> ResultCheck::CheckOrder(uint32_t* out_class) const {
   *out_class = SL_DETERMINISM_WORLD_SIZE;
   if (IsOrderFree()) return std::nullopt;
+  if (test_.folds.ranks) return CheckFoldedOrder(out_class);
   // Ranks that hold parts of one result, or none, agree anyway.
   if (OperationOf(test_).kind == SL_OP_ALL_REDUCE) {
     for (uint32_t rank = 1; rank < results_.size(); ++rank) {
@@ -172,7 +199,7 @@ std::optional<CounterExample> ResultCheck::CheckOrder(uint32_t* out_class) const
   for (uint32_t rank = 0; rank < results_.size(); ++rank) {
     uint64_t element = 0;
     for (const Piece& piece : results_[rank]) {
-      if (!expressions_->JoinsAligned(piece.value.node)) {
+      if (!expressions_->JoinsAligned(piece.value)) {
         *out_class = SL_DETERMINISM_RANK;
         if (test_.determinism <= SL_DETERMINISM_RANK) return std::nullopt;
         CounterExample wrong;

@@ -41,6 +41,8 @@ class ResultCheck {
   void Describe(const Wanted& wanted, Value value, uint64_t element, CounterExample* wrong) const;
   std::string Text(Value value, uint64_t element) const;
   std::optional<CounterExample> FindOtherOrder(uint32_t rank) const;
+  std::optional<CounterExample> CheckFoldedOrder(uint32_t* out_class) const;
+  bool IsEverywhereEqual() const;
 
   const Case& test_;
   Expressions* const expressions_;

@@ -40,7 +40,7 @@ std::optional<CounterExample> FindMismatch(const Case& test) {
   for (uint32_t rank = 0; rank < size; ++rank) {
     const RankPlan& part = test.ranks[rank];
     if (part.plan == nullptr) {
-      if (IsPair(OperationOf(test))) continue;
+      if (IsPair(OperationOf(test)) || (test.folds.ranks && rank != 0)) continue;
       return Mismatch(rank, "no plan", "a plan of every rank");
     }
     if (part.plan->rank() != rank || part.plan->size() != size) {
@@ -60,9 +60,10 @@ std::optional<CounterExample> FindMismatch(const Case& test) {
 }  // namespace
 
 const char* FaultName(Fault fault) {
-  constexpr const char* kNames[] = {"mismatch",    "chunk not held", "length mismatch",   "deadlock", "chunk left over",
-                                    "overrun",     "overlap",        "read before write", "race",     "wrong flag",
-                                    "wrong value", "wrong order",    "limit reached"};
+  constexpr const char* kNames[] = {
+      "mismatch",    "chunk not held", "length mismatch",   "deadlock",  "chunk left over",
+      "overrun",     "overlap",        "read before write", "race",      "wrong flag",
+      "wrong value", "wrong order",    "limit reached",     "not folded"};
   return kNames[static_cast<size_t>(fault)];
 }
 
@@ -102,7 +103,8 @@ Verdict Verify(const Case& test) {
   verdict.steps = machine.steps();
   verdict.chunks = machine.chunks();
   ResultCheck check(test, &expressions);
-  for (uint32_t rank = 0; rank < size && verdict.proved(); ++rank) {
+  const uint32_t executed = test.folds.ranks ? 1 : size;
+  for (uint32_t rank = 0; rank < executed && verdict.proved(); ++rank) {
     verdict.counter_example = check.Check(rank, machine.memory(rank));
   }
   if (verdict.proved()) verdict.counter_example = check.CheckOrder(&verdict.determinism);

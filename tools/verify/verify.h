@@ -27,11 +27,25 @@ struct RankPlan {
   sl_op_t op{};                        // as this rank called it; zero where it takes no part
 };
 
+// What a case stands for besides itself (docs/verify.md, "Folding"). Where that cannot be proved although nothing need
+// be wrong, the verdict is kNotFolded.
+struct Folds {
+  // Rank r's plan is rank 0's with all ranks moved up by r, modulo their number; only rank 0's plan is there. Where
+  // `moves_inputs`, blocks of send buffers move along, and every block is one element.
+  bool ranks = false;
+  bool moves_inputs = false;
+  // The plans may have any number of rounds: each ends as it began, with nothing in hand and nothing reserved.
+  bool rounds = false;
+  // Any blocks may be absent: no step takes data from one block to another, and chunks keep to their block.
+  bool blocks = false;
+};
+
 struct Case {
   std::vector<RankPlan> ranks;                 // by rank; the plans outlive the call
   bool in_place = false;                       // by NCCL's rules: docs/verify.md lists where the buffers overlap
   uint32_t determinism = SL_DETERMINISM_NONE;  // the class that the algorithm declares
   uint64_t step_limit = uint64_t{1} << 32;     // steps of all ranks after which the question stays open
+  Folds folds;
 };
 
 // What a plan can do wrong.
@@ -49,6 +63,7 @@ enum class Fault : uint8_t {
   kValue,      // an element of the result is not what the operation asks for
   kOrder,      // the result depends on order more than the algorithm declares
   kLimit,      // not wrong, but not proved within the limit of steps
+  kNotFolded,  // not wrong, but not proved for all that the case stands for
 };
 const char* FaultName(Fault fault);
 
