@@ -99,6 +99,45 @@ Result<PlanSet> RankSet::MakePlans(const sl_op_t& op) const {
   return set;
 }
 
+bool RankSet::IsRotation(uint32_t rank, const sl_op_t& op, const kernel::Plan& base, const Rotation& rotation) const {
+  RotationCheck check(base, rotation);
+  const sl_status_t status = ops_->plan(algorithms_[rank], &op, RotationCheck::Ops(), check.handle());
+  return status == SL_OK && check.matches();
+}
+
+std::optional<PlanSet> RankSet::MakeFolded(const sl_op_t& op) const {
+  PlanSet set;
+  set.plans.resize(shape_.ranks);
+  set.test.ranks.resize(shape_.ranks);
+  if (!AddPlan(0, op, &set).ok()) return std::nullopt;
+  std::optional<Rotation> rotation = RotationOfRanks(op, *set.plans[0]);
+  if (!rotation) return std::nullopt;
+  for (rotation->distance = 1; rotation->distance < shape_.ranks; ++rotation->distance) {
+    if (!IsRotation(rotation->distance, op, *set.plans[0], *rotation)) return std::nullopt;
+  }
+  set.test.folds.ranks = true;
+  set.test.folds.moves_inputs = rotation->moves_send;
+  return set;
+}
+
+bool RankSet::AreRotations(const Case& base, const sl_op_t& op, const Rotation& rotation) const {
+  for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
+    if (!IsRotation((rank + rotation.distance) % shape_.ranks, op, *base.ranks[rank].plan, rotation)) return false;
+  }
+  return true;
+}
+
+bool RankSet::IsRotatedPair(const Case& base, const sl_op_t& send, uint32_t to, const Rotation& rotation) const {
+  sl_op_t op = send;
+  op.kind = SL_OP_SEND;
+  op.peer = static_cast<int32_t>(to);
+  const uint32_t base_to = (to + shape_.ranks - rotation.distance) % shape_.ranks;
+  if (!IsRotation(rotation.distance, op, *base.ranks[0].plan, rotation)) return false;
+  op.kind = SL_OP_RECV;
+  op.peer = static_cast<int32_t>(rotation.distance);
+  return IsRotation(to, op, *base.ranks[base_to].plan, rotation);
+}
+
 Result<PlanSet> RankSet::MakePair(const sl_op_t& send, uint32_t from, uint32_t to) const {
   PlanSet set;
   set.plans.resize(shape_.ranks);

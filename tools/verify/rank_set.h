@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernel/plan/plan.h"
 #include "sl_algorithm.h"
 #include "sl_device.h"
+#include "tools/verify/rotation.h"
 #include "tools/verify/verify.h"
 
 namespace sl::verify {
@@ -55,12 +57,21 @@ class RankSet {
   // The plans of a send and its receive.
   Result<PlanSet> MakePair(const sl_op_t& send, uint32_t from, uint32_t to) const;
 
+  // The plan of rank 0 where those of all ranks are rotations of it, and the case that it stands for; none where they
+  // are not, or where there is no plan. The other plans are compared as they are made, and not kept.
+  std::optional<PlanSet> MakeFolded(const sl_op_t& op) const;
+  // Whether the plans for `op` are those of `base`, rotated.
+  bool AreRotations(const Case& base, const sl_op_t& op, const Rotation& rotation) const;
+  // The same for a send and its receive: `base` is the one from rank 0.
+  bool IsRotatedPair(const Case& base, const sl_op_t& send, uint32_t to, const Rotation& rotation) const;
+
   uint32_t ranks() const { return shape_.ranks; }
 
  private:
   RankSet(const sl_algorithm_ops_t* ops, const CommShape& shape) : ops_(ops), shape_(shape) {}
   Status MakeRanks(const Algorithm& algorithm);
   Status AddPlan(uint32_t rank, const sl_op_t& op, PlanSet* set) const;
+  bool IsRotation(uint32_t rank, const sl_op_t& op, const kernel::Plan& base, const Rotation& rotation) const;
 
   const sl_algorithm_ops_t* const ops_;
   const CommShape shape_;

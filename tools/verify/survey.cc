@@ -47,9 +47,9 @@ std::vector<uint64_t> CountsFor(sl_op_kind_t kind, uint32_t ranks, uint64_t chun
 }
 
 Result<std::unique_ptr<Survey>> Survey::Open(const Algorithm& algorithm, const CommShape& shape,
-                                             std::vector<uint64_t> counts) {
+                                             std::vector<uint64_t> counts, Effort effort) {
   SL_ASSIGN(auto ranks, RankSet::Create(algorithm, shape));
-  return std::unique_ptr<Survey>(new Survey(algorithm.name, shape, std::move(ranks), std::move(counts)));
+  return std::unique_ptr<Survey>(new Survey(algorithm.name, shape, std::move(ranks), std::move(counts), effort));
 }
 
 std::string Survey::NameOf(const sl_op_t& op, const std::string& placement) const {
@@ -65,8 +65,8 @@ bool Survey::FailToPlan(const sl_op_t& op, const Status& status, SurveyRow* row)
   return false;
 }
 
-// Both placements of one set of plans.
-bool Survey::Prove(const Question& question, const sl_op_t& op, PlanSet* set, SurveyRow* row) const {
+// Both placements of one set of plans, or its only one, by executing it.
+bool Survey::Execute(const Question& question, const sl_op_t& op, PlanSet* set, SurveyRow* row) const {
   set->test.determinism = question.determinism;
   for (const bool in_place : {false, true}) {
     if (in_place && !HasPlacements(op.kind)) continue;
@@ -83,22 +83,52 @@ bool Survey::Prove(const Question& question, const sl_op_t& op, PlanSet* set, Su
   return true;
 }
 
-bool Survey::ProveRoots(const Question& question, SurveyRow* row) const {
+// Both placements of one set of plans by what it folds to; false: not proved, which is no failure.
+bool Survey::Fold(const Question& question, PlanSet* set, Progress* progress) const {
+  set->test.determinism = question.determinism;
+  for (const bool in_place : {false, true}) {
+    set->test.in_place = in_place;
+    if (!progress->folder.Prove(set->test)) return false;
+  }
+  progress->row.proved += 2;
+  progress->row.folded += 2;
+  return true;
+}
+
+bool Survey::ProveSet(const Question& question, const sl_op_t& op, PlanSet* set, Progress* progress) const {
+  return (folds_ && Fold(question, set, progress)) || Execute(question, op, set, &progress->row);
+}
+
+// A collective that may treat all ranks alike.
+bool Survey::ProveAlike(const Question& question, Progress* progress) const {
+  if (folds_) {
+    std::optional<PlanSet> folded = ranks_->MakeFolded(question.op);
+    if (folded && Fold(question, &*folded, progress)) return true;
+  }
+  Result<PlanSet> made = ranks_->MakePlans(question.op);
+  if (!made.ok()) return FailToPlan(question.op, made.status(), &progress->row);
+  return ProveSet(question, question.op, &made.value(), progress);
+}
+
+// Every root; root 0 is proved, the others are rotations of it or proved too.
+bool Survey::ProveRoots(const Question& question, Progress* progress) const {
   sl_op_t op = question.op;
-  const uint32_t roots = HasRoot(op.kind) ? shape_.ranks : 1;
   // An order that must not depend on ranks is no rotation of another.
   const bool bound = HasReduction(op.kind) && question.determinism == SL_DETERMINISM_WORLD_SIZE;
   PlanSet first;
-  for (uint32_t root = 0; root < roots; ++root) {
-    if (HasRoot(op.kind)) op.root = static_cast<int32_t>(root);
-    Result<PlanSet> made = ranks_->MakePlans(op);
-    if (!made.ok()) return FailToPlan(op, made.status(), row);
-    if (root != 0 && CanRotate(op.kind) && !bound && IsRotation(first, made.value(), root)) {
-      row->proved += 2;
-      row->rotated += 2;
-      continue;
+  for (uint32_t root = 0; root < shape_.ranks; ++root) {
+    op.root = static_cast<int32_t>(root);
+    if (root != 0 && !bound) {
+      const std::optional<Rotation> rotation = RotationOfRoots(first.test, root);
+      if (rotation && ranks_->AreRotations(first.test, op, *rotation)) {
+        progress->row.proved += 2;
+        progress->row.rotated += 2;
+        continue;
+      }
     }
-    if (!Prove(question, op, &made.value(), row)) return false;
+    Result<PlanSet> made = ranks_->MakePlans(op);
+    if (!made.ok()) return FailToPlan(op, made.status(), &progress->row);
+    if (!ProveSet(question, op, &made.value(), progress)) return false;
     if (root == 0) first = made.Take();
   }
   return true;
@@ -106,25 +136,33 @@ bool Survey::ProveRoots(const Question& question, SurveyRow* row) const {
 
 // Every rank to every other; those from rank 0 are proved, the others are rotations of them or proved too.
 bool Survey::ProvePairs(const Question& question, SurveyRow* row) const {
-  std::vector<PlanSet> from_first(shape_.ranks);
-  for (uint32_t from = 0; from < shape_.ranks; ++from) {
-    for (uint32_t distance = 1; distance < shape_.ranks; ++distance) {
+  for (uint32_t distance = 1; distance < shape_.ranks; ++distance) {
+    PlanSet first;
+    for (uint32_t from = 0; from < shape_.ranks; ++from) {
       const uint32_t to = (from + distance) % shape_.ranks;
       sl_op_t op = question.op;
       op.root = static_cast<int32_t>(from);
       op.peer = static_cast<int32_t>(to);
+      if (from != 0) {
+        const std::optional<Rotation> rotation = RotationOfRoots(first.test, from);
+        if (rotation && ranks_->IsRotatedPair(first.test, question.op, to, *rotation)) {
+          ++row->proved;
+          ++row->rotated;
+          continue;
+        }
+      }
       Result<PlanSet> made = ranks_->MakePair(question.op, from, to);
       if (!made.ok()) return FailToPlan(op, made.status(), row);
-      if (from != 0 && IsRotation(from_first[distance], made.value(), from)) {
-        ++row->proved;
-        ++row->rotated;
-        continue;
-      }
-      if (!Prove(question, op, &made.value(), row)) return false;
-      if (from == 0) from_first[distance] = made.Take();
+      if (!Execute(question, op, &made.value(), row)) return false;
+      if (from == 0) first = made.Take();
     }
   }
   return true;
+}
+
+bool Survey::ProveQuestion(const Question& question, Progress* progress) const {
+  if (question.op.kind == SL_OP_SEND) return ProvePairs(question, &progress->row);
+  return HasRoot(question.op.kind) ? ProveRoots(question, progress) : ProveAlike(question, progress);
 }
 
 // What is to be proved where the algorithm serves the operation with a plan; counts it where it does not.
@@ -139,7 +177,8 @@ std::optional<Survey::Question> Survey::Ask(const sl_op_t& op, SurveyRow* row) c
 }
 
 SurveyRow Survey::Run(sl_op_kind_t kind) const {
-  SurveyRow row;
+  Progress progress;
+  SurveyRow& row = progress.row;
   row.algorithm = name_;
   row.kind = kind;
   row.ranks = shape_.ranks;
@@ -157,11 +196,11 @@ SurveyRow Survey::Run(sl_op_kind_t kind) const {
       op.count = count;
       const std::optional<Question> question = Ask(op, &row);
       if (!question) continue;
-      const bool good = kind == SL_OP_SEND ? ProvePairs(*question, &row) : ProveRoots(*question, &row);
-      if (!good) break;
+      if (!ProveQuestion(*question, &progress)) break;
     }
     if (row.failure) break;
   }
+  row.steps += progress.folder.steps();
   row.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return row;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/verify/fold.h"
 #include "tools/verify/rank_set.h"
 #include "tools/verify/verify.h"
 
@@ -26,7 +27,8 @@ struct SurveyRow {
   std::string algorithm;
   sl_op_kind_t kind = SL_OP_ALL_REDUCE;
   uint32_t ranks = 0;
-  uint64_t proved = 0;    // cases, `rotated` included
+  uint64_t proved = 0;    // cases, all of these included
+  uint64_t folded = 0;    // of them, proved by a smaller case that stands for them
   uint64_t rotated = 0;   // of them, proved as rotations of a case with another root
   uint64_t launches = 0;  // cases served by a launch: there is no plan to prove
   uint64_t refused = 0;   // cases that the algorithm does not serve
@@ -40,12 +42,18 @@ struct SurveyRow {
 // chunks and rounds, nothing round. Ascending.
 std::vector<uint64_t> CountsFor(sl_op_kind_t kind, uint32_t ranks, uint64_t chunk);
 
+// How cases are proved.
+enum class Effort : uint8_t {
+  kFold,     // by a smaller case where one stands for them, and execution where none does
+  kExecute,  // all ranks and all rounds of every case that is no rotation of another
+};
+
 class Survey {
  public:
   // `counts` in place of CountsFor(), unless empty.
   // returns: SL_ERR_UNSUPPORTED the algorithm is not for this shape, and whatever its create() says
   static Result<std::unique_ptr<Survey>> Open(const Algorithm& algorithm, const CommShape& shape,
-                                              std::vector<uint64_t> counts);
+                                              std::vector<uint64_t> counts, Effort effort = Effort::kFold);
 
   // Every case of one operation; send stands for a send and its receive.
   SurveyRow Run(sl_op_kind_t kind) const;
@@ -55,13 +63,26 @@ class Survey {
     sl_op_t op;
     uint32_t determinism;
   };
+  struct Progress {
+    SurveyRow row;
+    Folder folder;
+  };
 
-  Survey(std::string name, const CommShape& shape, std::unique_ptr<RankSet> ranks, std::vector<uint64_t> counts)
-      : name_(std::move(name)), shape_(shape), ranks_(std::move(ranks)), counts_(std::move(counts)) {}
+  Survey(std::string name, const CommShape& shape, std::unique_ptr<RankSet> ranks, std::vector<uint64_t> counts,
+         Effort effort)
+      : name_(std::move(name)),
+        shape_(shape),
+        ranks_(std::move(ranks)),
+        counts_(std::move(counts)),
+        folds_(effort == Effort::kFold && shape.ranks > 1) {}
   std::optional<Question> Ask(const sl_op_t& op, SurveyRow* row) const;
-  bool ProveRoots(const Question& question, SurveyRow* row) const;
+  bool ProveQuestion(const Question& question, Progress* progress) const;
+  bool ProveAlike(const Question& question, Progress* progress) const;
+  bool ProveRoots(const Question& question, Progress* progress) const;
   bool ProvePairs(const Question& question, SurveyRow* row) const;
-  bool Prove(const Question& question, const sl_op_t& op, PlanSet* set, SurveyRow* row) const;
+  bool ProveSet(const Question& question, const sl_op_t& op, PlanSet* set, Progress* progress) const;
+  bool Fold(const Question& question, PlanSet* set, Progress* progress) const;
+  bool Execute(const Question& question, const sl_op_t& op, PlanSet* set, SurveyRow* row) const;
   bool FailToPlan(const sl_op_t& op, const Status& status, SurveyRow* row) const;
   std::string NameOf(const sl_op_t& op, const std::string& placement) const;
 
@@ -69,6 +90,7 @@ class Survey {
   const CommShape shape_;
   const std::unique_ptr<RankSet> ranks_;
   const std::vector<uint64_t> counts_;
+  const bool folds_;
 };
 
 }  // namespace sl::verify

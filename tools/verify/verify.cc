@@ -9,6 +9,7 @@
 #include "tools/verify/expression.h"
 #include "tools/verify/machine.h"
 #include "tools/verify/result.h"
+#include "tools/verify/rotation.h"
 
 namespace sl::verify {
 namespace {
@@ -54,7 +55,10 @@ std::optional<CounterExample> FindMismatch(const Case& test) {
     return Mismatch(rank, kernel::DescribeSignature(signature),
                     kernel::DescribeSignature(wanted) + ", as the ranks before it call");
   }
-  return std::nullopt;
+  if (!test.folds.ranks || MovesElements(test)) return std::nullopt;
+  CounterExample wrong = Mismatch(0, "blocks of several elements", "one element for each block that moves with ranks");
+  wrong.fault = Fault::kNotFolded;
+  return wrong;
 }
 
 }  // namespace
