@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // `starling verify`: proves that the plans of algorithms compute their collectives (docs/verify.md).
+#include <algorithm>
+#include <chrono>
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "sdk/datatype.h"
 #include "tools/starling/bench_error.h"
@@ -13,7 +16,7 @@
 #include "tools/starling/cmd_runtime.h"
 #include "tools/starling/commands.h"
 #include "tools/verify/algorithms.h"
-#include "tools/verify/survey.h"
+#include "tools/verify/survey_crew.h"
 
 namespace sl::tools {
 namespace {
@@ -39,6 +42,8 @@ struct VerifyOptions {
   std::string profile;
   std::string module;
   std::string json_file;
+  bool folds = true;
+  uint32_t threads = std::max(1u, std::thread::hardware_concurrency());
 };
 
 sl_op_kind_t ParseKind(const std::string& name) {
@@ -68,6 +73,8 @@ VerifyOptions ParseVerifyOptions(int argc, char** argv) {
   auto* profile = app.add_option("--profile", options.profile, "profile name or file");
   app.add_option("--module", options.module, "only the algorithms of this file, such as a module of your own")
       ->excludes(profile);
+  app.add_flag("!--no-folding", options.folds, "executes all ranks and rounds of every case: slow, for comparison");
+  app.add_option("--threads", options.threads, "rows proved at a time (one a processor)")->check(CLI::Range(1u, 1024u));
   app.add_option("--json", options.json_file, "writes the outcome there, too");
   try {
     app.parse(argc, argv);
@@ -128,11 +135,17 @@ void PrintRow(const verify::SurveyRow& row) {
 }
 
 json JsonOf(const verify::SurveyRow& row) {
-  json out = {{"algorithm", row.algorithm}, {"collective", NameOf(row.kind)},
-              {"ranks", row.ranks},         {"outcome", OutcomeOf(row)},
-              {"proved", row.proved},       {"proved_by_rotation", row.rotated},
-              {"launches", row.launches},   {"not_served", row.refused},
-              {"steps", row.steps},         {"seconds", row.seconds},
+  json out = {{"algorithm", row.algorithm},
+              {"collective", NameOf(row.kind)},
+              {"ranks", row.ranks},
+              {"outcome", OutcomeOf(row)},
+              {"proved", row.proved},
+              {"proved_by_folding", row.folded},
+              {"proved_by_rotation", row.rotated},
+              {"launches", row.launches},
+              {"not_served", row.refused},
+              {"steps", row.steps},
+              {"seconds", row.seconds},
               {"reason", row.reason}};
   if (!row.failure) return out;
   out["failure"] = {{"case", row.failure->what}, {"text", row.failure->text}};
@@ -161,31 +174,22 @@ verify::CommShape ShapeOf(const verify::Algorithms& algorithms, const VerifyOpti
   return {ranks, static_cast<uint32_t>(chunk), link.lanes, link.slots};
 }
 
-// All rows of one algorithm and number of ranks.
-std::vector<verify::SurveyRow> Examine(const verify::Algorithms& algorithms, const verify::Algorithm& algorithm,
-                                       uint32_t ranks, const VerifyOptions& options) {
-  std::vector<verify::SurveyRow> rows;
-  auto survey = verify::Survey::Open(algorithm, ShapeOf(algorithms, options, ranks), options.counts);
-  for (const sl_op_kind_t kind : options.kinds) {
-    if (kind == SL_OP_SEND && ranks == 1) continue;
-    if (survey.ok()) {
-      rows.push_back(survey.value()->Run(kind));
-    } else {
-      verify::SurveyRow& row = rows.emplace_back();
-      row.algorithm = algorithm.name;
-      row.kind = kind;
-      row.ranks = ranks;
-      row.refused = 1;
-      row.reason = survey.status().message();
-      if (survey.status().code() != SL_ERR_UNSUPPORTED) {
-        row.failure = verify::Failure{algorithm.name, "cannot be created: " + row.reason + "\n", std::nullopt};
+// A row for every algorithm, number of ranks and collective that is asked for.
+verify::SurveyPlan PlanOf(const verify::Algorithms& algorithms, const std::vector<verify::Algorithm>& chosen,
+                          const VerifyOptions& options) {
+  verify::SurveyPlan plan;
+  plan.counts = options.counts;
+  plan.effort = options.folds ? verify::Effort::kFold : verify::Effort::kExecute;
+  plan.threads = options.threads;
+  for (const verify::Algorithm& algorithm : chosen) {
+    for (const uint32_t ranks : options.ranks) {
+      for (const sl_op_kind_t kind : options.kinds) {
+        if (kind == SL_OP_SEND && ranks == 1) continue;
+        plan.tasks.push_back({&algorithm, ShapeOf(algorithms, options, ranks), kind});
       }
     }
-    // What an algorithm never claimed to serve is no news, unless it was asked for.
-    const bool asked_for = options.kinds.size() == 1 && !options.algorithm.empty();
-    if (OutcomeOf(rows.back()) != kNotServed || asked_for) PrintRow(rows.back());
   }
-  return rows;
+  return plan;
 }
 
 void WriteJson(const std::string& path, const std::vector<verify::SurveyRow>& rows, bool good) {
@@ -197,6 +201,21 @@ void WriteJson(const std::string& path, const std::vector<verify::SurveyRow>& ro
   if (!file) throw CommandError(kExitUsage, "--json " + path + ": cannot be written");
 }
 
+void PrintSummary(const std::vector<verify::SurveyRow>& rows, double seconds) {
+  unsigned long long proved = 0, folded = 0, rotated = 0, launches = 0, wrong = 0;
+  for (const verify::SurveyRow& row : rows) {
+    proved += row.proved;
+    folded += row.folded;
+    rotated += row.rotated;
+    launches += row.launches;
+    wrong += row.failure ? 1 : 0;
+  }
+  printf(
+      "%llu cases proved, %llu of them by folding, %llu as rotations of another root; %llu launch and have no plan; "
+      "%llu wrong; %.2f s\n",
+      proved, folded, rotated, launches, wrong, seconds);
+}
+
 void VerifyAll(const VerifyOptions& options) {
   PointAtModules();
   auto loaded =
@@ -205,24 +224,15 @@ void VerifyAll(const VerifyOptions& options) {
   const verify::Algorithms& algorithms = *loaded.value();
   const std::vector<verify::Algorithm> chosen = Chosen(algorithms, options);
   printf("%-14s %-15s %6s %9s %8s\n", "algorithm", "collective", "ranks", "cases", "seconds");
-  std::vector<verify::SurveyRow> rows;
-  for (const verify::Algorithm& algorithm : chosen) {
-    for (const uint32_t ranks : options.ranks) {
-      for (verify::SurveyRow& row : Examine(algorithms, algorithm, ranks, options)) rows.push_back(std::move(row));
-    }
-  }
-  uint64_t proved = 0, rotated = 0, launches = 0, wrong = 0;
-  double seconds = 0;
-  for (const verify::SurveyRow& row : rows) {
-    proved += row.proved;
-    rotated += row.rotated;
-    launches += row.launches;
-    seconds += row.seconds;
-    wrong += row.failure ? 1 : 0;
-  }
-  printf("%llu cases proved, %llu of them as rotations of another; %llu launch and have no plan; %llu wrong; %.2f s\n",
-         static_cast<unsigned long long>(proved), static_cast<unsigned long long>(rotated),
-         static_cast<unsigned long long>(launches), static_cast<unsigned long long>(wrong), seconds);
+  const auto begin = std::chrono::steady_clock::now();
+  // What an algorithm never claimed to serve is no news, unless it was asked for.
+  const bool asked_for = options.kinds.size() == 1 && !options.algorithm.empty();
+  const auto report = [&](const verify::SurveyRow& row) {
+    if (OutcomeOf(row) != kNotServed || asked_for) PrintRow(row);
+  };
+  const std::vector<verify::SurveyRow> rows = RunSurveys(PlanOf(algorithms, chosen, options), report);
+  PrintSummary(rows, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  const auto wrong = std::count_if(rows.begin(), rows.end(), [](const auto& row) { return row.failure.has_value(); });
   if (!options.json_file.empty()) WriteJson(options.json_file, rows, wrong == 0);
   if (wrong != 0) throw CommandError(kExitFailure, std::to_string(wrong) + " of the plans above are wrong");
 }

@@ -91,6 +91,7 @@ TEST(Command, VerifiesPlans) {
   const nlohmann::json& row = document["rows"][0];
   EXPECT_EQ(row["outcome"], "proved");
   EXPECT_EQ(row["proved"], 10 * 3 * 2);  // types with reductions, roots, placements
+  EXPECT_EQ(row["proved_by_folding"], 10 * 2);
   EXPECT_EQ(row["proved_by_rotation"], 10 * 2 * 2);
   std::filesystem::remove(json);
 }

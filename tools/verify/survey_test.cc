@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/verify/survey.h"
+#include "tools/verify/survey_crew.h"
 
 #include <gtest/gtest.h>
 
@@ -128,6 +128,65 @@ TEST_F(Surveys, CountWhatHasNoPlan) {
   const SurveyRow other = Run(SL_OP_ALL_GATHER, 2);
   EXPECT_EQ(other.proved, 0u);
   EXPECT_EQ(other.refused, 12u);
+}
+
+TEST_F(Surveys, SayWhatTheyFoldedAndAgreeWithWhatTheyExecute) {
+  Algorithm algorithm;
+  algorithm.ops = &kOps;
+  const auto run = [&](Effort effort) {
+    return Survey::Open(algorithm, {4, 1024, 2, 8}, {0, 1, 17}, effort).value()->Run(SL_OP_BROADCAST);
+  };
+  SurveyRow folded = run(Effort::kFold);
+  SurveyRow executed = run(Effort::kExecute);
+  EXPECT_EQ(folded.proved, executed.proved);
+  EXPECT_EQ(folded.rotated, executed.rotated);
+  EXPECT_EQ(folded.folded, 4u * 3u * 2u);  // types, counts, placements
+  EXPECT_EQ(executed.folded, 0u);
+  EXPECT_LT(folded.steps, executed.steps);
+  // What does not fold fails as it does when it is executed.
+  wrong_count = 17;
+  folded = run(Effort::kFold);
+  executed = run(Effort::kExecute);
+  ASSERT_TRUE(folded.failure && executed.failure);
+  EXPECT_EQ(folded.failure->text, executed.failure->text);
+}
+
+TEST_F(Surveys, OfManyThreadsReportInOrder) {
+  wrong_count = 17;
+  Algorithm algorithm;
+  algorithm.name = "star";
+  algorithm.ops = &kOps;
+  SurveyPlan plan;
+  plan.counts = {0, 1, 17};
+  for (const uint32_t ranks : {2u, 5u, 3u, 4u}) {
+    for (const sl_op_kind_t kind : {SL_OP_ALL_GATHER, SL_OP_BROADCAST}) {
+      plan.tasks.push_back({&algorithm, {ranks, 1024, 2, 8}, kind});
+    }
+  }
+  for (const uint32_t threads : {1u, 3u, 100u}) {
+    plan.threads = threads;
+    std::vector<uint32_t> reported;
+    const auto rows = RunSurveys(plan, [&](const SurveyRow& row) { reported.push_back(row.ranks * 100 + row.kind); });
+    ASSERT_EQ(rows.size(), plan.tasks.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(rows[i].kind, plan.tasks[i].kind);
+      EXPECT_EQ(rows[i].ranks, plan.tasks[i].shape.ranks);
+      EXPECT_EQ(rows[i].failure.has_value(), rows[i].kind == SL_OP_BROADCAST);
+      EXPECT_EQ(reported[i], rows[i].ranks * 100 + rows[i].kind);
+    }
+  }
+}
+
+TEST_F(Surveys, OfManyThreadsSayWhatCannotBeCreated) {
+  creates = false;
+  Algorithm algorithm;
+  algorithm.ops = &kOps;
+  SurveyPlan plan;
+  plan.tasks.push_back({&algorithm, {}, SL_OP_BROADCAST});
+  const auto rows = RunSurveys(plan, [](const SurveyRow&) {});
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].refused, 1u);
+  EXPECT_FALSE(rows[0].failure);
 }
 
 TEST_F(Surveys, PassOnWhyAnAlgorithmIsNotForAShape) {
