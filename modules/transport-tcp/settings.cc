@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/transport-tcp/settings.h"
+
+#include <stdlib.h>
+
+#include <charconv>
+
+namespace sl::transport_tcp {
+namespace {
+
+// "" | "50000" | "50000-50099"
+bool ParsePorts(const std::string& text, uint16_t* out_first, uint16_t* out_last) {
+  if (text.empty()) return true;
+  const char* end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, *out_first);
+  *out_last = *out_first;
+  if (first.ec != std::errc() || *out_first == 0) return false;
+  if (first.ptr == end) return true;
+  if (*first.ptr != '-') return false;
+  const auto last = std::from_chars(first.ptr + 1, end, *out_last);
+  return last.ec == std::errc() && last.ptr == end && *out_last >= *out_first;
+}
+
+std::string Variable(const char* name) {
+  const char* text = secure_getenv(name);
+  return text != nullptr ? text : "";
+}
+
+}  // namespace
+
+Result<Settings> ReadSettings(const OptionReader& options) {
+  Settings settings;
+  settings.filter.names = options.String(kInterfaces);
+  if (settings.filter.names.empty()) settings.filter.names = Variable("NCCL_SOCKET_IFNAME");
+  settings.filter.subnets = options.String(kSubnets);
+  settings.filter.family = options.String(kFamily);
+  if (settings.filter.family == "auto") {
+    const std::string family = Variable("NCCL_SOCKET_FAMILY");
+    if (family == "AF_INET") settings.filter.family = "ipv4";
+    if (family == "AF_INET6") settings.filter.family = "ipv6";
+  }
+  settings.filter.minimum_megabits_per_second = static_cast<uint64_t>(options.Int(kMinimumSpeed));
+  const std::string ports = options.String(kListenPorts);
+  if (!ParsePorts(ports, &settings.first_listen_port, &settings.last_listen_port)) {
+    return Status(SL_ERR_INVALID, "listen_ports: " + ports + " is no range of ports; write 50000-50099");
+  }
+  settings.latency_ns = static_cast<uint64_t>(options.Int(kLatency)) * 1'000;
+  settings.socket_buffer_bytes = static_cast<uint64_t>(options.Int(kSocketBuffer));
+  settings.congestion_control = options.String(kCongestionControl);
+  settings.traffic_class = static_cast<int>(options.Int(kTrafficClass));
+  settings.busy_poll_us = static_cast<int>(options.Int(kBusyPoll));
+  settings.zerocopy_minimum_bytes = static_cast<uint64_t>(options.Int(kZerocopy));
+  settings.peer_timeout_ns = static_cast<uint64_t>(options.Int(kPeerTimeout)) * 1'000'000;
+  settings.handshake_timeout_ns = static_cast<uint64_t>(options.Int(kHandshakeTimeout)) * 1'000'000;
+  settings.handshake_slots = static_cast<uint32_t>(options.Int(kHandshakeSlots));
+  settings.huge_pages = options.Bool(kHugePages);
+  return settings;
+}
+
+}  // namespace sl::transport_tcp
