@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/transport-tcp/connection.h"
+
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "modules/transport-tcp/socket.h"
+
+namespace sl::transport_tcp {
+
+Connection::Connection(Shared* shared, uint32_t port, const Caller& caller, const Destination& destination, Fd stream,
+                       std::unique_ptr<Window> window)
+    : shared_(shared),
+      port_(port),
+      connects_(true),
+      since_ns_(shared->now()),
+      hello_(caller.hello()),
+      caller_(caller),
+      destination_(destination),
+      stream_(std::move(stream)),
+      window_(std::move(window)),
+      reader_(window_->target()),
+      phase_(Phase::kDialling),
+      state_(SL_CONNECTION_CONNECTING) {
+  if (Watch(EPOLLOUT, EPOLL_CTL_ADD)) {
+    Drive(EPOLLOUT);
+  } else {
+    End(SL_CONNECTION_DOWN, SL_LOG_WARN, std::string("cannot watch the stream: ") + std::strerror(errno));
+  }
+}
+
+Connection::Connection(Shared* shared, uint32_t port, const Hello& hello, Fd stream, std::unique_ptr<Window> window)
+    : shared_(shared),
+      port_(port),
+      connects_(false),
+      since_ns_(shared->now()),
+      hello_(hello),
+      stream_(std::move(stream)),
+      window_(std::move(window)),
+      reader_(window_->target()),
+      phase_(Phase::kUp),
+      state_(SL_CONNECTION_UP),
+      acked_since_ns_(since_ns_) {
+  Watch(EPOLLIN, EPOLL_CTL_MOD);  // watched since it knocked
+}
+
+Connection::~Connection() {
+  // What was put and will not complete.
+  uint64_t cookie = 0;
+  while (queue_.Drop(&cookie)) {
+    if (cookie != 0) shared_->completions.Cancel();
+  }
+  if (probe_waits_.load(std::memory_order_relaxed) != 0) shared_->completions.Cancel();
+}
+
+sl_status_t Connection::Put(const sl_put_t& put) noexcept {
+  const uint32_t state = State();
+  if (state != SL_CONNECTION_UP) [[unlikely]]
+    return state == SL_CONNECTION_CONNECTING ? SL_ERR_AGAIN : SL_ERR_LINK_DOWN;
+  if (put.target != nullptr || put.region != nullptr) [[unlikely]]
+    return SL_ERR_INVALID;
+  const uint64_t bytes = put.source != nullptr ? put.bytes : 0;
+  Frame frame = {kFramePut, kFrameNoSignal, 0, bytes, bytes != 0 ? put.offset : 0, 0};
+  if (put.signal != SL_NO_SIGNAL) {
+    if (put.signal >= hello_.signal_count) [[unlikely]]
+      return SL_ERR_INVALID;
+    frame.signal = static_cast<uint16_t>(put.signal);
+    frame.value = put.signal_value;
+  }
+  if (bytes != put.bytes || WhyIllegal(frame, hello_.window_bytes, hello_.signal_count) != nullptr) [[unlikely]]
+    return SL_ERR_INVALID;
+  if (send_error_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    return SL_ERR_LINK_DOWN;
+  if (put.cookie != 0 && !shared_->completions.Reserve()) [[unlikely]]
+    return SL_ERR_AGAIN;
+  bool taken = queue_.Append(frame, put.source, put.cookie);
+  if (!taken) [[unlikely]] {
+    Flush();
+    taken = queue_.Append(frame, put.source, put.cookie);
+  }
+  if (!taken) [[unlikely]] {
+    if (put.cookie != 0) shared_->completions.Cancel();
+    return SL_ERR_AGAIN;
+  }
+  // Short puts wait for notify(), so that those of a burst, signals above all, leave together.
+  if (bytes > SendQueue::kInlineBytes || queue_.IsCrowded()) {
+    Flush();
+  } else if (bytes != 0) {
+    Count(&shared_->counters.copied_out_bytes, bytes);
+  }
+  return SL_OK;
+}
+
+sl_status_t Connection::Probe(uint64_t cookie) noexcept {
+  const uint32_t state = State();
+  if (state != SL_CONNECTION_UP) return state == SL_CONNECTION_CONNECTING ? SL_ERR_AGAIN : SL_ERR_LINK_DOWN;
+  if (probe_waits_.load(std::memory_order_acquire) != 0 || !shared_->completions.Reserve()) return SL_ERR_AGAIN;
+  probe_cookie_.store(cookie, std::memory_order_relaxed);
+  probe_waits_.store(++probes_, std::memory_order_seq_cst);
+  const bool taken = queue_.Append({kFrameProbe, kFrameNoSignal, 0, 0, 0, probes_}, nullptr, 0);
+  const bool up = State() == SL_CONNECTION_UP;
+  if (taken && up) {
+    Flush();
+    return SL_OK;
+  }
+  // It cannot be asked, unless its end was reported meanwhile because the connection ended.
+  if (probe_waits_.exchange(0, std::memory_order_seq_cst) == 0) return SL_OK;
+  shared_->completions.Cancel();
+  return up ? SL_ERR_AGAIN : SL_ERR_LINK_DOWN;
+}
+
+sl_status_t Connection::GetWindow(sl_window_t* out_window) const noexcept {
+  if (State() == SL_CONNECTION_CONNECTING) return SL_ERR_AGAIN;
+  const FrameReader::Target& target = window_->target();
+  const sl_window_t window = {out_window->struct_size, target.signal_count, target.window, target.signals, nullptr,
+                              target.window_bytes};
+  std::memcpy(out_window, &window, std::min<size_t>(out_window->struct_size, sizeof window));
+  return SL_OK;
+}
+
+bool Connection::Drive(uint32_t events) noexcept {
+  if (phase_ == Phase::kDialling && !Dial()) return phase_ == Phase::kOver;
+  if (phase_ == Phase::kGreeting && !Greet()) return phase_ == Phase::kOver;
+  if (phase_ != Phase::kUp) return false;
+  const bool moved = (events & ~uint32_t{EPOLLOUT}) != 0 && Receive();
+  if (phase_ == Phase::kUp) ReadNotices();
+  const int error = send_error_.load(std::memory_order_relaxed);
+  // Only after everything has been read: the peer may have said goodbye.
+  if (phase_ == Phase::kUp && error != 0 && !moved) End(SL_CONNECTION_DOWN, SL_LOG_DEBUG, std::strerror(error));
+  if (phase_ != Phase::kUp) return true;
+  if ((events & ~uint32_t{EPOLLIN}) != 0) full_.store(false, std::memory_order_relaxed);
+  Flush();
+  return moved;
+}
+
+bool Connection::Dial() noexcept {
+  const Destination& to = destination_;
+  const int code = ConnectProgress(stream_.get(), to.family, to.ip, to.port, to.scope);
+  if (code == EINPROGRESS) return false;
+  const Hello& hello = caller_->hello();
+  // The first bytes of a stream always find room.
+  if (code != 0 || send(stream_.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) {
+    End(SL_CONNECTION_DOWN, SL_LOG_DEBUG, std::string("cannot connect: ") + std::strerror(code != 0 ? code : errno));
+    return false;
+  }
+  phase_ = Phase::kGreeting;
+  Watch(EPOLLIN, EPOLL_CTL_MOD);
+  return true;
+}
+
+bool Connection::Greet() noexcept {
+  const ssize_t got = recv(stream_.get(), caller_->room(), caller_->room_bytes(), 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (got <= 0) {
+    End(SL_CONNECTION_DOWN, SL_LOG_DEBUG, "the peer hung up on our hello: it has gone, or knows another secret");
+    return false;
+  }
+  const Step step = caller_->Advance(static_cast<size_t>(got));
+  if (step == Step::kMore) return false;
+  const Confirm& confirm = caller_->confirm();
+  if (step == Step::kRefused || send(stream_.get(), &confirm, sizeof confirm, MSG_NOSIGNAL) != sizeof confirm) {
+    End(SL_CONNECTION_DOWN, step == Step::kRefused ? SL_LOG_WARN : SL_LOG_DEBUG,
+        step == Step::kRefused ? caller_->why() : "the peer hung up on our confirmation");
+    return false;
+  }
+  caller_.reset();
+  acked_since_ns_ = shared_->now();
+  phase_ = Phase::kUp;
+  state_.store(SL_CONNECTION_UP, std::memory_order_seq_cst);
+  return true;
+}
+
+bool Connection::Receive() noexcept {
+  constexpr int kMostCalls = 16;  // then others have their turn
+  bool moved = false;
+  for (int call = 0; call < kMostCalls; ++call) {
+    iovec parts[2];
+    const int count = reader_.Room(parts);
+    const size_t room = parts[0].iov_len + (count == 2 ? parts[1].iov_len : 0);
+    const ssize_t got =
+        count == 1 ? recv(stream_.get(), parts[0].iov_base, room, 0) : readv(stream_.get(), parts, count);
+    Count(&shared_->counters.receives);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) break;
+    moved = true;
+    if (got <= 0) {
+      const std::string cause = got == 0 ? "the peer's process has ended" : std::strerror(errno);
+      End(SL_CONNECTION_DOWN, got < 0 && errno == ETIMEDOUT ? SL_LOG_WARN : SL_LOG_DEBUG, cause);
+      return true;
+    }
+    Count(&shared_->counters.received_bytes, static_cast<uint64_t>(got));
+    const uint64_t copied = reader_.copied();
+    if (!reader_.Take(static_cast<size_t>(got))) {
+      End(SL_CONNECTION_DOWN, SL_LOG_ERROR, std::string("the stream is corrupt: ") + reader_.why());
+      return true;
+    }
+    if (reader_.copied() != copied) Count(&shared_->counters.copied_in_bytes, reader_.copied() - copied);
+    if (static_cast<size_t>(got) < room) break;  // that was all
+  }
+  if (moved) Attend();
+  return moved;
+}
+
+void Connection::Attend() noexcept {
+  answer_due_.store(reader_.probe(), std::memory_order_seq_cst);
+  const uint64_t asked = probe_waits_.load(std::memory_order_acquire);
+  if (asked != 0 && reader_.answer() >= asked) PublishProbe(SL_OK);
+  if (reader_.goodbye()) End(SL_CONNECTION_CLOSED, SL_LOG_DEBUG, "the peer has closed the connection");
+}
+
+void Connection::FlushLeft() noexcept {
+  if (!HasUnsent()) [[likely]]
+    return;
+  if (!watched_full_.load(std::memory_order_relaxed)) full_.store(false, std::memory_order_relaxed);
+  Flush();
+}
+
+void Connection::CheckPeer(uint64_t now_ns) noexcept {
+  if (phase_ == Phase::kDialling && now_ns - since_ns_ > shared_->settings.handshake_timeout_ns) {
+    return End(SL_CONNECTION_DOWN, SL_LOG_WARN, "cannot connect: the peer's host does not answer");
+  }
+  const uint64_t patience = shared_->settings.peer_timeout_ns;
+  if (phase_ != Phase::kUp || patience == 0) return;
+  const StreamHealth health = ReadHealth(stream_.get());
+  if (!health.outstanding || health.acked_bytes != acked_bytes_) {
+    acked_bytes_ = health.acked_bytes;
+    acked_since_ns_ = now_ns;
+  } else if (health.unanswered && now_ns - acked_since_ns_ > patience && health.silent_ns > patience) {
+    End(SL_CONNECTION_DOWN, SL_LOG_WARN,
+        "the peer's host has not answered for " + std::to_string(health.silent_ns / 1'000'000) + " ms");
+  }
+}
+
+void Connection::End(uint32_t state, sl_log_level_t level, const std::string& why) noexcept {
+  phase_ = Phase::kOver;
+  state_.store(state, std::memory_order_seq_cst);
+  Watch(0, EPOLL_CTL_DEL);
+  shutdown(stream_.get(), SHUT_RDWR);
+  // A sender never holds this across anything that blocks.
+  while (sending_.exchange(true, std::memory_order_seq_cst)) sched_yield();
+  DropAll();
+  sending_.store(false, std::memory_order_seq_cst);
+  PublishProbe(SL_ERR_LINK_DOWN);
+  shared_->Log(level, Name() + ": " + why);
+}
+
+void Connection::PublishProbe(sl_status_t status) noexcept {
+  const uint64_t cookie = probe_cookie_.load(std::memory_order_relaxed);
+  if (probe_waits_.exchange(0, std::memory_order_seq_cst) == 0) return;
+  shared_->completions.Publish({cookie, ToC(), status, SL_COMPLETION_PROBE});
+}
+
+bool Connection::Watch(uint32_t events, int how) noexcept {
+  epoll_event event = {};
+  event.events = events;
+  event.data.ptr = this;
+  return epoll_ctl(shared_->epoll.get(), how, stream_.get(), &event) == 0;
+}
+
+sl_connect_args_t Connection::Args() const {
+  sl_connect_args_t args = {};
+  args.struct_size = sizeof args;
+  args.port = port_;
+  args.peer = connects_ ? hello_.to : hello_.from;
+  args.lane = hello_.lane;
+  args.tag = hello_.tag;
+  args.window_bytes = hello_.window_bytes;
+  args.signal_count = hello_.signal_count;
+  return args;
+}
+
+std::string Connection::Name() const {
+  return "peer " + std::to_string(connects_ ? hello_.to : hello_.from) + " lane " + std::to_string(hello_.lane);
+}
+
+}  // namespace sl::transport_tcp

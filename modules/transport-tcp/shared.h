@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a transport and its connections have in common.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "modules/transport-tcp/completions.h"
+#include "modules/transport-tcp/settings.h"
+#include "sdk/fd.h"
+#include "sl_transport.h"
+
+namespace sl::transport_tcp {
+
+// What moved and what it cost; counts of one transport, relaxed. Payload bytes only, frames apart.
+struct Counters {
+  std::atomic<uint64_t> sent_bytes{0};      // frames and payload given to the system
+  std::atomic<uint64_t> received_bytes{0};  // the same, taken
+  std::atomic<uint64_t> sends{0};           // system calls
+  std::atomic<uint64_t> receives{0};
+  std::atomic<uint64_t> waits{0};             // epoll calls
+  std::atomic<uint64_t> copied_out_bytes{0};  // payload copied into the queue: short puts
+  std::atomic<uint64_t> copied_in_bytes{0};   // payload read together with a header
+  std::atomic<uint64_t> zerocopy_sends{0};
+  std::atomic<uint64_t> zerocopy_copied{0};  // of these, those that the system copied all the same
+  std::atomic<uint64_t> strangers{0};        // dropped because they did not prove that they belong to the job
+};
+
+inline void Count(std::atomic<uint64_t>* counter, uint64_t by = 1) {
+  counter->fetch_add(by, std::memory_order_relaxed);
+}
+
+class Transport;
+
+struct Shared {
+  Transport* owner = nullptr;
+  const sl_host_t* host = nullptr;
+  Settings settings;
+  sl_transport_env_t env = {};
+  Fd epoll;
+  // Somebody may sleep on `epoll`, or there are too many streams to try each: a full one must be watched.
+  std::atomic<bool> watch_full{false};
+  Completions completions;
+  Counters counters;
+
+  uint64_t now() const { return host->now_ns(host->ctx); }
+  void Log(sl_log_level_t level, const std::string& text) const {
+    if (host->log_enabled(host->ctx, level) == 0) return;
+    host->log(host->ctx, level, ("rank " + std::to_string(env.rank) + " " + text).c_str());
+  }
+};
+
+}  // namespace sl::transport_tcp
