@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "kernel/loader/stubs.h"
@@ -68,10 +69,10 @@ Result<std::unique_ptr<LoadedModule>> LoadCandidate(const Profile& profile, cons
     if (Result<std::string> known = file->Hash(); !known.ok()) return known.status();
   }
   SL_TRY(CheckPin(profile, candidate.name, *file));
-  SL_ASSIGN(std::unique_ptr<LoadedModule> module, LoadedModule::Load(std::move(file)));
-  if (module->name() != candidate.name) {
-    return Refuse(candidate.path,
-                  fmt::format("it says that it is {}, wanted {} as the file is named", module->name(), candidate.name));
+  SL_ASSIGN(std::unique_ptr<LoadedModule> module, LoadedModule::Load(std::move(file), candidate.name));
+  if (candidate.module != module->table().name) {
+    return Refuse(candidate.path, fmt::format("it says that it is {}, wanted {} as the file is named",
+                                              module->table().name, candidate.module));
   }
   return module;
 }
@@ -83,17 +84,22 @@ std::string PathBeside(const std::string& profile_file, const std::string& path)
 
 }  // namespace
 
-LoadedModule::LoadedModule(std::unique_ptr<ModuleFile> file, const sl_module_t* table, Version version)
-    : file_(std::move(file)), table_(table), version_(std::move(version)) {}
+LoadedModule::LoadedModule(std::unique_ptr<ModuleFile> file, std::string name, const sl_module_t* table,
+                           Version version)
+    : file_(std::move(file)), name_(std::move(name)), table_(table), version_(std::move(version)) {}
 
-Result<std::unique_ptr<LoadedModule>> LoadedModule::Load(std::unique_ptr<ModuleFile> file) {
+std::string LoadedModule::NameOf(const sl_provide_t& provide) const {
+  return has_own_name() ? provide.name : name_ + "." + provide.name;
+}
+
+Result<std::unique_ptr<LoadedModule>> LoadedModule::Load(std::unique_ptr<ModuleFile> file, const std::string& name) {
   sl_module_query_fn query = nullptr;
   SL_TRY(file->Load(&query));
   SL_ASSIGN(const sl_module_t* table, Query(file->path(), query));
   SL_TRY(CheckDescription(file->path(), table));
   Result<Version> version = Version::Parse(table->version);
   if (!version.ok()) return Refuse(file->path(), version.status().message());
-  return std::unique_ptr<LoadedModule>(new LoadedModule(std::move(file), table, version.Take()));
+  return std::unique_ptr<LoadedModule>(new LoadedModule(std::move(file), name, table, version.Take()));
 }
 
 bool LoadedModule::Requires(std::string_view id) const {
@@ -136,11 +142,17 @@ std::string ModuleNameOfFile(std::string_view file_name) {
 
 std::vector<ModuleCandidate> FindCandidates(const Profile& profile) {
   std::vector<ModuleCandidate> found;
-  std::set<std::string> by_path;
+  std::set<std::string> settled;                              // names that are not looked for as modules
+  std::multimap<std::string, std::string> further_instances;  // names by module
   for (const auto& [name, entry] : profile.modules()) {
-    if (entry.path.empty()) continue;
-    by_path.insert(name);
-    found.push_back({name, PathBeside(profile.file(), entry.path)});
+    if (!entry.path.empty()) {
+      found.push_back({name, entry.module, PathBeside(profile.file(), entry.path)});
+    } else if (entry.module != name) {
+      further_instances.emplace(entry.module, name);
+    } else {
+      continue;
+    }
+    settled.insert(name);
   }
   for (const std::string& folder : ModuleFolders()) {
     std::vector<std::string> names;
@@ -150,8 +162,11 @@ std::vector<ModuleCandidate> FindCandidates(const Profile& profile) {
     }
     std::sort(names.begin(), names.end());
     for (const std::string& file : names) {
-      const std::string name = ModuleNameOfFile(file);
-      if (!name.empty() && by_path.count(name) == 0) found.push_back({name, folder + "/" + file});
+      const std::string module = ModuleNameOfFile(file);
+      if (module.empty()) continue;
+      if (settled.count(module) == 0) found.push_back({module, module, folder + "/" + file});
+      const auto [begin, end] = further_instances.equal_range(module);
+      for (auto it = begin; it != end; ++it) found.push_back({it->second, module, folder + "/" + file});
     }
   }
   return found;

@@ -90,8 +90,9 @@ class Chooser {
       problems_.push_back(fmt::format("{}: module {} is wanted in version \"{}\", found {}", entry->version_place, name,
                                       entry->version, fmt::join(others, ", ")));
     } else if (asked && !IsRefused(name)) {
-      problems_.push_back(fmt::format("{}: there is no module {} in {}{}", profile_.PlaceOf(name), name,
-                                      fmt::join(ModuleFolders(), ", "), NearestHint(name, FoundNames())));
+      const std::string module = entry == nullptr ? name : entry->module;
+      problems_.push_back(fmt::format("{}: there is no module {} in {}{}", profile_.PlaceOf(name), module,
+                                      fmt::join(ModuleFolders(), ", "), NearestHint(module, FoundModules())));
     }
   }
 
@@ -118,9 +119,9 @@ class Chooser {
     return "";
   }
 
-  std::vector<std::string> FoundNames() const {
+  std::vector<std::string> FoundModules() const {
     std::set<std::string> names;
-    for (const ModuleCandidate& candidate : FindCandidates(profile_)) names.insert(candidate.name);
+    for (const ModuleCandidate& candidate : FindCandidates(profile_)) names.insert(candidate.module);
     return {names.begin(), names.end()};
   }
 
@@ -161,6 +162,8 @@ class Chooser {
   struct Claim {
     ChosenModule* chosen;
     const sl_provide_t* provide;
+
+    std::string name() const { return chosen->module->NameOf(*provide); }
   };
 
   std::vector<Claim> Claims(std::string_view id) {
@@ -203,9 +206,9 @@ class Chooser {
       bool found = role == kNone;
       std::vector<std::string> known = {std::string(kAuto), std::string(kNone)};
       for (const Claim& claim : Claims(SL_FAULT_ID)) {
-        known.emplace_back(claim.provide->name);
-        found = found || role == claim.provide->name;
-        if (role != claim.provide->name) std::erase(claim.chosen->serves, claim.provide);
+        known.push_back(claim.name());
+        found = found || role == claim.name();
+        if (role != claim.name()) std::erase(claim.chosen->serves, claim.provide);
       }
       if (!found) UnknownRole("roles.fault", role, known);
     }
@@ -221,7 +224,7 @@ class Chooser {
     std::map<std::pair<std::string, std::string>, std::vector<Claim>> by_name;
     for (ChosenModule& chosen : choice_.modules) {
       for (const sl_provide_t* provide : chosen.serves)
-        by_name[{provide->id, provide->name}].push_back({&chosen, provide});
+        by_name[{provide->id, chosen.module->NameOf(*provide)}].push_back({&chosen, provide});
     }
     for (const auto& [key, claims] : by_name) {
       Settle(fmt::format("{} as {}", key.first, key.second), claims, "leave one module out");
@@ -237,13 +240,13 @@ class Chooser {
     const std::string& role = profile_.settings().roles.device;
     if (role == kAuto) return;
     std::vector<std::string> known = {std::string(kAuto)};
-    for (const Claim& claim : Claims(SL_DEVICE_ID)) known.emplace_back(claim.provide->name);
+    for (const Claim& claim : Claims(SL_DEVICE_ID)) known.push_back(claim.name());
     if (std::find(known.begin(), known.end(), role) == known.end()) UnknownRole("roles.device", role, known);
   }
 
   void CheckRules() {
     std::vector<std::string> known;
-    for (const Claim& claim : Claims(SL_ALGORITHM_ID)) known.emplace_back(claim.provide->name);
+    for (const Claim& claim : Claims(SL_ALGORITHM_ID)) known.push_back(claim.name());
     const auto is_known = [&](const std::string& name) {
       return std::find(known.begin(), known.end(), name) != known.end();
     };
@@ -266,9 +269,8 @@ class Chooser {
     std::set<std::string> stale;
     std::set<std::string> in_use;
     for (const Claim& claim : Claims(SL_ALGORITHM_ID)) {
-      in_use.insert(claim.provide->name);
-      const std::string module = claim.chosen->module->name();
-      const std::string version = module + " " + claim.chosen->module->version().ToString();
+      in_use.insert(claim.name());
+      const std::string version = claim.chosen->module->name() + " " + claim.chosen->module->version().ToString();
       const auto& then = measured.modules;
       if (!then.empty() && std::find(then.begin(), then.end(), version) == then.end()) stale.insert(version);
     }
@@ -292,9 +294,7 @@ class Chooser {
     std::erase_if(choice_.modules, [](const ChosenModule& chosen) { return !chosen.asked && chosen.serves.empty(); });
   }
 
-  void ReadOptions(ChosenModule* chosen) {
-    chosen->options = EffectiveOptions(profile_, chosen->module->table(), &problems_);
-  }
+  void ReadOptions(ChosenModule* chosen) { chosen->options = EffectiveOptions(profile_, *chosen->module, &problems_); }
 
   const Profile& profile_;
   const Catalog& catalog_;
@@ -324,11 +324,12 @@ Status ChooseModules(const Profile& profile, const Catalog& catalog, ModuleChoic
   return Chooser(profile, catalog, out_choice).Choose();
 }
 
-std::vector<OptionValue> EffectiveOptions(const Profile& profile, const sl_module_t& table,
+std::vector<OptionValue> EffectiveOptions(const Profile& profile, const LoadedModule& module,
                                           std::vector<std::string>* problems) {
-  const ModuleEntry* found = profile.FindModule(table.name);
+  const sl_module_t& table = module.table();
+  const ModuleEntry* found = profile.FindModule(module.name());
   const ModuleEntry entry = found == nullptr ? ModuleEntry{} : *found;
-  const std::string prefix = fmt::format("modules.{}.options.", table.name);
+  const std::string prefix = fmt::format("modules.{}.options.", module.name());
   std::vector<OptionValue> values;
   std::vector<std::string> known;
   for (uint32_t i = 0; i < table.option_count; ++i) {
@@ -341,7 +342,7 @@ std::vector<OptionValue> EffectiveOptions(const Profile& profile, const sl_modul
       if (!stated.ok()) problems->push_back(stated.status().message());
       if (stated.ok()) value = std::move(stated);
     }
-    const std::string variable = VariableName(table.name, option.name);
+    const std::string variable = VariableName(module.name(), option.name);
     if (const char* text = secure_getenv(variable.c_str()); text != nullptr) {
       Result<OptionValue> stated =
           ParseValue(option, full, text, Origin::kEnvironment, "environment variable " + variable);

@@ -38,7 +38,7 @@ bool WantedNames(const Profile& profile, std::vector<std::string>* out_names);
 Status ChooseModules(const Profile& profile, const Catalog& catalog, ModuleChoice* out_choice);
 
 // The effective options of one module: default, profile, environment. Appends what is wrong to `problems`.
-std::vector<OptionValue> EffectiveOptions(const Profile& profile, const sl_module_t& table,
+std::vector<OptionValue> EffectiveOptions(const Profile& profile, const LoadedModule& module,
                                           std::vector<std::string>* problems);
 
 }  // namespace sl::kernel

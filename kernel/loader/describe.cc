@@ -45,9 +45,9 @@ std::string DescribeOption(const sl_option_t& option, const OptionValue* value) 
   return out + "}";
 }
 
-std::string DescribeProvide(const sl_provide_t& provide) {
+std::string DescribeProvide(const LoadedModule& module, const sl_provide_t& provide) {
   return fmt::format(R"({{"id": {}, "name": {}, "revision": {}, "revision_min": {}, "layer": {}, "on_request": {}}})",
-                     Text(provide.id), Text(provide.name), provide.revision, provide.revision_min,
+                     Text(provide.id), QuoteJson(module.NameOf(provide)), provide.revision, provide.revision_min,
                      (provide.flags & SL_INTERFACE_LAYER) != 0, (provide.flags & SL_INTERFACE_ON_REQUEST) != 0);
 }
 
@@ -77,7 +77,7 @@ std::string DescribeModule(const LoadedModule& module, const std::vector<OptionV
                            const std::string& state, const std::string& reason) {
   const sl_module_t& table = module.table();
   std::vector<std::string> provides;
-  for (uint32_t i = 0; i < table.provide_count; ++i) provides.push_back(DescribeProvide(*table.provides[i]));
+  for (uint32_t i = 0; i < table.provide_count; ++i) provides.push_back(DescribeProvide(module, *table.provides[i]));
   std::vector<std::string> requirements;
   for (uint32_t i = 0; i < table.require_count; ++i) {
     requirements.push_back(DescribeRequirement(*table.requirements[i]));
@@ -87,10 +87,11 @@ std::string DescribeModule(const LoadedModule& module, const std::vector<OptionV
     option_texts.push_back(DescribeOption(*table.options[i], options == nullptr ? nullptr : &(*options)[i]));
   }
   const std::string head = fmt::format(
-      R"("name": {}, "version": {}, "vendor": {}, "summary": {}, "path": {}, "sha256": {}, "build_id": {}, )"
+      R"("name": {}, "version": {}, "module": {}, "vendor": {}, "summary": {}, "path": {}, "sha256": {}, "build_id": {}, )"
       R"("container": {}, "state": {}, "reason": {})",
-      Text(table.name), Text(table.version), Text(table.vendor), Text(table.summary), QuoteJson(module.path()),
-      QuoteJson(module.hash()), Text(table.build_id), table.container_version, QuoteJson(state), QuoteJson(reason));
+      QuoteJson(module.name()), Text(table.version), Text(table.name), Text(table.vendor), Text(table.summary),
+      QuoteJson(module.path()), QuoteJson(module.hash()), Text(table.build_id), table.container_version,
+      QuoteJson(state), QuoteJson(reason));
   return fmt::format(R"({{{}, "provides": {}, "requires": {}, "options": {}}})", head, JsonList(provides, "    "),
                      JsonList(requirements, "    "), JsonList(option_texts, "    "));
 }
@@ -115,8 +116,10 @@ std::string DescribeAll(const std::vector<std::string>& modules, const std::vect
 
 std::string OptionsToToml(const ChosenModule& chosen) {
   const sl_module_t& table = chosen.module->table();
-  std::string out = fmt::format("\n[modules.{}]  # {}, {}\n", table.name, table.version, chosen.module->path());
-  if (table.option_count > 0) out += fmt::format("[modules.{}.options]\n", table.name);
+  const std::string& name = chosen.module->name();
+  std::string out = fmt::format("\n[modules.{}]  # {}, {}\n", name, table.version, chosen.module->path());
+  if (!chosen.module->has_own_name()) out += fmt::format("module = {}\n", QuoteToml(table.name));
+  if (table.option_count > 0) out += fmt::format("[modules.{}.options]\n", name);
   for (uint32_t i = 0; i < table.option_count; ++i) {
     const OptionValue& value = chosen.options[i];
     const bool bare = value.origin == Origin::kDefault || value.origin == Origin::kApi;

@@ -112,6 +112,7 @@ std::string Loader::SharedText() const {
     const Status* status = impl_->opener->StateOf(chosen);
     if (status != nullptr && !status->ok()) return;
     const sl_module_t& table = chosen.module->table();
+    if (!chosen.module->has_own_name()) out += chosen.module->name() + " is ";
     out += fmt::format("{} {}\n", table.name, table.version);
     for (uint32_t i = 0; i < table.option_count; ++i) {
       out += fmt::format("{} = {}\n", table.options[i]->name, ToToml(chosen.options[i]));

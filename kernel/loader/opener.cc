@@ -44,7 +44,7 @@ Opener::Opener(const Profile& profile, const ModuleChoice& choice) : profile_(pr
       slot->chosen = &chosen;
       slot->provide = provide;
       slot->tables.reserve(1 + choice_.layers.size());  // tables must not move: bindings point at them
-      slot->provider.name = provide->name;
+      slot->provider.name = chosen.module->NameOf(*provide);
       slot->provider.id = provide->id;
       slot->provider.module = chosen.module;
       slots_.push_back(std::move(slot));

@@ -25,7 +25,7 @@ std::vector<std::string> KnownVariables(const Catalog& catalog) {
   for (const auto& module : catalog.modules) {
     const sl_module_t& table = module->table();
     for (uint32_t i = 0; i < table.option_count; ++i) {
-      known.push_back(VariableName(table.name, table.options[i]->name));
+      known.push_back(VariableName(module->name(), table.options[i]->name));
     }
   }
   return known;

@@ -114,6 +114,7 @@ Keys marked "per rank" may differ between the ranks of a communicator; all other
 | `enable` | array of strings | modules to use; without it: every module found that does not wait to be asked for |
 | `layers` | array of strings | modules that wrap others; a call passes through the first one first. `STARLING_LAYERS`, comma-separated, replaces it; `*` in it stands for the profile's own |
 | `modules.<name>.enabled` | bool | `false` leaves the module out |
+| `modules.<name>.module` | string | the module that is meant, where `<name>` is a name of your own: one more instance of it, beside the one of its own name |
 | `modules.<name>.version` | string | versions that will do: `">=1.2"`, `"^1.2"` (1.2 or later, below 2), `"=1.2.3"`, `">=1.2, <1.5"` |
 | `modules.<name>.path` | string | the file to load, instead of a search |
 | `modules.<name>.sha256` | string | the file's SHA-256; another file is refused |
@@ -121,6 +122,23 @@ Keys marked "per rank" may differ between the ranks of a communicator; all other
 
 Modules are searched in `STARLING_MODULE_PATH` (colon-separated), else in `starling/` beside `libstarling.so`. A module
 file and its folder must belong to root or to the user and must not be writable for others.
+
+Two versions of a module are used side by side when one has a name of its own. Each instance has options of its own, and
+what it provides is called `<name>.<provider>`, in rules, in `roles` and in costs:
+
+```
+[modules.algo-ring]
+version = "<2"
+
+[modules.next]
+module = "algo-ring"
+version = ">=2"
+
+[[select]]
+op = "all_reduce"
+min_bytes = 1048576
+algorithm = "next.ring"
+```
 
 ## Selection rules
 

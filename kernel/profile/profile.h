@@ -17,9 +17,10 @@
 
 namespace sl::kernel {
 
-// [modules.<name>] and what it says about a module.
+// [modules.<name>] and what it says about a module, or about one more instance of a module.
 struct ModuleEntry {
   std::string name;
+  std::string module;  // what it is an instance of; `name` unless it says otherwise
   bool enabled = true;
   std::string version;  // constraint such as ">=1.2, <2"; "": any
   std::string path;     // file to load instead of a search; "": search

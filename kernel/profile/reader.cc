@@ -151,7 +151,7 @@ class ProfileReader {
 
   void ReadModule(const toml::key& name, const toml::table& table) {
     ModuleEntry entry;
-    entry.name = name.str();
+    entry.name = entry.module = name.str();
     entry.place = At(name.source());
     const std::string prefix = "modules." + entry.name;
     for (const auto& [key, node] : table) {
@@ -160,6 +160,8 @@ class ProfileReader {
         if (const auto* value = node.as_boolean()) entry.enabled = value->get();
         if (!node.is_boolean())
           Add(node.source(), fmt::format("{} must be true or false, not {}", full, TypeName(node)));
+      } else if (key.str() == "module") {
+        ReadText(full, node, &entry.module, &problems_);
       } else if (key.str() == "version") {
         ReadText(full, node, &entry.version, &problems_);
         entry.version_place = At(node.source());
@@ -171,7 +173,7 @@ class ProfileReader {
       } else if (key.str() == "options") {
         ReadOptions(full, node, &entry);
       } else {
-        const std::vector<std::string> known = {"enabled", "version", "path", "sha256", "options"};
+        const std::vector<std::string> known = {"module", "enabled", "version", "path", "sha256", "options"};
         Add(key.source(), fmt::format("unknown key {}{}; options of the module belong into [{}.options]", full,
                                       NearestHint(key.str(), known), prefix));
       }

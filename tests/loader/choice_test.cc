@@ -38,6 +38,54 @@ TEST_F(ChoiceTest, NewestVersionThatTheConstraintAllows) {
   EXPECT_EQ("1.2.0", VersionOf(">=1.1, <1.3"));
 }
 
+TEST_F(ChoiceTest, TwoVersionsServeSideBySideUnderTwoNames) {
+  UseSamples("versions");
+  Result<std::unique_ptr<Loader>> loader = Open(
+      "[modules.many]\nversion = \"^1\"\n[modules.many.options]\nweight = 5\n"
+      "[modules.next]\nmodule = \"many\"\nversion = \">=2\"\n[modules.next.options]\nweight = 7\n");
+  ASSERT_TRUE(loader.ok()) << loader.status().message();
+  const std::vector<Provider> providers = loader.value()->Providers("sl.test.a/1");
+  ASSERT_EQ(2u, providers.size());
+  EXPECT_EQ("many", providers[0].name);
+  EXPECT_EQ("1.4.0", providers[0].module->version().ToString());
+  EXPECT_EQ("next.many", providers[1].name);
+  EXPECT_EQ("2.0.0", providers[1].module->version().ToString());
+  EXPECT_NE(providers[0].instance, providers[1].instance);
+  EXPECT_EQ((std::vector<std::string>{"open many", "open many"}), Journal());
+  const std::string shared = loader.value()->SharedText();
+  EXPECT_NE(shared.find("many 1.4.0\nweight = 5\n"), std::string::npos) << shared;
+  EXPECT_NE(shared.find("next is many 2.0.0\nweight = 7\n"), std::string::npos) << shared;
+  const std::string described = loader.value()->Describe();
+  EXPECT_NE(described.find("\"name\": \"next\", \"version\": \"2.0.0\", \"module\": \"many\""), std::string::npos)
+      << described;
+}
+
+TEST_F(ChoiceTest, OneVersionServesTwiceWithOtherOptionsAndPathsAndVariablesGoByTheName) {
+  UseSamples("versions");
+  setenv("STARLING_OTHER_WEIGHT", "9", 1);
+  setenv("STARLING_PROFILE_PATH", folder_.c_str(), 1);
+  const std::string toml =
+      "[modules.many]\n[modules.other]\nmodule = \"many\"\npath = \"" + Sample("versions", "many-2.0.0") + "\"\n";
+  Result<std::unique_ptr<Loader>> loader = Open(toml);
+  ASSERT_TRUE(loader.ok()) << loader.status().message();
+  EXPECT_EQ(2u, loader.value()->Providers("sl.test.a/1").size());
+  const std::string shared = loader.value()->SharedText();
+  EXPECT_NE(shared.find("many 2.0.0\nweight = 1\n"), std::string::npos) << shared;
+  EXPECT_NE(shared.find("other is many 2.0.0\nweight = 9\n"), std::string::npos) << shared;
+  unsetenv("STARLING_OTHER_WEIGHT");
+}
+
+TEST_F(ChoiceTest, MistakesInFurtherInstancesNameTheModule) {
+  UseSamples("versions");
+  EXPECT_EQ(
+      0u,
+      OpenError("[modules.next]\nmodule = \"mani\"\n", SL_ERR_CONFIG).find("p.toml:2:10: there is no module mani in "));
+  EXPECT_EQ(0u, OpenError("[modules.next]\nmodule = \"many\"\nversion = \">=3\"\n", SL_ERR_CONFIG)
+                    .find("p.toml:4:11: module next is wanted in version \">=3\", found 1.4.0 ("));
+  EXPECT_EQ("p.toml:3:10: modules.next.module must be a string, not an integer",
+            OpenError("[modules.next]\nmodule = 5\n", SL_ERR_CONFIG));
+}
+
 TEST_F(ChoiceTest, UnsatisfiedVersionNamesWhatThereIs) {
   const std::string message = VersionOf(">=3");
   EXPECT_EQ(0u, message.find("p.toml:3:11: module many is wanted in version \">=3\", found 1.4.0 (")) << message;

@@ -59,8 +59,15 @@ void PrintModules(const json& document) {
 
 void PrintDescriptions(const json& document) {
   for (const json& module : document["modules"]) {
-    printf("\n%s %s, %s: %s\n", Text(module["name"]).c_str(), Text(module["version"]).c_str(),
-           Text(module["vendor"]).c_str(), Text(module["summary"]).c_str());
+    const bool own_name = module["name"] == module["module"];
+    printf("\n%s %s%s, %s: %s\n", Text(module["name"]).c_str(), own_name ? "" : (Text(module["module"]) + " ").c_str(),
+           Text(module["version"]).c_str(), Text(module["vendor"]).c_str(), Text(module["summary"]).c_str());
+    printf("  file %s\n  sha256 %s\n", Text(module["path"]).c_str(), Text(module["sha256"]).c_str());
+    printf("  container %s, drafts of build %s\n", Text(module["container"]).c_str(), Text(module["build_id"]).c_str());
+    for (const json& provide : module["provides"]) {
+      printf("  provides %s %s, revisions %s to %s\n", Text(provide["id"]).c_str(), Text(provide["name"]).c_str(),
+             Text(provide["revision_min"]).c_str(), Text(provide["revision"]).c_str());
+    }
     for (const json& need : module["requires"]) {
       printf("  needs %s, revisions %s to %s%s\n", Text(need["id"]).c_str(), Text(need["revision_min"]).c_str(),
              Text(need["revision_max"]).c_str(), need["optional"].get<bool>() ? ", if there is one" : "");

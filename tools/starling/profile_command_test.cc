@@ -112,6 +112,7 @@ TEST_F(ProfileCommand, ModulesListsAndDescribes) {
   for (const nlohmann::json& module : document["modules"]) {
     EXPECT_EQ(64u, module["sha256"].get<std::string>().size());
     EXPECT_NE(outcome.text.find(module["name"].get<std::string>()), std::string::npos);
+    EXPECT_NE(outcome.text.find("  sha256 " + module["sha256"].get<std::string>() + "\n"), std::string::npos);
     for (const nlohmann::json& option : module["options"]) {
       EXPECT_NE(outcome.text.find("  " + option["name"].get<std::string>() + " ("), std::string::npos);
     }
