@@ -5,14 +5,10 @@
 #include <cstdio>
 
 #include "sdk/datatype.h"
-#include "sdk/module.h"
 #include "sdk/plan_writer.h"
 #include "sl_algorithm.h"
 #include "sl_device.h"
-
-struct sl_instance_t {
-  const sl_host_t* host;
-};
+#include "tests/conform/modules/frame.h"
 
 struct sl_algorithm_t {
   const sl_host_t* host;
@@ -120,31 +116,7 @@ sl_status_t Plan(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_bui
 
 constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0, nullptr, Create, Destroy, Estimate, Plan, nullptr};
 
-sl_status_t Open(const sl_host_t* host, const sl_open_args_t*, sl_instance_t** out_instance) {
-  return sl::Guard(host, [&]() -> sl::Status {
-    *out_instance = new sl_instance_t{host};
-    return {};
-  });
-}
-sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
-void Close(sl_instance_t* instance) { delete instance; }
-
-constexpr sl_provide_t kProvides[] = {
-    {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, SL_MODULE_NAME}};
-
-constexpr sl_module_t kModule = sl::DescribeModule({
-    .name = SL_MODULE_NAME,
-    .version = "1.0.0",
-    .vendor = "Starling",
-    .summary = "an algorithm of the conformance kit's own tests",
-    .provides = sl::kPointersTo<kProvides>,
-    .open = Open,
-    .quiesce = Quiesce,
-    .close = Close,
-});
-
 }  // namespace
 
-extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
-  return sl::AnswerQuery(hello, &kModule, out_module);
-}
+const sl_provide_t kProvide = {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps,
+                               SL_MODULE_NAME};

@@ -2,12 +2,8 @@
 // A sound fault policy, but for what the one BROKEN_… that is defined says.
 #include <atomic>
 
-#include "sdk/module.h"
 #include "sl_fault.h"
-
-struct sl_instance_t {
-  const sl_host_t* host;
-};
+#include "tests/conform/modules/frame.h"
 
 struct sl_fault_policy_t {
   uint32_t looks;
@@ -57,27 +53,7 @@ sl_status_t Evaluate(sl_fault_policy_t* policy, [[maybe_unused]] uint64_t now_ns
 
 constexpr sl_fault_ops_t kOps = {sizeof(sl_fault_ops_t), 0, Create, Destroy, Evaluate};
 
-sl_status_t Open(const sl_host_t* host, const sl_open_args_t*, sl_instance_t** out_instance) {
-  *out_instance = new sl_instance_t{host};
-  return SL_OK;
-}
-void Close(sl_instance_t* instance) { delete instance; }
-
-constexpr sl_provide_t kProvides[] = {
-    {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_FAULT_ID, SL_FAULT_REVISION, 1, &kOps, SL_MODULE_NAME}};
-
-constexpr sl_module_t kModule = sl::DescribeModule({
-    .name = SL_MODULE_NAME,
-    .version = "0.1.0",
-    .vendor = "tests",
-    .summary = "a fault policy that is wrong in one way",
-    .provides = sl::kPointersTo<kProvides>,
-    .open = Open,
-    .close = Close,
-});
-
 }  // namespace
 
-extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
-  return sl::AnswerQuery(hello, &kModule, out_module);
-}
+const sl_provide_t kProvide = {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_FAULT_ID, SL_FAULT_REVISION, 1, &kOps,
+                               SL_MODULE_NAME};

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sound observer, but for what the one BROKEN_… that is defined says.
-#include "sdk/module.h"
 #include "sl_observer.h"
-
-struct sl_instance_t {
-  uint64_t records;
-};
+#include "tests/conform/modules/frame.h"
 
 struct sl_observer_t {
   sl_instance_t* instance;
@@ -49,27 +45,7 @@ sl_status_t Consume(sl_observer_t* observer, const sl_batch_t* batch) {
 
 constexpr sl_observer_ops_t kOps = {sizeof(sl_observer_ops_t), 0, Create, Destroy, Consume};
 
-sl_status_t Open(const sl_host_t*, const sl_open_args_t*, sl_instance_t** out_instance) {
-  *out_instance = new sl_instance_t{0};
-  return SL_OK;
-}
-void Close(sl_instance_t* instance) { delete instance; }
-
-constexpr sl_provide_t kProvides[] = {
-    {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_OBSERVER_ID, SL_OBSERVER_REVISION, 1, &kOps, SL_MODULE_NAME}};
-
-constexpr sl_module_t kModule = sl::DescribeModule({
-    .name = SL_MODULE_NAME,
-    .version = "0.1.0",
-    .vendor = "tests",
-    .summary = "an observer that is wrong in one way",
-    .provides = sl::kPointersTo<kProvides>,
-    .open = Open,
-    .close = Close,
-});
-
 }  // namespace
 
-extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
-  return sl::AnswerQuery(hello, &kModule, out_module);
-}
+const sl_provide_t kProvide = {
+    sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_OBSERVER_ID, SL_OBSERVER_REVISION, 1, &kOps, SL_MODULE_NAME};

@@ -3,12 +3,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "sdk/module.h"
 #include "sl_topology.h"
+#include "tests/conform/modules/frame.h"
 
-struct sl_instance_t {
-  const sl_host_t* host;
-};
 struct sl_topology_t {
   int discoveries = 0;
 };
@@ -76,29 +73,6 @@ sl_status_t Place(sl_topology_t*, const char* device, uint32_t lanes, sl_placeme
 
 constexpr sl_topology_ops_t kOps{sizeof(kOps), 0, Create, Destroy, Discover, Place};
 
-sl_status_t Open(const sl_host_t* host, const sl_open_args_t*, sl_instance_t** out_instance) {
-  return sl::Guard(host, [&]() -> sl::Status {
-    *out_instance = new sl_instance_t{host};
-    return {};
-  });
-}
-void Close(sl_instance_t* instance) { delete instance; }
-
-constexpr sl_provide_t kProvides[] = {
-    {sizeof(sl_provide_t), 0, SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION, 1, &kOps, SL_MODULE_NAME}};
-
-constexpr sl_module_t kModule = sl::DescribeModule({
-    .name = SL_MODULE_NAME,
-    .version = "1.0.0",
-    .vendor = "Starling",
-    .summary = "a topology of the conformance kit's own tests",
-    .provides = sl::kPointersTo<kProvides>,
-    .open = Open,
-    .close = Close,
-});
-
 }  // namespace
 
-extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
-  return sl::AnswerQuery(hello, &kModule, out_module);
-}
+const sl_provide_t kProvide = {sizeof(sl_provide_t), 0, SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION, 1, &kOps, SL_MODULE_NAME};
