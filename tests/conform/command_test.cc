@@ -95,6 +95,15 @@ TEST_F(CommandTest, ExclusionsNeedAReasonAndKnownKeys) {
   EXPECT_NE(run.text.find("unknown key why"), std::string::npos) << run.text;
 }
 
+TEST_F(CommandTest, PreferredCompanionsAreNamesAndMayBeAbsent) {
+  const std::string module = BrokenModule("nothing");
+  KitRun run = RunKit(module, {"--strict", "--exclusions", Write("with = [\"not-here\"]\n"), "--filter", kPureTest});
+  EXPECT_EQ(0, run.exit_code) << run.text;
+  run = RunKit(module, {"--exclusions", Write("with = [7]\n")});
+  EXPECT_EQ(2, run.exit_code);
+  EXPECT_NE(run.text.find("exclusions.toml:1:9: with is a list of names"), std::string::npos) << run.text;
+}
+
 TEST_F(CommandTest, JUnitNamesFailuresAndEscapesThem) {
   const std::string path = folder_ + "/report.xml";
   RunKit(BrokenModule("busy"), {"--filter", "module/Life.Quiesces*", "--filter", kPureTest, "--junit", path});

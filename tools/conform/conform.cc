@@ -27,7 +27,7 @@ struct Options {
   std::string module;
   std::vector<std::string> companions;
   std::vector<std::string> filters;
-  std::string exclusions;
+  std::string terms;
   std::string json;
   std::string junit;
   uint64_t seed = 1;
@@ -54,7 +54,8 @@ Options Parse(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--with", options.companions, "a module that may meet the module's requirements; repeatable")
       ->allow_extra_args(false);
-  app.add_option("--exclusions", options.exclusions, "TOML file of tests the module is excused from, with reasons");
+  app.add_option("--exclusions", options.terms,
+                 "TOML file: what the module is excused from, and why; companions to prefer");
   app.add_flag("--strict", options.strict, "an expected failure that passes, or an idle exclusion, is a failure");
   app.add_option("--seed", options.seed, "of everything random; 1 without it");
   app.add_option("-j,--jobs", options.jobs, "tests at once; without it as many as there are processors");
@@ -75,8 +76,9 @@ Options Parse(int argc, char** argv) {
   return options;
 }
 
-// Modules shipped with the command, which meet requirements unless --with names others: ../lib/starling/*.so.
-std::vector<std::string> ShippedModules() {
+// Adds the modules shipped with the command, ../lib/starling/*.so: they meet requirements unless --with names others.
+// The `preferred` ones come first.
+void AddShippedModules(const std::vector<std::string>& preferred, std::vector<std::string>* companions) {
   std::vector<std::string> paths;
   std::error_code error;
   const fs::path folder = fs::path(tools::SelfPath()).parent_path().parent_path() / "lib" / "starling";
@@ -85,8 +87,13 @@ std::vector<std::string> ShippedModules() {
     // Skeletons answer everything with a refusal: nobody's requirement is met by one.
     if (entry.path().extension() == ".so" && name.rfind("null-", 0) != 0) paths.push_back(entry.path().string());
   }
-  std::sort(paths.begin(), paths.end());
-  return paths;
+  const auto place = [&](const std::string& path) {
+    return std::find(preferred.begin(), preferred.end(), fs::path(path).stem().string()) - preferred.begin();
+  };
+  std::sort(paths.begin(), paths.end(), [&](const std::string& a, const std::string& b) {
+    return place(a) != place(b) ? place(a) < place(b) : a < b;
+  });
+  companions->insert(companions->end(), paths.begin(), paths.end());
 }
 
 std::string Absolute(const std::string& path, const char* what) {
@@ -127,10 +134,9 @@ std::vector<Case> Chosen(const std::vector<Case>& all, const std::vector<std::st
 
 int RunAll(const Options& options) {
   RunSettings settings{MakeAssignment(options), options.jobs};
-  for (const std::string& path : ShippedModules()) settings.assignment.companions.push_back(path);
+  const Terms terms = options.terms.empty() ? Terms() : ReadTerms(options.terms);
+  AddShippedModules(terms.with, &settings.assignment.companions);
   if (settings.jobs <= 0) settings.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const std::vector<Exclusion> exclusions =
-      options.exclusions.empty() ? std::vector<Exclusion>() : ReadExclusions(options.exclusions);
   RunReport report;
   report.facts = ReadFacts(settings);
   report.path = settings.assignment.module_path;
@@ -143,8 +149,8 @@ int RunAll(const Options& options) {
     for (const Case& one : chosen) fmt::print("{:<60} {}\n", one.name, one.test.about);
     return kExitGood;
   }
-  report.idle_exclusions = IdleExclusions(exclusions, all);
-  report.results = RunCases(settings, chosen, exclusions, [&](const CaseResult& result) {
+  report.idle_exclusions = IdleExclusions(terms.exclusions, all);
+  report.results = RunCases(settings, chosen, terms.exclusions, [&](const CaseResult& result) {
     fmt::print("{}", LinesOf(result, options.verbose));
     std::fflush(stdout);
   });

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tools/conform/catalog.h"
-#include "tools/conform/exclusions.h"
+#include "tools/conform/terms.h"
 
 namespace sl::conform {
 

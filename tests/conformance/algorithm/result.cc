@@ -14,18 +14,34 @@
 namespace sl::conform::algorithm {
 namespace {
 
-// The algorithm under test serves whatever it can, and its siblings nothing; small chunks make plans go several rounds
-// early.
-std::string Pinned(Trial& trial, bool small_chunks) {
-  const LoadedModule module(trial, trial.assignment().module_path);
+// The rule of a profile by which one algorithm of a module serves whatever it can, and its siblings nothing.
+std::string RuleFor(const std::string& algorithm, const sl_module_t& module) {
   std::string others;
-  for (uint32_t i = 0; i < module.table().provide_count; ++i) {
-    const sl_provide_t& provide = *module.table().provides[i];
-    if (std::string_view(provide.id) != SL_ALGORITHM_ID || trial.assignment().provider == provide.name) continue;
+  for (uint32_t i = 0; i < module.provide_count; ++i) {
+    const sl_provide_t& provide = *module.provides[i];
+    if (std::string_view(provide.id) != SL_ALGORITHM_ID || algorithm == provide.name) continue;
     others += fmt::format("{}\"{}\"", others.empty() ? "" : ", ", provide.name);
   }
-  return fmt::format("{}[[select]]\nalgorithm = \"{}\"\nforbid = [{}]\n",
-                     small_chunks ? "[link]\nchunk_bytes = 8192\n" : "", trial.assignment().provider, others);
+  return fmt::format("[[select]]\nalgorithm = \"{}\"\nforbid = [{}]\n", algorithm, others);
+}
+
+// A job in which the algorithm under test serves whatever it can: itself or, where it is a layer, through what it is
+// wrapped around here. Small chunks make plans go several rounds early.
+std::unique_ptr<Job> PinnedJob(Trial& trial, bool small_chunks) {
+  const LoadedModule module(trial, trial.assignment().module_path);
+  const std::string& provider = trial.assignment().provider;
+  const std::string links = small_chunks ? "[link]\nchunk_bytes = 8192\n" : "";
+  const sl_provide_t* provide = module.Find(SL_ALGORITHM_ID, provider);
+  trial.Require(provide != nullptr, "the module provides no algorithm called {}", provider);
+  if ((provide->flags & SL_INTERFACE_LAYER) == 0) {
+    return std::make_unique<Job>(trial, links + RuleFor(provider, module.table()));
+  }
+  const auto wrapped = Companion::Find(trial, SL_ALGORITHM_ID, 1, SL_ALGORITHM_REVISION);
+  if (wrapped == nullptr)
+    trial.Skip("no companion provides an algorithm for the layer to wrap; name one with --with FILE");
+  const LoadedModule& inner = wrapped->module();
+  return std::make_unique<Job>(trial, links + RuleFor(inner.Find(SL_ALGORITHM_ID, "")->name, inner.table()),
+                               inner.path());
 }
 
 // Sizes at which things change: nothing, one, odd, around powers of two, more than a chunk.
@@ -84,7 +100,7 @@ bool RunCalls(Trial& trial, const Job& job, sl_comm_t* comm, uint32_t rank, uint
 }
 
 void RunKind(Trial& trial, sl_op_kind_t kind, bool small_chunks) {
-  Job job(trial, Pinned(trial, small_chunks));
+  const auto job = PinnedJob(trial, small_chunks);
   Random random(trial.seed() * 1000 + kind);
   std::atomic<uint64_t> served{0};
   const std::vector<uint32_t> sizes =
@@ -98,8 +114,8 @@ void RunKind(Trial& trial, sl_op_kind_t kind, bool small_chunks) {
       if (oracle == nullptr) oracle = MakeOracle(call, ranks, trial.seed());
       oracles.push_back(oracle.get());
     }
-    job.Run(ranks, [&](uint32_t rank, sl_comm_t* comm) {
-      return RunCalls(trial, job, comm, rank, ranks, calls, oracles, &served);
+    job->Run(ranks, [&](uint32_t rank, sl_comm_t* comm) {
+      return RunCalls(trial, *job, comm, rank, ranks, calls, oracles, &served);
     });
     if (trial.outcome() == Outcome::kFailed) return;  // ranks that failed leave little to learn from more
   }
@@ -124,15 +140,15 @@ void KeepsItsClass(Trial& trial) {
     const Call call{SL_OP_ALL_REDUCE, SL_FLOAT32, SL_SUM, count, -1, false, 0};
     const uint32_t declared = DeclaredClass(trial, MakeOp(call.kind, call.datatype, call.reduction, count, -1), kRanks);
     if (declared == SL_DETERMINISM_NONE) trial.Skip("it declares no class for an all-reduce");
-    Job job(trial, Pinned(trial, false));
+    const auto job = PinnedJob(trial, false);
     const auto oracle = MakeOracle(call, kRanks, trial.seed());
     std::vector<std::string> results[kRanks];
-    job.Run(kRanks, [&](uint32_t rank, sl_comm_t* comm) {
+    job->Run(kRanks, [&](uint32_t rank, sl_comm_t* comm) {
       CallBuffers buffers;
       for (int round = 0; round < kRounds; ++round) {
         const sl_op_t op = buffers.Prepare(call, rank, kRanks, oracle.get());
-        const sl_status_t status = job.ops().enqueue(comm, &op, nullptr);
-        if (!trial.Expect(status == SL_OK, "{}: {}", StatusName(status), job.ops().last_error())) return false;
+        const sl_status_t status = job->ops().enqueue(comm, &op, nullptr);
+        if (!trial.Expect(status == SL_OK, "{}: {}", StatusName(status), job->ops().last_error())) return false;
         results[rank].push_back(buffers.Result());
       }
       return true;
@@ -184,13 +200,13 @@ bool SendAround(Trial& trial, const Job& job, sl_comm_t* comm, uint32_t rank, ui
 }
 
 void SendsAndReceives(Trial& trial) {
-  Job job(trial, Pinned(trial, true));
+  const auto job = PinnedJob(trial, true);
   std::atomic<uint64_t> served{0};
   for (const uint32_t ranks : {2u, 3u, 5u}) {
-    job.Run(ranks, [&](uint32_t rank, sl_comm_t* comm) {
+    job->Run(ranks, [&](uint32_t rank, sl_comm_t* comm) {
       for (const uint64_t bytes : {0, 1, 63, 8191, 8192, 8193, 300000}) {
         for (uint32_t distance = 1; distance < ranks; ++distance) {
-          if (!SendAround(trial, job, comm, rank, ranks, distance, bytes, &served)) return false;
+          if (!SendAround(trial, *job, comm, rank, ranks, distance, bytes, &served)) return false;
         }
       }
       return true;

@@ -25,6 +25,11 @@ struct TeamShape {
   uint32_t link_slots = 8;
 };
 
+struct CloseDevice {
+  const sl_device_ops_t* ops = nullptr;
+  void operator()(sl_device_t* device) const { ops->close(device); }
+};
+
 class Team {
  public:
   // Creates every rank's algorithm. One that is not for this shape makes IsServed() false and its reason Refusal().
@@ -54,7 +59,7 @@ class Team {
   const TeamShape shape_;
   std::unique_ptr<Companion> companion_;  // of the device; NULL, like what follows, unless the module requires one
   const sl_device_ops_t* device_ops_ = nullptr;
-  sl_device_t* device_ = nullptr;
+  std::unique_ptr<sl_device_t, CloseDevice> device_;
   std::vector<std::string> host_names_;
   std::vector<const char*> host_of_;
   std::vector<Rank> ranks_;

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <thread>
@@ -31,17 +32,34 @@ bool Provides(const LoadedModule& module, const char* id) {
   return provide != nullptr && (provide->flags & SL_INTERFACE_LAYER) == 0;
 }
 
-// Names and files of the modules of the job, the one under test first.
-std::vector<std::pair<std::string, std::string>> ModulesOfJob(Trial& trial) {
+bool IsLayer(const LoadedModule& module) {
+  const sl_module_t& table = module.table();
+  return std::any_of(table.provides, table.provides + table.provide_count,
+                     [](const sl_provide_t* provide) { return (provide->flags & SL_INTERFACE_LAYER) != 0; });
+}
+
+struct JobModule {
+  std::string name;
+  std::string path;
+  bool is_layer;
+};
+
+// The modules of the job, the one under test first.
+std::vector<JobModule> ModulesOfJob(Trial& trial, const std::string& wrapped) {
   const LoadedModule under_test(trial, trial.assignment().module_path);
-  std::vector<std::pair<std::string, std::string>> modules = {{under_test.table().name, under_test.path()}};
+  std::vector<JobModule> modules;
+  const auto add = [&](const LoadedModule& module) {
+    modules.push_back({module.table().name, module.path(), IsLayer(module)});
+  };
+  add(under_test);
+  if (!wrapped.empty()) add(LoadedModule(trial, wrapped));
   for (const char* id : kNeeded) {
     bool is_met = Provides(under_test, id);
     for (const std::string& path : trial.assignment().companions) {
       if (is_met) break;
       const LoadedModule companion(trial, path);
       if (!Provides(companion, id)) continue;
-      modules.emplace_back(companion.table().name, path);
+      add(companion);
       is_met = true;
     }
     if (!is_met) trial.Skip(fmt::format("a job needs {}, which no companion provides; name one with --with FILE", id));
@@ -49,29 +67,31 @@ std::vector<std::pair<std::string, std::string>> ModulesOfJob(Trial& trial) {
   return modules;
 }
 
-std::string ProfileOf(Trial& trial, const std::string& rest) {
-  std::string names;
+std::string ProfileOf(Trial& trial, const std::string& wrapped, const std::string& rest) {
+  std::string enabled;
+  std::string layers;
   std::string tables;
-  for (const auto& [name, path] : ModulesOfJob(trial)) {
-    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", name);
-    tables += fmt::format("[modules.{}]\npath = \"{}\"\n", name, path);
+  for (const JobModule& module : ModulesOfJob(trial, wrapped)) {
+    std::string& names = module.is_layer ? layers : enabled;
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", module.name);
+    tables += fmt::format("[modules.{}]\npath = \"{}\"\n", module.name, module.path);
   }
   return fmt::format(
-      "profile_version = 1\ndeterminism = \"none\"\nenable = [{}]\n[comm]\noperation_timeout_ms = {}\n"
-      "bootstrap_timeout_ms = {}\n{}{}",
-      names, kOperationTimeoutMs, kBootstrapTimeoutMs, tables, rest);
+      "profile_version = 1\ndeterminism = \"none\"\nenable = [{}]\nlayers = [{}]\n[comm]\n"
+      "operation_timeout_ms = {}\nbootstrap_timeout_ms = {}\n{}{}",
+      enabled, layers, kOperationTimeoutMs, kBootstrapTimeoutMs, tables, rest);
 }
 
 }  // namespace
 
-Job::Job(Trial& trial, const std::string& profile) : trial_(trial) {
+Job::Job(Trial& trial, const std::string& profile, const std::string& wrapped) : trial_(trial) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   const std::string library = (self.parent_path().parent_path() / "lib" / "libstarling.so").string();
   if (!fs::exists(library, error)) trial.Skip(library + " is not here, so nothing can be run with it");
   // A file without a place: a test that crashes leaves none behind.
   profile_fd_ = memfd_create("conform.toml", MFD_CLOEXEC);
-  const std::string text = ProfileOf(trial, profile);
+  const std::string text = ProfileOf(trial, wrapped, profile);
   trial.Require(write(profile_fd_, text.data(), text.size()) == static_cast<ssize_t>(text.size()),
                 "the profile of the job cannot be written");
   setenv("STARLING_PROFILE", fmt::format("/proc/self/fd/{}", profile_fd_).c_str(), 1);

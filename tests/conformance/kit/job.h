@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Communicators over libstarling.so, which lies beside the command: what shows that a module works where it will be
-// used. The ranks are threads of the test's process; the profile names the module under test and, for devices and
-// transports it does not provide itself, companions.
+// used. The ranks are threads of the test's process; the profile names the module under test, what it wraps when it is
+// a layer, and companions for devices and transports that it does not provide itself.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,10 @@ namespace sl::conform {
 
 class Job {
  public:
-  // Loads the runtime with a profile made of what every job needs and of `profile` (TOML, after the top-level keys).
-  // The first Job of a process decides; skips the test when the runtime or a companion is not here.
-  Job(Trial& trial, const std::string& profile);
+  // Loads the runtime with a profile made of what every job needs and of `profile` (TOML, after the top-level keys);
+  // `wrapped` is the file of a module for a layer to wrap, or "". The first Job of a process decides; skips the test
+  // when the runtime or a companion is not here.
+  Job(Trial& trial, const std::string& profile, const std::string& wrapped = "");
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/conform/exclusions.h"
+#include "tools/conform/terms.h"
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -47,23 +47,34 @@ Exclusion ReadOne(const std::string& path, const toml::table& table) {
   return exclusion;
 }
 
+std::string ReadName(const std::string& path, const toml::node& node) {
+  const auto name = node.value<std::string>();
+  if (!name || name->empty()) Refuse(path, node.source(), "with is a list of names of modules");
+  return *name;
+}
+
 }  // namespace
 
-std::vector<Exclusion> ReadExclusions(const std::string& path) {
+Terms ReadTerms(const std::string& path) {
   const toml::parse_result document = toml::parse_file(path);
   if (document.failed()) Refuse(path, document.error().source(), std::string(document.error().description()));
-  std::vector<Exclusion> exclusions;
+  Terms terms;
   for (const auto& [key, value] : document.table()) {
     const toml::array* array = value.as_array();
-    if (key != "exclude" || array == nullptr) {
-      Refuse(path, value.source(), fmt::format("unknown key {}; exclusions are [[exclude]] tables", key.str()));
+    if ((key != "exclude" && key != "with") || array == nullptr) {
+      Refuse(path, value.source(),
+             fmt::format("unknown key {}; there are with = […] and [[exclude]] tables", key.str()));
     }
     for (const toml::node& node : *array) {
+      if (key == "with") {
+        terms.with.push_back(ReadName(path, node));
+        continue;
+      }
       if (!node.is_table()) Refuse(path, node.source(), "an exclusion is an [[exclude]] table");
-      exclusions.push_back(ReadOne(path, *node.as_table()));
+      terms.exclusions.push_back(ReadOne(path, *node.as_table()));
     }
   }
-  return exclusions;
+  return terms;
 }
 
 const Exclusion* FindExclusion(const std::vector<Exclusion>& exclusions, const std::string& test) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a module is excused from, and why: a TOML file beside the module.
+// On which terms a module is tried: a TOML file beside it says with what, and what it is excused from, and why.
+//
+//   with = ["algo-ring"]                 # modules to prefer as companions, where they are there
 //
 //   [[exclude]]
 //   test = "device/host/Capture.*"       # a name as `starling conform --list` prints it; * stands for anything
@@ -23,8 +25,13 @@ struct Exclusion {
   std::string reason;
 };
 
+struct Terms {
+  std::vector<std::string> with;  // names of modules
+  std::vector<Exclusion> exclusions;
+};
+
 // Throws CommandError (usage) with file:line:column when the file cannot be read or says something else.
-std::vector<Exclusion> ReadExclusions(const std::string& path);
+Terms ReadTerms(const std::string& path);
 
 // The first exclusion that names the test; NULL when none does.
 const Exclusion* FindExclusion(const std::vector<Exclusion>& exclusions, const std::string& test);
