@@ -19,6 +19,11 @@ uint32_t Determinism(const std::string& word) {
   return word == "world_size" ? SL_DETERMINISM_WORLD_SIZE : SL_DETERMINISM_NONE;
 }
 
+NetFamily Family(const std::string& word) {
+  if (word == "AF_INET") return NetFamily::kIpv4;
+  return word == "AF_INET6" ? NetFamily::kIpv6 : NetFamily::kAny;
+}
+
 uint64_t Unsigned(const OptionValue& value) { return static_cast<uint64_t>(value.integer); }
 uint32_t Short(const OptionValue& value) { return static_cast<uint32_t>(value.integer); }
 
@@ -51,10 +56,19 @@ constexpr Key kKeys[] = {
      [](Settings& s, const OptionValue& v) { s.comm.report_wait_ms = Unsigned(v); }, true, nullptr},
     {"comm",
      StringOption("interface",
-                  "network interfaces for transports between hosts, comma-separated prefixes; =name exact, ^name all "
-                  "but; one host needs none",
+                  "network interface over which ranks of several hosts meet, comma-separated prefixes; =name exact, "
+                  "^name all but; one host needs none",
                   ""),
      [](Settings& s, const OptionValue& v) { s.comm.interface = v.text; }, true, "NCCL_SOCKET_IFNAME"},
+    {"comm",
+     ChoiceOption("socket_family", "kind of address over which ranks of several hosts meet", "any",
+                  "any,AF_INET,AF_INET6"),
+     [](Settings& s, const OptionValue& v) { s.comm.socket_family = Family(v.text); }, true, "NCCL_SOCKET_FAMILY"},
+    {"comm",
+     IntOption("silence_ms", "ms",
+               "a host that is not heard of for so long is lost, with its ranks; a cable may be out for less", "1500",
+               100, kDayMs),
+     [](Settings& s, const OptionValue& v) { s.comm.silence_ms = Unsigned(v); }, false, nullptr},
 
     {"link", IntOption("chunk_bytes", "bytes", "largest payload of one chunk", "131072", 1024, 16 * kMiB),
      [](Settings& s, const OptionValue& v) { s.link.chunk_bytes = Unsigned(v); }, false, nullptr},

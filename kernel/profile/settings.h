@@ -14,6 +14,7 @@
 namespace sl::kernel {
 
 enum class ProgressMode : uint32_t { kInline, kThread };
+enum class NetFamily : uint32_t { kAny, kIpv4, kIpv6 };
 
 // Values of every key; Profile fills all of them.
 struct Settings {
@@ -24,6 +25,8 @@ struct Settings {
     uint64_t operation_timeout_ms = 0;
     uint64_t report_wait_ms = 0;
     std::string interface;  // "": chosen by the kernel
+    NetFamily socket_family = NetFamily::kAny;
+    uint64_t silence_ms = 0;
   } comm;
 
   struct Link {
