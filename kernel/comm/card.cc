@@ -12,7 +12,7 @@ Bytes Card::Encode() const {
   out.Put(cpus);
   out.Put(device_kind);
   out.Put(domain);
-  out.Put(heap_listener);
+  out.Put(endpoint);
   out.PutText(version);
   out.Put(settings_hash);
   out.PutText(profile);
@@ -36,7 +36,7 @@ Result<Card> Card::Decode(const Bytes& bytes) {
   card.cpus = in.Get<CpuSet>();
   card.device_kind = in.Get<uint32_t>();
   card.domain = in.Get<std::array<uint8_t, 16>>();
-  card.heap_listener = in.Get<SocketName>();
+  card.endpoint = in.Get<Endpoint>();
   card.version = in.GetText();
   card.settings_hash = in.Get<uint64_t>();
   card.profile = in.GetText();
@@ -59,7 +59,7 @@ Result<Card> Card::Decode(const Bytes& bytes) {
     card.addresses.emplace_back(name, std::move(listed));
   }
   // What follows was added by a later release; this one has no use for it.
-  if (!in.ok()) return Status(SL_ERR_LINK_CORRUPT, "a rank's card is cut short");
+  if (!in.ok() || !IsWellFormed(card.endpoint)) return Status(SL_ERR_LINK_CORRUPT, "a rank's card is damaged");
   return card;
 }
 

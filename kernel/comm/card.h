@@ -21,7 +21,7 @@ struct Card {
   CpuSet cpus{};
   uint32_t device_kind = 0;
   std::array<uint8_t, 16> domain{};
-  SocketName heap_listener{};
+  Endpoint endpoint;  // of the rank
   std::string version;
   uint64_t settings_hash = 0;
   std::string profile;

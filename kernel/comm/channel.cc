@@ -7,12 +7,12 @@
 
 #include <cerrno>
 
-#include "kernel/comm/local_socket.h"
+#include "kernel/comm/net_socket.h"
 
 namespace sl::kernel {
 
 Channel::Channel(ControlThread* control, Fd fd, uint32_t max_bytes, Owner* owner)
-    : control_(control), fd_(std::move(fd)), max_bytes_(max_bytes), owner_(owner) {}
+    : control_(control), fd_(std::move(fd)), is_net_(IsNet(fd_.get())), max_bytes_(max_bytes), owner_(owner) {}
 
 Channel::~Channel() {
   Close();
@@ -75,6 +75,7 @@ Status Channel::ReadAll() {
   for (;;) {
     const ssize_t got = recv(fd_.get(), buffer, sizeof(buffer), 0);
     if (got > 0) {
+      heard_ns_ = NowNs();
       in_.insert(in_.end(), buffer, buffer + got);
       if (static_cast<size_t>(got) < sizeof(buffer)) return {};
       if (in_.size() > sizeof(FrameHeader) + max_bytes_) return {};  // parse first

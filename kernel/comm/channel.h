@@ -37,6 +37,10 @@ class Channel : public ControlThread::Watched {
   // Waits, at most until the deadline, for queued frames to leave. Not on the control thread.
   void Flush(uint64_t deadline_ns);
   void Close();
+  // Moment of the last byte that was read, 0: none yet. For ranks on other hosts, whose end may go unreported.
+  // Control thread only.
+  uint64_t heard_ns() const { return heard_ns_; }
+  bool is_net() const { return is_net_; }
 
  private:
   void OnReady(int fd, uint32_t events) override;
@@ -45,6 +49,8 @@ class Channel : public ControlThread::Watched {
 
   ControlThread* control_;
   Fd fd_;
+  const bool is_net_;
+  uint64_t heard_ns_ = 0;
   uint32_t max_bytes_;
   Owner* owner_;
   Bytes in_;

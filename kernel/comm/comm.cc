@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/comm.h"
 
-#include <poll.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -31,26 +30,21 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::Join(const RendezvousId& id) {
-  nonce_ = id.nonce;
-  if (id.host != process_->host()) {
-    return {SL_ERR_UNSUPPORTED, "the unique id was made on another host (" + ToText(id.host) + ", this is " +
-                                    ToText(process_->host()) +
-                                    "); ranks on several hosts need a network transport, "
-                                    "and no module here provides one"};
-  }
+  nonce_ = id.nonce();
   deadline_ns_ = NowNs() + config_.timeout_ns;
-  SL_ASSIGN(const Listener listener, Listen());
-  SL_ASSIGN(const SocketName parent, JoinRendezvous(id, config_.rank, config_.size, listener.name,
-                                                    // The rendezvous gives up first, and knows who is missing.
-                                                    {deadline_ns_ + 5'000'000'000, &cancelled_ns_}));
-  return WhyGivenUp(SetUp({config_.rank, config_.size, id.nonce, id.secret}, listener, parent));
+  SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), id.secret));
+  SL_ASSIGN(const Endpoint parent, JoinRendezvous(id, config_.rank, config_.size, *extension_,
+                                                  // The rendezvous gives up first, and knows who is missing.
+                                                  {deadline_ns_ + 5'000'000'000, &cancelled_ns_}));
+  return WhyGivenUp(SetUp({config_.rank, config_.size, nonce_, id.secret}, parent));
 }
 
-Status Communicator::JoinAsChild(const Seat& seat, const Listener& listener) {
+Status Communicator::JoinAsChild(Seat seat) {
   config_.rank = seat.identity.rank;
   config_.size = seat.identity.size;
   deadline_ns_ = NowNs() + config_.timeout_ns;
-  return WhyGivenUp(SetUp(seat.identity, listener, seat.parent));
+  extension_ = std::move(seat.extension);
+  return WhyGivenUp(SetUp(seat.identity, seat.parent));
 }
 
 // A wait that ended because another rank failed names that rank.
@@ -60,20 +54,20 @@ Status Communicator::WhyGivenUp(const Status& joined) const {
   return health.ok() ? Status(SL_ERR_PEER_LOST, "another rank aborted the communicator while it was made") : health;
 }
 
-Status Communicator::SetUp(const TreeIdentity& identity, const Listener& listener, const SocketName& parent) {
+Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent) {
   const LogRankScope rank_scope(config_.rank);
   nonce_ = identity.nonce;
   auto on_fate = [this](uint32_t rank, Fate fate) { OnFate(rank, fate); };
   auto on_report = [this](uint32_t rank, const Status& failure) { OnReport(rank, failure); };
-  SL_ASSIGN(tree_, ControlTree::Build(process_->control(), identity, listener, parent, on_fate, on_report, patience()));
+  const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
+  SL_ASSIGN(tree_, ControlTree::Build(process_->control(), identity, extension_.get(), parent, silence_ns, on_fate,
+                                      on_report, patience()));
   SL_TRY(OpenTransports());
-  SL_ASSIGN(const Listener heap_listener, Listen());
-  SL_ASSIGN(const std::vector<Bytes> cards,
-            tree_->AllGather(tree_->TakeNumber(), MyCard(heap_listener.name), patience()));
+  SL_ASSIGN(const std::vector<Bytes> cards, tree_->AllGather(tree_->TakeNumber(), MyCard(), patience()));
   SL_TRY(ReadCards(cards));
   SL_TRY(CheckCards());
   FillShape();
-  SL_TRY(MakeHeap(heap_listener));
+  SL_TRY(MakeHeap());
   SL_TRY(MakeAlgorithms());
   SL_TRY(MakeLinks());
   Logf(SL_LOG_INFO, "communicator {:016x} rank {} of {} ready, host {} local rank {} of {}", nonce_, config_.rank,
@@ -86,7 +80,7 @@ Status Communicator::OpenTransports() {
   env.struct_size = sizeof(env);
   env.rank = config_.rank;
   env.size = config_.size;
-  const Secret secret = DeriveSecret(tree_->identity().secret, nonce_);
+  const Secret secret = DeriveSecret(tree_->identity().secret, "transports", nonce_, 0);
   std::copy(secret.begin(), secret.end(), env.job_secret);
   std::copy(process_->host().begin(), process_->host().end(), env.host_id);
   for (const auto& served : process_->transports()) {
@@ -130,14 +124,14 @@ Status Communicator::ListenOnPorts(Transport* transport, uint32_t ports) const {
   return {SL_ERR_LIMIT, "transport " + transport->name + " cannot listen: " + LastError()};
 }
 
-Bytes Communicator::MyCard(const SocketName& heap_listener) const {
+Bytes Communicator::MyCard() const {
   Card card;
   card.host = process_->host();
   card.process = static_cast<uint32_t>(getpid());
   card.cpus = ReadCpuSet();
   card.device_kind = process_->host_device().info.kind;
   std::copy_n(process_->host_device().info.domain, card.domain.size(), card.domain.begin());
-  card.heap_listener = heap_listener;
+  card.endpoint = extension_->endpoint();
   card.version = SL_VERSION;
   card.settings_hash = HashText(process_->profile().SharedText() + process_->loader().SharedText());
   card.profile = process_->profile().name();
@@ -213,15 +207,15 @@ uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
   return total + 4096;
 }
 
-// One rank of the host owns the segment, the others fetch its descriptor over a socket that only this communicator
-// knows; the operating system vouches for the user.
-Status Communicator::MakeHeap(const Listener& heap_listener) {
+// One rank of the host owns the segment, the others fetch its descriptor from it; who asks has proved to be of this
+// communicator, and the operating system vouches for the user.
+Status Communicator::MakeHeap() {
   if (shape_.domain_size != config_.size) return {};
   std::vector<uint64_t> demands;
   const uint64_t slice_bytes = Demand(&demands);
   if (shape_.local_rank == 0) {
     SL_ASSIGN(heap_, SymmetricHeap::Create(device().ops, device().handle, shape_.local_size, slice_bytes));
-    SL_TRY(ServeHeap(heap_listener));
+    SL_TRY(ServeHeap());
   } else {
     SL_TRY(FetchHeap(slice_bytes));
   }
@@ -229,21 +223,13 @@ Status Communicator::MakeHeap(const Listener& heap_listener) {
   return {};
 }
 
-Status Communicator::ServeHeap(const Listener& heap_listener) {
+Status Communicator::ServeHeap() {
   if (shape_.local_size == 1) return {};
   SL_ASSIGN(const sl_memory_handle_t handle, heap_->Export());
   const Fd descriptor(handle.fd);
-  for (uint32_t served = 1; served < shape_.local_size;) {
-    SL_TRY(WaitFor(heap_listener.fd.get(), POLLIN, patience()));
-    Result<Fd> member = Accept(heap_listener.fd);
-    if (member.status().code() == SL_ERR_AGAIN) continue;
-    if (!member.ok()) return member.status();
-    const Patience brief{std::min(deadline_ns_, NowNs() + 2'000'000'000), &give_up_joining_ns_};
-    Proof proof;
-    if (!ReceiveAll(member.value().get(), proof, brief).ok()) continue;
-    if (!IsSame(proof, MakeProof(tree_->identity().secret, "heap", nonce_, 0))) continue;
-    SL_TRY(SendDescriptor(member.value().get(), descriptor.get(), patience()));
-    ++served;
+  for (uint32_t served = 1; served < shape_.local_size; ++served) {
+    SL_ASSIGN(const Switchboard::Caller member, extension_->Take(FrameType::kHeap, patience()));
+    SL_TRY(SendDescriptor(member.fd.get(), descriptor.get(), patience()));
   }
   return {};
 }
@@ -251,8 +237,13 @@ Status Communicator::ServeHeap(const Listener& heap_listener) {
 Status Communicator::FetchHeap(uint64_t slice_bytes) {
   const auto leader =
       std::find_if(cards_.begin(), cards_.end(), [this](const Card& card) { return card.host == process_->host(); });
-  SL_ASSIGN(const Fd stream, Connect(leader->heap_listener, patience()));
-  SL_TRY(SendAll(stream.get(), MakeProof(tree_->identity().secret, "heap", nonce_, 0), patience()));
+  if (!process_->switchboard()->IsHere(leader->endpoint.space)) {
+    return {SL_ERR_CONFIG, "NCCL_HOSTID says that " + ToText(leader->endpoint) +
+                               " is on this host, but it runs under another kernel or in another network namespace; "
+                               "give NCCL_HOSTID different values, or none"};
+  }
+  SL_ASSIGN(const Fd stream, process_->switchboard()->Call(leader->endpoint, tree_->identity().secret, FrameType::kHeap,
+                                                           {}, patience()));
   SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.get(), patience()));
   struct stat facts {};
   if (fstat(descriptor.get(), &facts) != 0) return {SL_ERR_SYSTEM, "fstat of the symmetric heap failed"};
@@ -337,40 +328,46 @@ Status Communicator::MakeLinks() {
   return {};
 }
 
-Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key,
-                                               const SocketName& listener) {
+Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key) {
+  // All members derive the same names; no other split of this communicator has them.
+  const uint64_t nonce =
+      HashText(std::to_string(nonce_) + "/" + std::to_string(turn.split) + "/" + std::to_string(color));
+  Seat seat;
+  seat.identity.nonce = nonce;
+  seat.identity.secret = DeriveSecret(tree_->identity().secret, "split", nonce, turn.split);
+  // Before anybody can know its number, so that no child calls in vain.
+  if (color >= 0) {
+    SL_ASSIGN(seat.extension, Extension::Open(process_->switchboard(), seat.identity.secret));
+  }
   const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
   Writer mine;
   mine.Put(color);
   mine.Put(key);
-  mine.Put(listener);
+  mine.Put(seat.extension != nullptr ? seat.extension->endpoint() : Endpoint{});
   SL_ASSIGN(const std::vector<Bytes> all, tree_->AllGather(turn.number, mine.bytes(), patience));
   struct Member {
     int32_t key;
     uint32_t rank;
-    SocketName listener;
+    Endpoint endpoint;
   };
   std::vector<Member> members;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
     const int32_t their_color = in.Get<int32_t>();
     const int32_t their_key = in.Get<int32_t>();
-    const SocketName their_listener = in.Get<SocketName>();
-    if (!in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than split");
-    if (their_color == color) members.push_back({their_key, rank, their_listener});
+    const auto their_endpoint = in.Get<Endpoint>();
+    if (!in.ok() || !IsWellFormed(their_endpoint))
+      return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than split");
+    if (their_color == color) members.push_back({their_key, rank, their_endpoint});
   }
-  Seat seat;
   if (color < 0) return seat;
   std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.key < b.key; });
   const auto me = std::find_if(members.begin(), members.end(),
                                [this](const Member& member) { return member.rank == config_.rank; });
   const auto rank = static_cast<uint32_t>(me - members.begin());
-  // All members derive the same names; no other split of this communicator has them.
-  const std::string text = std::to_string(nonce_) + "/" + std::to_string(turn.split) + "/" + std::to_string(color);
-  seat.taken = true;
-  seat.identity = {rank, static_cast<uint32_t>(members.size()), HashText(text),
-                   MakeProof(tree_->identity().secret, "split", HashText(text), turn.split)};
-  if (rank != 0) seat.parent = members[ParentOf(rank)].listener;
+  seat.identity.rank = rank;
+  seat.identity.size = static_cast<uint32_t>(members.size());
+  if (rank != 0) seat.parent = members[ParentOf(rank)].endpoint;
   return seat;
 }
 
@@ -436,11 +433,11 @@ void Communicator::GiveUpJoiningSoon() {
 void Communicator::OnFate(uint32_t rank, Fate fate) {
   incomplete_.store(true, std::memory_order_release);
   if (fate != Fate::kDeparted) GiveUpJoiningSoon();
-  if (fate != Fate::kLost) return;  // matters only to those who wait for it; they look it up
-  int32_t none = -1;
-  if (lost_rank_.compare_exchange_strong(none, static_cast<int32_t>(rank))) {
-    Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {} was lost, its process ended", nonce_, config_.rank,
-         RankName(rank));
+  if (!IsLost(fate)) return;    // matters only to those who wait for it; they look it up
+  if (lost_rank_.load() < 0) {  // fates come one at a time, on the control thread
+    lost_fate_.store(fate);
+    lost_rank_.store(static_cast<int32_t>(rank), std::memory_order_release);
+    Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, LostText());
   }
   broken_.store(true);
 }
@@ -480,15 +477,18 @@ Status Communicator::Health() const {
   if (healthy()) return {};
   std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
-  const int32_t lost = lost_rank();
-  if (lost < 0) return remote_failure_;
-  return {SL_ERR_PEER_LOST, RankName(static_cast<uint32_t>(lost)) + " was lost: its process ended"};
+  if (lost_rank() < 0) return remote_failure_;
+  return {SL_ERR_PEER_LOST, LostText()};
+}
+
+std::string Communicator::LostText() const {
+  return RankName(static_cast<uint32_t>(lost_rank())) + " " + FateText(lost_fate_.load());
 }
 
 std::string Communicator::RankName(uint32_t rank) const {
   std::string name = "rank " + std::to_string(rank);
-  if (cards_known_.load(std::memory_order_acquire)) name += " (process " + std::to_string(cards_[rank].process) + ")";
-  return name;
+  if (!cards_known_.load(std::memory_order_acquire)) return name;
+  return name + " (" + ToText(cards_[rank].endpoint) + ")";
 }
 
 void Communicator::FillInfo(sl_comm_info_t* info) const {

@@ -45,7 +45,7 @@ class Communicator {
   Status Join(const RendezvousId& id);
   // `seat` came from the parent's Split.
   struct Seat;
-  Status JoinAsChild(const Seat& seat, const Listener& listener);
+  Status JoinAsChild(Seat seat);
 
   // Splits are numbered when they are called; all ranks call them in the same order, but they may overlap.
   struct SplitTurn {
@@ -54,7 +54,7 @@ class Communicator {
   };
   SplitTurn BeginSplit() { return {tree_->TakeNumber(), ++splits_}; }
   // This rank's seat in the communicator of its color; none when color is negative. Collective over this communicator.
-  Result<Seat> Split(const SplitTurn& turn, int32_t color, int32_t key, const SocketName& listener);
+  Result<Seat> Split(const SplitTurn& turn, int32_t color, int32_t key);
 
   // Collective: all ranks register a window of this size with these flags, or all get the same error.
   Status AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable);
@@ -85,6 +85,8 @@ class Communicator {
   bool complete() const { return !incomplete_.load(std::memory_order_acquire); }
   // A rank that was lost, or -1.
   int32_t lost_rank() const { return lost_rank_.load(std::memory_order_acquire); }
+  // "rank 3 (process 4711) was lost: its process ended", of that rank.
+  std::string LostText() const;
   // What another rank reported: SL_ERR_PEER_FAILED with its text, or SL_OK.   [any]
   Status RemoteFailure() const;
 
@@ -106,15 +108,15 @@ class Communicator {
  private:
   struct Transport;  // an open transport and where peers reach it
 
-  Status SetUp(const TreeIdentity& identity, const Listener& listener, const SocketName& parent);
+  Status SetUp(const TreeIdentity& identity, const Endpoint& parent);
   Status OpenTransports();
   Status ListenOnPorts(Transport* transport, uint32_t ports) const;
-  Bytes MyCard(const SocketName& heap_listener) const;
+  Bytes MyCard() const;
   Status ReadCards(const std::vector<Bytes>& cards);
   Status CheckCards() const;
   void FillShape();
-  Status MakeHeap(const Listener& heap_listener);
-  Status ServeHeap(const Listener& heap_listener);
+  Status MakeHeap();
+  Status ServeHeap();
   Status FetchHeap(uint64_t slice_bytes);
   Status MakeAlgorithms();
   Status MakeLinks();
@@ -135,12 +137,14 @@ class Communicator {
   std::atomic<bool> broken_{false};
   std::atomic<bool> incomplete_{false};
   std::atomic<int32_t> lost_rank_{-1};
+  std::atomic<Fate> lost_fate_{Fate::kLost};  // written before lost_rank_
   mutable std::mutex mutex_;
   Status failure_;         // guarded by mutex_
   Status remote_failure_;  // guarded by mutex_
   std::atomic<bool> cards_known_{false};
 
   // In order of making; destroyed in reverse.
+  std::unique_ptr<Extension> extension_;
   std::shared_ptr<ControlTree> tree_;
   std::vector<Card> cards_;
   std::vector<char> host_texts_;  // of all ranks, NUL-terminated
@@ -158,8 +162,8 @@ class Communicator {
 // A place in a communicator that comes out of a split.
 struct Communicator::Seat {
   TreeIdentity identity{};
-  SocketName parent{};
-  bool taken = false;
+  std::unique_ptr<Extension> extension;  // none: no seat is taken
+  Endpoint parent;
 };
 
 }  // namespace sl::kernel

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/control_tree.h"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "kernel/comm/tree_shape.h"
@@ -13,30 +11,43 @@ namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
 constexpr size_t kMaxReportText = 1024;
-constexpr uint64_t kIntroductionNs = 2'000'000'000;  // for a child that connected to say who it is
+constexpr uint64_t kBeatsPerSilence = 6;  // so that a few may come late
 
 std::string RankText(uint32_t rank) { return "rank " + std::to_string(rank); }
 
 }  // namespace
 
+const char* FateText(Fate fate) {
+  switch (fate) {
+    case Fate::kLost:
+      return "was lost: its process ended";
+    case Fate::kSilent:
+      return "was lost: its host does not answer any more";
+    case Fate::kAborted:
+      return "aborted the communicator";
+    default:
+      return "has left the communicator";
+  }
+}
+
 Result<std::shared_ptr<ControlTree>> ControlTree::Build(ControlThread* control, const TreeIdentity& identity,
-                                                        const Listener& listener, const SocketName& parent,
+                                                        Extension* mine, const Endpoint& parent, uint64_t silence_ns,
                                                         FateHandler on_fate, ReportHandler on_report,
                                                         const Patience& patience) {
-  std::shared_ptr<ControlTree> tree(new ControlTree(control, identity, std::move(on_fate), std::move(on_report)));
+  std::shared_ptr<ControlTree> tree(
+      new ControlTree(control, identity, silence_ns, std::move(on_fate), std::move(on_report)));
   std::map<uint32_t, Fd> streams;
   if (identity.rank != 0) {
     const uint32_t parent_rank = ParentOf(identity.rank);
-    Result<Fd> fd = Connect(parent, patience);
-    if (!fd.ok()) return Status(fd.status().code(), RankText(parent_rank) + ": " + fd.status().message());
     Writer hello;
-    hello.Put(identity.nonce);
     hello.Put(identity.rank);
-    hello.Put(MakeProof(identity.secret, "child", identity.nonce, identity.rank));
-    SL_TRY(SendAll(fd.value().get(), EncodeFrame(FrameType::kChild, 0, hello.bytes()), patience));
+    Result<Fd> fd = mine->switchboard()->Call(parent, identity.secret, FrameType::kChild, hello.bytes(), patience);
+    if (!fd.ok()) {
+      return Status(fd.status().code(), RankText(parent_rank) + " (" + ToText(parent) + "): " + fd.status().message());
+    }
     streams.emplace(parent_rank, fd.Take());
   }
-  SL_TRY(tree->AcceptChildren(listener, &streams, patience));
+  SL_TRY(tree->AcceptChildren(mine, &streams, patience));
   SL_TRY(tree->OpenChannels(std::move(streams)));
   return tree;
 }
@@ -45,34 +56,25 @@ ControlTree::~ControlTree() {
   for (Neighbour& neighbour : neighbours_) neighbour.channel->Close();
 }
 
-Status ControlTree::AcceptChildren(const Listener& listener, std::map<uint32_t, Fd>* out_children,
-                                   const Patience& patience) {
+Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_children, const Patience& patience) {
   const std::vector<uint32_t> expected = ChildrenOf(identity_.rank, identity_.size);
-  size_t accepted = 0;
-  while (accepted < expected.size()) {
-    Status waited = WaitFor(listener.fd.get(), POLLIN, patience);
-    if (waited.code() == SL_ERR_TIMEOUT) return {SL_ERR_TIMEOUT, "a child in the control tree never connected"};
-    SL_TRY(waited);
-    Result<Fd> fd = Accept(listener.fd);
-    if (fd.status().code() == SL_ERR_AGAIN) continue;
-    if (!fd.ok()) return fd.status();
-    // A stranger costs its own introduction time at most, and is dropped without an answer.
-    const Patience brief{std::min(patience.deadline_ns, NowNs() + kIntroductionNs), patience.cancel_ns};
-    struct {
-      FrameHeader header;
-      uint8_t payload[8 + 4 + sizeof(Proof)];
-    } __attribute__((packed)) hello;
-    if (!ReceiveAll(fd.value().get(), {reinterpret_cast<uint8_t*>(&hello), sizeof(hello)}, brief).ok()) continue;
-    Reader in(hello.payload);
-    const uint64_t nonce = in.Get<uint64_t>();
+  for (size_t accepted = 0; accepted < expected.size();) {
+    Result<Switchboard::Caller> caller = mine->Take(FrameType::kChild, patience);
+    if (caller.status().code() == SL_ERR_TIMEOUT) {
+      std::string absent;
+      for (const uint32_t rank : expected) {
+        if (out_children->count(rank) == 0) absent += (absent.empty() ? "" : " and ") + RankText(rank);
+      }
+      return {SL_ERR_TIMEOUT,
+              absent + " did not connect to " + RankText(identity_.rank) + " in the control tree; see its output"};
+    }
+    if (!caller.ok()) return caller.status();
+    Reader in(caller.value().body);
     const uint32_t rank = in.Get<uint32_t>();
-    const Proof proof = in.Get<Proof>();
-    const FrameHeader header = hello.header;
     const bool wanted = std::find(expected.begin(), expected.end(), rank) != expected.end();
-    if (!CheckHeader(header, sizeof(hello.payload)).ok() || header.type != FrameType::kChild || !wanted ||
-        nonce != identity_.nonce || !IsSame(proof, MakeProof(identity_.secret, "child", nonce, rank)) ||
-        !out_children->emplace(rank, fd.Take()).second) {
-      Logf(SL_LOG_WARN, "rank {}: dropped a stranger's connection to the control tree", identity_.rank);
+    if (!in.ok() || !in.empty() || !wanted || !out_children->emplace(rank, std::move(caller.value().fd)).second) {
+      Logf(SL_LOG_WARN, "rank {}: {} called as a child in the control tree, and is none", identity_.rank,
+           RankText(rank));
       continue;
     }
     ++accepted;
@@ -85,7 +87,31 @@ Status ControlTree::OpenChannels(std::map<uint32_t, Fd> streams) {
     neighbours_.push_back({rank, std::make_unique<Channel>(control_, std::move(fd), kMaxFrameBytes, this), false});
   }
   for (Neighbour& neighbour : neighbours_) SL_TRY(neighbour.channel->Open());
+  BeatLater();
   return {};
+}
+
+void ControlTree::BeatLater() {
+  const bool needed = std::any_of(neighbours_.begin(), neighbours_.end(),
+                                  [](const Neighbour& neighbour) { return neighbour.channel->is_net(); });
+  if (!needed) return;
+  control_->At(NowNs() + silence_ns_ / kBeatsPerSilence, [weak = weak_from_this()] {
+    if (const std::shared_ptr<ControlTree> tree = weak.lock()) tree->Beat();
+  });
+}
+
+void ControlTree::Beat() {
+  const uint64_t now = NowNs();
+  // This thread itself was kept from running: nobody else is to blame for what it has not heard.
+  const bool was_late = last_beat_ns_ != 0 && now - last_beat_ns_ > silence_ns_ / 2;
+  last_beat_ns_ = now;
+  for (Neighbour& neighbour : neighbours_) {
+    if (neighbour.closed || !neighbour.channel->is_net()) continue;
+    neighbour.channel->Send(FrameType::kBeat, 0, {});
+    const uint64_t heard_ns = neighbour.channel->heard_ns();  // 0: it is still busy with its own children
+    if (!was_late && heard_ns != 0 && now - heard_ns > silence_ns_) Lose(&neighbour, Fate::kSilent);
+  }
+  BeatLater();
 }
 
 ControlTree::Neighbour* ControlTree::Find(Channel* channel) {
@@ -122,8 +148,7 @@ Result<Bytes> ControlTree::Await(uint64_t number, uint32_t from, const Patience&
       return payload;
     }
     for (const auto& [rank, fate] : fates_) {
-      const char* what = fate == Fate::kLost ? " was lost (its process ended)" : " has left the communicator";
-      return Status(SL_ERR_PEER_LOST, RankText(rank) + what);
+      return Status(SL_ERR_PEER_LOST, RankText(rank) + " " + FateText(fate));
     }
     if (!failure_.ok() && failed_rank_ != identity_.rank) {
       return Status(SL_ERR_PEER_FAILED, RankText(failed_rank_) + " has failed: " + failure_.message());
@@ -178,7 +203,8 @@ void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes pay
   if (header.type == FrameType::kReport) return OnReport(rank, &in, from->rank);
   if (header.type != FrameType::kFault && header.type != FrameType::kDepart) return;
   const uint32_t fate = in.Get<uint32_t>();
-  if (in.ok() && rank < identity_.size && fate <= 2) Learn(rank, static_cast<Fate>(fate), from->rank);
+  if (in.ok() && rank < identity_.size && fate <= static_cast<uint32_t>(Fate::kSilent))
+    Learn(rank, static_cast<Fate>(fate), from->rank);
 }
 
 void ControlTree::OnReport(uint32_t rank, Reader* in, uint32_t heard_from) {
@@ -224,9 +250,13 @@ void ControlTree::Relay(FrameType type, std::span<const uint8_t> payload, uint32
 void ControlTree::OnClosed(Channel* channel, const Status&) {
   const std::shared_ptr<ControlTree> keep = weak_from_this().lock();
   if (keep == nullptr) return;  // being destroyed
-  Neighbour* from = Find(channel);
-  from->closed = true;
-  Learn(from->rank, Fate::kLost, from->rank);  // ignored when it has departed before
+  Lose(Find(channel), Fate::kLost);
+}
+
+void ControlTree::Lose(Neighbour* neighbour, Fate fate) {
+  neighbour->channel->Close();
+  neighbour->closed = true;
+  Learn(neighbour->rank, fate, neighbour->rank);  // ignored when it has departed before
   EndIfAlone();
 }
 
@@ -241,7 +271,7 @@ void ControlTree::Learn(uint32_t rank, Fate fate, uint32_t heard_from) {
   Writer news;
   news.Put(rank);
   news.Put(static_cast<uint32_t>(fate));
-  const FrameType type = fate == Fate::kLost ? FrameType::kFault : FrameType::kDepart;
+  const FrameType type = IsLost(fate) ? FrameType::kFault : FrameType::kDepart;
   Relay(type, news.bytes(), heard_from);
   if (handler) handler(rank, fate);
   EndIfAlone();

@@ -5,7 +5,9 @@
 //
 // Each rank holds a stream to its parent and its children. A neighbour whose stream ends without a kDepart frame is
 // lost, and everybody hears of it. So is the first failure that a rank reports: others wait for that rank in vain.
-// After Depart() the node goes on relaying until its neighbours are gone too, so that ranks may leave in any order.
+// Streams to other hosts carry a beat now and then, since a host that vanishes ends nothing: a neighbour that is silent
+// for too long is lost, too. After Depart() the node goes on relaying until its neighbours are gone too, so that ranks
+// may leave in any order.
 #pragma once
 
 #include <condition_variable>
@@ -18,7 +20,7 @@
 #include <vector>
 
 #include "kernel/comm/channel.h"
-#include "kernel/comm/unique_id.h"
+#include "kernel/comm/extension.h"
 
 namespace sl::kernel {
 
@@ -30,8 +32,11 @@ struct TreeIdentity {
   Secret secret;
 };
 
-// What became of a rank.
-enum class Fate : uint32_t { kLost = 0, kDeparted = 1, kAborted = 2 };
+// What became of a rank: its process ended; it left in good order; it left in haste; its host does not answer.
+enum class Fate : uint32_t { kLost = 0, kDeparted = 1, kAborted = 2, kSilent = 3 };
+inline bool IsLost(Fate fate) { return fate == Fate::kLost || fate == Fate::kSilent; }
+// "was lost: its process ended", …
+const char* FateText(Fate fate);
 
 class ControlTree : public Channel::Owner, public std::enable_shared_from_this<ControlTree> {
  public:
@@ -40,9 +45,10 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   // Hears, once, of the first failure that another rank reported, on the control thread.
   using ReportHandler = std::function<void(uint32_t rank, const Status& failure)>;
 
-  // Connects to the parent, accepts the children. shared_ptr: the node outlives its communicator while it relays.
+  // Calls the parent, takes the calls of the children. shared_ptr: the node outlives its communicator while it relays.
+  // `silence_ns`: how long a neighbour on another host may be silent.
   static Result<std::shared_ptr<ControlTree>> Build(ControlThread* control, const TreeIdentity& identity,
-                                                    const Listener& listener, const SocketName& parent,
+                                                    Extension* mine, const Endpoint& parent, uint64_t silence_ns,
                                                     FateHandler on_fate, ReportHandler on_report,
                                                     const Patience& patience);
   ~ControlTree() override;
@@ -73,9 +79,17 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
     bool closed = false;
   };
 
-  ControlTree(ControlThread* control, const TreeIdentity& identity, FateHandler on_fate, ReportHandler on_report)
-      : control_(control), identity_(identity), on_fate_(std::move(on_fate)), on_report_(std::move(on_report)) {}
-  Status AcceptChildren(const Listener& listener, std::map<uint32_t, Fd>* out_children, const Patience& patience);
+  ControlTree(ControlThread* control, const TreeIdentity& identity, uint64_t silence_ns, FateHandler on_fate,
+              ReportHandler on_report)
+      : control_(control),
+        identity_(identity),
+        silence_ns_(silence_ns),
+        on_fate_(std::move(on_fate)),
+        on_report_(std::move(on_report)) {}
+  Status AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_children, const Patience& patience);
+  void BeatLater();
+  void Beat();
+  void Lose(Neighbour* neighbour, Fate fate);
   Status OpenChannels(std::map<uint32_t, Fd> streams);
   void SendToChildren(uint64_t number, const Bytes& all);
   Result<Bytes> Await(uint64_t number, uint32_t from, const Patience& patience);
@@ -92,9 +106,11 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
 
   ControlThread* control_;
   const TreeIdentity identity_;
+  const uint64_t silence_ns_;
   FateHandler on_fate_;                // guarded by mutex_; empty after Depart
   ReportHandler on_report_;            // the same
   std::vector<Neighbour> neighbours_;  // fixed after Build; `closed` is the control thread's
+  uint64_t last_beat_ns_ = 0;          // control thread only
   std::mutex relay_mutex_;             // keeps results before the news that follows them; taken before mutex_
   mutable std::mutex mutex_;
   std::condition_variable arrived_;

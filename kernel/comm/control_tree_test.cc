@@ -22,7 +22,8 @@ class ControlTreeTest : public testing::Test {
     Result<std::unique_ptr<ControlThread>> control = ControlThread::Start();
     ASSERT_TRUE(control.ok()) << control.status().message();
     control_ = control.Take();
-    rendezvous_ = std::make_unique<Rendezvous>(control_.get(), 500);
+    switchboard_ = std::make_unique<Switchboard>(control_.get(), NetChoice{});
+    rendezvous_ = std::make_unique<Rendezvous>(control_.get(), switchboard_.get(), 500);
   }
   void TearDown() override {
     // Nodes that have left relay until their neighbours are gone too; the control thread must outlive them.
@@ -36,6 +37,7 @@ class ControlTreeTest : public testing::Test {
       EXPECT_TRUE(tree.expired());
     }
     rendezvous_.reset();
+    switchboard_.reset();
     control_.reset();
   }
 
@@ -44,10 +46,10 @@ class ControlTreeTest : public testing::Test {
   Result<std::shared_ptr<ControlTree>> JoinAs(const RendezvousId& id, uint32_t rank, uint32_t size,
                                               ControlTree::FateHandler on_fate = nullptr,
                                               ControlTree::ReportHandler on_report = nullptr) {
-    SL_ASSIGN(const Listener listener, Listen());
-    SL_ASSIGN(const SocketName parent, JoinRendezvous(id, rank, size, listener.name, Brief()));
-    return ControlTree::Build(control_.get(), {rank, size, id.nonce, id.secret}, listener, parent, std::move(on_fate),
-                              std::move(on_report), Brief());
+    SL_ASSIGN(const std::unique_ptr<Extension> extension, Extension::Open(switchboard_.get(), id.secret));
+    SL_ASSIGN(const Endpoint parent, JoinRendezvous(id, rank, size, *extension, Brief()));
+    return ControlTree::Build(control_.get(), {rank, size, id.nonce(), id.secret}, extension.get(), parent, kSecond,
+                              std::move(on_fate), std::move(on_report), Brief());
   }
 
   void JoinAll(uint32_t size, const std::function<ControlTree::FateHandler(uint32_t)>& handler = {},
@@ -68,6 +70,7 @@ class ControlTreeTest : public testing::Test {
   }
 
   std::unique_ptr<ControlThread> control_;
+  std::unique_ptr<Switchboard> switchboard_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::vector<std::shared_ptr<ControlTree>> trees_;
   std::vector<std::weak_ptr<ControlTree>> made_;
@@ -217,20 +220,117 @@ TEST_F(ControlTreeTest, RefusesWrongNumbers) {
   }
 }
 
-TEST_F(ControlTreeTest, DropsStrangersUnanswered) {
-  RendezvousId id = rendezvous_->NewId().Take();
-  RendezvousId wrong = id;
-  wrong.secret[0] ^= 1;
-  EXPECT_EQ(JoinAs(wrong, 0, 1).status().code(), SL_ERR_PEER_LOST);
-  for (const std::string& garbage : {std::string("GET / HTTP/1.1\r\n\r\n........"), std::string(4096, 'x')}) {
-    Fd stranger = Connect(id.rendezvous, Brief()).Take();
-    EXPECT_TRUE(
-        SendAll(stranger.get(), {reinterpret_cast<const uint8_t*>(garbage.data()), garbage.size()}, Brief()).ok());
-    uint8_t byte;
-    EXPECT_EQ(ReceiveAll(stranger.get(), {&byte, 1}, Brief()).code(), SL_ERR_PEER_LOST);
+// A process on a host of its own, or shared with others; it is reached over TCP from other hosts, and can be stopped.
+struct FakeProcess {
+  explicit FakeProcess(uint8_t host)
+      : control(ControlThread::Start().Take()),
+        switchboard(std::make_unique<Switchboard>(control.get(), NetChoice{"lo"}, SpaceOf(host))) {}
+  static HostId SpaceOf(uint8_t host) {
+    HostId space{};
+    space[0] = host;
+    return space;
   }
-  Fd silent = Connect(id.rendezvous, Brief()).Take();  // half a hello, for ever
-  EXPECT_TRUE(JoinAs(id, 0, 1).ok());                  // the job does not notice
+  std::unique_ptr<ControlThread> control;
+  std::unique_ptr<Switchboard> switchboard;
+};
+
+class SeveralHostsTest : public testing::Test {
+ protected:
+  // A process for each of `hosts`, which are numbers; they take ranks in turn, and the first one serves the id.
+  void JoinAll(uint32_t size, const std::vector<uint8_t>& hosts, uint64_t silence_ns = 5 * kSecond) {
+    for (const uint8_t host : hosts) processes_.push_back(std::make_unique<FakeProcess>(host));
+    rendezvous_ = std::make_unique<Rendezvous>(processes_[0]->control.get(), processes_[0]->switchboard.get(), 10'000);
+    const Result<RendezvousId> id = rendezvous_->NewId();
+    ASSERT_TRUE(id.ok()) << id.status().message();
+    trees_.resize(size);
+    heard_ = std::vector<std::atomic<int64_t>>(size);
+    for (auto& heard : heard_) heard = -1;
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto tree = JoinAs(id.value(), rank, size, silence_ns);
+        ASSERT_TRUE(tree.ok()) << "rank " << rank << ": " << tree.status().message();
+        trees_[rank] = tree.Take();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  Result<std::shared_ptr<ControlTree>> JoinAs(const RendezvousId& id, uint32_t rank, uint32_t size,
+                                              uint64_t silence_ns) {
+    FakeProcess* process = processes_[rank % processes_.size()].get();
+    const Patience patience{NowNs() + 20 * kSecond};
+    SL_ASSIGN(const std::unique_ptr<Extension> extension, Extension::Open(process->switchboard.get(), id.secret));
+    SL_ASSIGN(const Endpoint parent, JoinRendezvous(id, rank, size, *extension, patience));
+    auto on_fate = [this, rank](uint32_t lost, Fate fate) {
+      if (IsLost(fate)) heard_[rank] = static_cast<int64_t>(fate) << 32 | lost;
+    };
+    return ControlTree::Build(process->control.get(), {rank, size, id.nonce(), id.secret}, extension.get(), parent,
+                              silence_ns, on_fate, nullptr, patience);
+  }
+  void GatherAll() {
+    const auto size = static_cast<uint32_t>(trees_.size());
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        const Bytes mine(rank, static_cast<uint8_t>(rank));
+        auto all = trees_[rank]->AllGather(trees_[rank]->TakeNumber(), mine, {NowNs() + 10 * kSecond});
+        ASSERT_TRUE(all.ok()) << all.status().message();
+        for (uint32_t r = 0; r < size; ++r) EXPECT_EQ(all.value()[r], Bytes(r, static_cast<uint8_t>(r)));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  bool IsReachable(size_t process) {
+    return Extension::Open(processes_[process]->switchboard.get(), Secret{1}).Take()->endpoint().net.valid();
+  }
+  void TearDown() override {
+    for (auto& tree : trees_) {
+      if (tree != nullptr) tree->Depart(Fate::kDeparted);
+    }
+    std::vector<std::weak_ptr<ControlTree>> watched(trees_.begin(), trees_.end());
+    trees_.clear();
+    const uint64_t deadline = NowNs() + 10 * kSecond;
+    for (const auto& tree : watched) {
+      while (!tree.expired() && NowNs() < deadline) std::this_thread::yield();
+      EXPECT_TRUE(tree.expired());
+    }
+    rendezvous_.reset();
+    for (auto& process : processes_) process->switchboard.reset();
+  }
+
+  std::vector<std::unique_ptr<FakeProcess>> processes_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::vector<std::shared_ptr<ControlTree>> trees_;
+  std::vector<std::atomic<int64_t>> heard_;  // fate and rank of the last one lost; -1: none
+};
+
+TEST_F(SeveralHostsTest, GatherLikeRanksOfOne) {
+  JoinAll(13, {1, 2, 3, 4});
+  GatherAll();
+}
+
+TEST_F(SeveralHostsTest, LoseAHostThatFallsSilent) {
+  JoinAll(6, {1, 2, 3}, kSecond / 4);
+  GatherAll();  // everybody has been heard of
+  // Nobody speaks for this host any more, and nothing ends its connections.
+  const auto silent = processes_[2]->control->Hold();
+  const uint64_t deadline = NowNs() + 10 * kSecond;
+  for (const uint32_t survivor : {0u, 1u, 3u, 4u}) {
+    while (heard_[survivor] < 0 && NowNs() < deadline) std::this_thread::yield();
+    ASSERT_GE(heard_[survivor], 0) << "rank " << survivor;
+    EXPECT_EQ(heard_[survivor] >> 32, static_cast<int64_t>(Fate::kSilent));
+    EXPECT_EQ((heard_[survivor] & 0xffffffff) % 3, 2) << "a rank of the third host";
+  }
+}
+
+TEST_F(SeveralHostsTest, OpenNoPortWhileThereIsOne) {
+  JoinAll(5, {1, 1});
+  EXPECT_FALSE(IsReachable(1)) << "the other process made the id, and could not know";
+}
+
+TEST_F(SeveralHostsTest, OpenAPortInEveryProcessWhenThereAreSeveral) {
+  JoinAll(6, {1, 1, 2});
+  for (size_t process = 0; process < 3; ++process) EXPECT_TRUE(IsReachable(process)) << process;
 }
 
 TEST(TreeShape, ConnectsEveryRankToItsParent) {

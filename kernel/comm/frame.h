@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The wire format of the control plane: a 24-byte header, then `bytes` of payload; little-endian. Lengths are checked
-// before anything is read or allocated. Payload fields are written and read in order with Writer and Reader.
+// before anything is read or allocated. The header, and the payload of a kRefuse frame, are the same in every version,
+// so that different ones can tell each other. Payload fields are written and read in order with Writer and Reader.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,12 @@ enum class FrameType : uint16_t {
   kFault = 7,    // any neighbour: a rank is lost
   kDepart = 8,   // any neighbour: a rank has left in good order, or aborted
   kReport = 9,   // any neighbour: an operation of a rank has failed; status and text
+  kHello = 10,   // caller -> called: which extension, a challenge
+  kAnswer = 11,  // called -> caller: a challenge, a proof
+  kHeap = 12,    // caller -> owner of a symmetric heap, who sends a descriptor
+  kOpen = 13,    // rendezvous -> rank: the job spans hosts, be reachable from others
+  kOpened = 14,  // rank -> rendezvous: where
+  kBeat = 15,    // any neighbour on another host: still here
 };
 
 struct FrameHeader {
@@ -40,7 +47,7 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 24);
 
 constexpr uint32_t kFrameMagic = 0x52464c53;  // "SLFR"
-constexpr uint16_t kFrameVersion = 1;
+constexpr uint16_t kFrameVersion = 2;
 constexpr uint32_t kMaxFrameBytes = 64u << 20;
 constexpr uint32_t kMaxHelloBytes = 4096;  // before a peer has proved who it is
 
@@ -61,8 +68,8 @@ class Writer {
     PutRaw(bytes.data(), bytes.size());
   }
   void PutText(std::string_view text) { PutBytes({reinterpret_cast<const uint8_t*>(text.data()), text.size()}); }
-  // Bytes that another Writer made.
-  void Append(const Bytes& bytes) { PutRaw(bytes.data(), bytes.size()); }
+  // Bytes without a length before them.
+  void Append(std::span<const uint8_t> bytes) { PutRaw(bytes.data(), bytes.size()); }
   Bytes Take() { return std::move(bytes_); }
   const Bytes& bytes() const { return bytes_; }
 
@@ -95,6 +102,8 @@ class Reader {
     const Bytes bytes = GetBytes();
     return {bytes.begin(), bytes.end()};
   }
+  // All that has not been read.
+  std::span<const uint8_t> rest() const { return rest_; }
   bool ok() const { return ok_; }
   bool empty() const { return rest_.empty(); }
 

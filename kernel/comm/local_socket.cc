@@ -2,25 +2,14 @@
 #include "kernel/comm/local_socket.h"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 namespace sl::kernel {
 namespace {
-
-Status SystemError(const char* call) {
-  const int error = errno;
-  const bool limit = error == EMFILE || error == ENFILE;
-  std::string text = std::string(call) + ": " + std::strerror(error);
-  if (limit) text += "; raise the descriptor limit (ulimit -n)";
-  return {limit ? SL_ERR_LIMIT : SL_ERR_SYSTEM, text};
-}
 
 Status Gone() { return {SL_ERR_PEER_LOST, "the other end of a local socket is gone"}; }
 
@@ -47,45 +36,30 @@ bool IsTrusted(const Fd& fd) {
 }
 
 Result<Fd> NewSocket() {
-  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return SystemError("socket");
-  return fd;
+  return MakeDescriptor("socket", [] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
 }
 
 }  // namespace
 
-uint64_t NowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
-void FillRandom(std::span<uint8_t> bytes) {
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t got = getrandom(bytes.data() + at, bytes.size() - at, 0);
-    if (got > 0) at += static_cast<size_t>(got);
-  }
-}
-
-Result<Listener> Listen() {
+Result<LocalListener> ListenLocal() {
   SL_ASSIGN(Fd fd, NewSocket());
-  Listener listener;
+  LocalListener listener;
   FillRandom(listener.name);
   sockaddr_un address;
   const socklen_t length = FillAddress(listener.name, &address);
-  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return SystemError("bind");
-  if (listen(fd.get(), 1024) != 0) return SystemError("listen");
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return SocketError("bind");
+  if (listen(fd.get(), kBacklog) != 0) return SocketError("listen");
   listener.fd = std::move(fd);
   return listener;
 }
 
-Result<Fd> Connect(const SocketName& name, const Patience& patience) {
+Result<Fd> ConnectLocal(const SocketName& name, const Patience& patience) {
   sockaddr_un address;
   const socklen_t length = FillAddress(name, &address);
   SL_ASSIGN(Fd fd, NewSocket());
   while (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) {
     if (errno == ECONNREFUSED) return Gone();
-    if (errno != EAGAIN && errno != EINTR) return SystemError("connect");
+    if (errno != EAGAIN && errno != EINTR) return SocketError("connect");
     if (NowNs() >= patience.deadline_ns || patience.cancelled())
       return Status(SL_ERR_TIMEOUT, "a local listener's queue stays full");
     poll(nullptr, 0, 1);  // EAGAIN: the listener's queue is full, and no event tells when it is not
@@ -95,60 +69,17 @@ Result<Fd> Connect(const SocketName& name, const Patience& patience) {
   return fd;
 }
 
-Result<Fd> Accept(const Fd& listener) {
+Result<Fd> AcceptLocal(const Fd& listener) {
   for (;;) {
     Fd fd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN) return Status(SL_ERR_AGAIN);
-      return SystemError("accept");
+      if (errno == EMFILE && RaiseDescriptorLimit()) continue;
+      return SocketError("accept");
     }
     if (IsTrusted(fd)) return fd;
   }
-}
-
-Status WaitFor(int fd, short events, const Patience& patience) {
-  constexpr uint64_t kSliceMs = 50;
-  for (;;) {
-    if (patience.cancelled()) return {SL_ERR_ABORTED, "aborted while waiting for a local peer"};
-    const uint64_t now = NowNs();
-    if (now >= patience.deadline_ns) return {SL_ERR_TIMEOUT, "a local peer did not answer in time"};
-    const uint64_t left_ms = std::min<uint64_t>((patience.deadline_ns - now) / 1000000 + 1, kSliceMs);
-    pollfd item{fd, events, 0};
-    const int ready = poll(&item, 1, static_cast<int>(left_ms));
-    if (ready > 0) return {};
-    if (ready < 0 && errno != EINTR) return SystemError("poll");
-  }
-}
-
-Status SendAll(int fd, std::span<const uint8_t> bytes, const Patience& patience) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent > 0) {
-      bytes = bytes.subspan(static_cast<size_t>(sent));
-    } else if (sent < 0 && errno == EAGAIN) {
-      SL_TRY(WaitFor(fd, POLLOUT, patience));
-    } else if (sent < 0 && errno != EINTR) {
-      return errno == EPIPE || errno == ECONNRESET ? Gone() : SystemError("send");
-    }
-  }
-  return {};
-}
-
-Status ReceiveAll(int fd, std::span<uint8_t> bytes, const Patience& patience) {
-  while (!bytes.empty()) {
-    const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
-    if (got > 0) {
-      bytes = bytes.subspan(static_cast<size_t>(got));
-    } else if (got == 0 || errno == ECONNRESET) {
-      return Gone();
-    } else if (errno == EAGAIN) {
-      SL_TRY(WaitFor(fd, POLLIN, patience));
-    } else if (errno != EINTR) {
-      return SystemError("recv");
-    }
-  }
-  return {};
 }
 
 Status SendDescriptor(int fd, int descriptor, const Patience& patience) {
@@ -170,7 +101,7 @@ Status SendDescriptor(int fd, int descriptor, const Patience& patience) {
     if (errno == EAGAIN) {
       SL_TRY(WaitFor(fd, POLLOUT, patience));
     } else if (errno != EINTR) {
-      return errno == EPIPE || errno == ECONNRESET ? Gone() : SystemError("sendmsg");
+      return errno == EPIPE || errno == ECONNRESET ? Gone() : SocketError("sendmsg");
     }
   }
 }
@@ -191,7 +122,7 @@ Result<Fd> ReceiveDescriptor(int fd, const Patience& patience) {
     if (errno == EAGAIN) {
       SL_TRY(WaitFor(fd, POLLIN, patience));
     } else if (errno != EINTR) {
-      return SystemError("recvmsg");
+      return SocketError("recvmsg");
     }
   }
   const cmsghdr* header = CMSG_FIRSTHDR(&message);

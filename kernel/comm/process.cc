@@ -75,8 +75,11 @@ Result<Process*> Process::Make() {
   SL_TRY(made->LoadModules());
   SL_TRY(made->OpenHostDevice());
   SL_ASSIGN(made->control_, ControlThread::Start());
+  const Settings::Comm& comm = made->profile_.settings().comm;
+  made->switchboard_ =
+      std::make_unique<Switchboard>(made->control_.get(), NetChoice{comm.interface, comm.socket_family});
   made->rendezvous_ =
-      std::make_unique<Rendezvous>(made->control_.get(), made->profile_.settings().comm.bootstrap_timeout_ms);
+      std::make_unique<Rendezvous>(made->control_.get(), made->switchboard_.get(), comm.bootstrap_timeout_ms);
   EngineSettings engine;
   engine.spin_ns = made->profile_.settings().engine.spin_us * 1000;
   made->progress_ = std::make_unique<ProgressThread>(engine);

@@ -52,6 +52,7 @@ class Process {
   const std::vector<Served<sl_algorithm_ops_t>>& algorithms() const { return algorithms_; }
   const std::vector<Served<sl_transport_ops_t>>& transports() const { return transports_; }
   ControlThread* control() { return control_.get(); }
+  Switchboard* switchboard() { return switchboard_.get(); }
   Rendezvous* rendezvous() { return rendezvous_.get(); }
   // Runs plans for streams; its thread starts with the first job.
   ProgressThread* progress() { return progress_.get(); }
@@ -72,6 +73,7 @@ class Process {
   std::vector<Served<sl_algorithm_ops_t>> algorithms_;
   std::vector<Served<sl_transport_ops_t>> transports_;
   std::unique_ptr<ControlThread> control_;
+  std::unique_ptr<Switchboard> switchboard_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<ProgressThread> progress_;
   LinkKeeper keeper_;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where ranks meet. The process that makes a unique id serves it: every rank reports once, and when all have come each
-// is told where its parent in the control tree listens. One listener serves all ids of a process.
+// Where ranks meet. The process that makes a unique id serves it, under an extension of its switchboard: every rank
+// reports once, and when all have come each is told where its parent in the control tree is.
 //
-// Joining: kJoin {nonce, rank, size, proof, tree name} -> kWelcome {parent's tree name} | kRefuse {status, text}.
+// A job within one host opens no port but that of the id, which cannot know where ranks will come from. Only when all
+// have come and some are on other hosts, those that cannot be reached from there are asked to open one.
 #pragma once
 
 #include <map>
@@ -12,14 +13,17 @@
 #include <vector>
 
 #include "kernel/comm/channel.h"
+#include "kernel/comm/extension.h"
+#include "kernel/comm/switchboard.h"
 #include "kernel/comm/unique_id.h"
 
 namespace sl::kernel {
 
-class Rendezvous : public ControlThread::Watched, public Channel::Owner {
+class Rendezvous : public Channel::Owner {
  public:
   // `timeout_ms`: from the first rank of an id to its last.
-  Rendezvous(ControlThread* control, uint64_t timeout_ms) : control_(control), timeout_ms_(timeout_ms) {}
+  Rendezvous(ControlThread* control, Switchboard* switchboard, uint64_t timeout_ms)
+      : control_(control), switchboard_(switchboard), timeout_ms_(timeout_ms) {}
   ~Rendezvous() override;
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
@@ -30,48 +34,43 @@ class Rendezvous : public ControlThread::Watched, public Channel::Owner {
  private:
   struct Guest {
     std::unique_ptr<Channel> channel;
-    uint64_t timer = 0;  // drops a guest that does not introduce itself
-    bool joined = false;
-    bool own_process = false;
-  };
-  struct Joined {
-    Channel* channel;
-    SocketName tree;
+    uint64_t nonce;
+    uint32_t rank;
+    bool own_process;
+    Endpoint tree;
   };
   struct Session {
-    RendezvousId id;
-    uint32_t size = 0;  // stated by the first rank
-    std::map<uint32_t, Joined> ranks;
+    uint32_t size = 0;                 // stated by the first rank
+    std::map<uint32_t, Guest*> ranks;  // those who have come
+    uint32_t opening = 0;              // of them, those who were asked to be reachable and have not answered
+    bool full = false;                 // all have come
     uint64_t timer = 0;
   };
 
-  Status Open();
-  void RefuseForWantOfDescriptors();
-  void OnReady(int fd, uint32_t events) override;
+  void OnCaller(uint64_t nonce, Switchboard::Caller caller);
+  Status Join(uint64_t nonce, Switchboard::Caller* caller);
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
   void OnClosed(Channel* channel, const Status& why) override;
-  Status Join(Channel* channel, const Bytes& payload);
-  void Complete(Session* session);
+  void OpenThenWelcome(uint64_t nonce, Session* session);
+  void Welcome(uint64_t nonce, Session* session);
   void Expire(uint64_t nonce);
-  void RefuseAll(Session* session, const Status& why);
-  void Drop(Channel* channel);
+  void RefuseAll(uint64_t nonce, Session* session, const Status& why);
+  void End(uint64_t nonce, Session* session);
+  void Drop(Guest* guest);
 
   ControlThread* control_;
+  Switchboard* switchboard_;
   const uint64_t timeout_ms_;
   std::mutex mutex_;
-  Listener listener_;                              // guarded by mutex_ until open_
-  bool open_ = false;                              // guarded by mutex_
-  Fd spare_;                                       // given up to tell a guest that there are no descriptors left
-  std::map<uint64_t, Session> sessions_;           // guarded by mutex_
-  std::map<Channel*, Guest> guests_;               // control thread only
-  std::vector<std::unique_ptr<Channel>> leaving_;  // control thread only; destroyed by the sweep
-  uint64_t sweep_ = 0;                             // control thread only
-  uint64_t pause_ = 0;                             // the same; watches the listener again
+  std::map<uint64_t, Session> sessions_;               // by nonce; guarded by mutex_
+  std::map<Channel*, std::unique_ptr<Guest>> guests_;  // control thread only
+  std::vector<std::unique_ptr<Guest>> leaving_;        // control thread only; destroyed by the sweep
+  uint64_t sweep_ = 0;                                 // control thread only
 };
 
-// A rank's side. Reports to the rendezvous of `id` and returns the name of its parent's tree listener; for rank 0 the
-// answer means only that all have come.
-Result<SocketName> JoinRendezvous(const RendezvousId& id, uint32_t rank, uint32_t size, const SocketName& tree,
-                                  const Patience& patience);
+// A rank's side. Reports to the rendezvous of `id` and returns where its parent in the control tree is; for rank 0 the
+// answer means only that all have come. `mine` is where the rank's own children will call.
+Result<Endpoint> JoinRendezvous(const RendezvousId& id, uint32_t rank, uint32_t size, const Extension& mine,
+                                const Patience& patience);
 
 }  // namespace sl::kernel

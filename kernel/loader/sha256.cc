@@ -68,7 +68,7 @@ void Sha256::Update(const void* data, size_t bytes) {
   }
 }
 
-std::string Sha256::Finish() {
+std::array<uint8_t, 32> Sha256::FinishBytes() {
   const uint64_t bits = total_ * 8;
   const uint8_t one = 0x80;
   const uint8_t zero = 0;
@@ -77,10 +77,17 @@ std::string Sha256::Finish() {
   uint8_t length[8];
   for (int i = 0; i < 8; ++i) length[i] = static_cast<uint8_t>(bits >> (56 - 8 * i));
   Update(length, sizeof(length));
+  std::array<uint8_t, 32> bytes;
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
+  return bytes;
+}
+
+std::string Sha256::Finish() {
   constexpr const char* kDigits = "0123456789abcdef";
   std::string hex;
-  for (const uint32_t word : state_) {
-    for (int shift = 28; shift >= 0; shift -= 4) hex += kDigits[word >> shift & 15u];
+  for (const uint8_t byte : FinishBytes()) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
   }
   return hex;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// SHA-256 (FIPS 180-4), for pinning module files. Small on purpose: hashing a file at load needs no crypto library.
+// SHA-256 (FIPS 180-4), for pinning module files and for proofs of secrets. Small on purpose: that needs no crypto
+// library.
 #pragma once
 
 #include <array>
@@ -13,8 +14,9 @@ namespace sl::kernel {
 class Sha256 {
  public:
   void Update(const void* data, size_t bytes);
-  // Ends the message; 64 lower-case hexadecimal digits. The object is spent.
+  // Ends the message, one of the two: 64 lower-case hexadecimal digits, or the 32 bytes. The object is spent.
   std::string Finish();
+  std::array<uint8_t, 32> FinishBytes();
 
  private:
   void Block(const uint8_t* block);

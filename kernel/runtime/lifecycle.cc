@@ -134,20 +134,18 @@ Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_co
   if (config != nullptr && config->name != nullptr) child.name = config->name;
   const bool nonblocking = config != nullptr ? config->nonblocking != 0 : parent->nonblocking;
   const Communicator::SplitTurn turn = parent->comm.BeginSplit();
-  SL_ASSIGN(Listener listener, Listen());
   if (color < 0) {
     *out_comm = nullptr;
     return RunCall(parent, nonblocking,
-                   [parent, turn, color, key] { return parent->comm.Split(turn, color, key, SocketName{}).status(); });
+                   [parent, turn, color, key] { return parent->comm.Split(turn, color, key).status(); });
   }
   auto handle = std::make_unique<sl_comm_t>(parent->comm.process(), child);
   handle->nonblocking = nonblocking;
   sl_comm_t* raw = handle.get();
-  auto shared_listener = std::make_shared<Listener>(std::move(listener));  // std::function copies what it holds
-  Status status = RunCall(raw, nonblocking, [raw, parent, turn, color, key, shared_listener]() -> Status {
-    Result<Communicator::Seat> seat = parent->comm.Split(turn, color, key, shared_listener->name);
+  Status status = RunCall(raw, nonblocking, [raw, parent, turn, color, key]() -> Status {
+    Result<Communicator::Seat> seat = parent->comm.Split(turn, color, key);
     if (!seat.ok()) return BecomeReady(raw, seat.status());
-    return BecomeReady(raw, raw->comm.JoinAsChild(seat.value(), *shared_listener));
+    return BecomeReady(raw, raw->comm.JoinAsChild(seat.Take()));
   });
   if (!status.ok()) {
     StopIssuing(raw);

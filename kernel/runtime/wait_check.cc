@@ -48,10 +48,7 @@ std::string Absent(sl_comm_t* handle, const Pending& pending) {
 Status PeerIsGone(sl_comm_t* handle, const Pending& pending, uint64_t now_ns) {
   Communicator& comm = handle->comm;
   if (comm.complete() || now_ns - pending.unchanged_since_ns < kGraceNs) return {};
-  if (const int32_t lost = comm.lost_rank(); lost >= 0) {
-    return {SL_ERR_PEER_LOST,
-            comm.RankName(static_cast<uint32_t>(lost)) + " was lost, its process ended: " + WaitText(comm, pending)};
-  }
+  if (comm.lost_rank() >= 0) return {SL_ERR_PEER_LOST, comm.LostText() + ": " + WaitText(comm, pending)};
   if (Status remote = comm.RemoteFailure(); !remote.ok()) {
     return {remote.code(), remote.message() + "; here " + WaitText(comm, pending)};
   }

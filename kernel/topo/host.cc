@@ -26,15 +26,20 @@ std::string BootAndNamespace() {
   return boot;
 }
 
-}  // namespace
-
-HostId ReadHostId() {
-  const char* given = secure_getenv("NCCL_HOSTID");
-  const std::string text = given != nullptr && *given != '\0' ? "given:" + std::string(given) : BootAndNamespace();
+HostId HashOf(const std::string& text) {
   const uint64_t halves[2] = {Fnv1a(text, 0xcbf29ce484222325ull), Fnv1a(text, 0x84222325cbf29ce4ull)};
   HostId id;
   for (size_t i = 0; i < id.size(); ++i) id[i] = static_cast<uint8_t>(halves[i / 8] >> (i % 8 * 8));
   return id;
+}
+
+}  // namespace
+
+HostId ReadSpaceId() { return HashOf(BootAndNamespace()); }
+
+HostId ReadHostId() {
+  const char* given = secure_getenv("NCCL_HOSTID");
+  return given != nullptr && *given != '\0' ? HashOf("given:" + std::string(given)) : ReadSpaceId();
 }
 
 std::string HostName() {

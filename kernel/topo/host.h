@@ -12,6 +12,9 @@ namespace sl::kernel {
 
 using HostId = std::array<uint8_t, 16>;
 
+// Boot id and network namespace, hashed: processes where it is equal reach each other's abstract sockets.
+// thread: [any]; reads files
+HostId ReadSpaceId();
 // NCCL_HOSTID when it is set, else boot id and network namespace, hashed.   thread: [any]; reads files
 HostId ReadHostId();
 

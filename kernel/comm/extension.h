@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An extension of the process's switchboard that a rank holds: where the others call it, and a queue of those who did.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+
+#include "kernel/comm/switchboard.h"
+
+namespace sl::kernel {
+
+class Extension {
+ public:
+  // Under a fresh random number. The switchboard outlives it.
+  static Result<std::unique_ptr<Extension>> Open(Switchboard* switchboard, const Secret& secret);
+  ~Extension() { switchboard_->Close(endpoint_.extension); }
+  Extension(const Extension&) = delete;
+  Extension& operator=(const Extension&) = delete;
+
+  // Where others call it as things are now.
+  Endpoint endpoint() const { return switchboard_->Current(endpoint_); }
+  Switchboard* switchboard() const { return switchboard_; }
+
+  // The next caller with a frame of this type; others keep waiting. One thread at a time and type.
+  // returns: SL_ERR_TIMEOUT | SL_ERR_ABORTED
+  Result<Switchboard::Caller> Take(FrameType type, const Patience& patience);
+
+ private:
+  explicit Extension(Switchboard* switchboard) : switchboard_(switchboard) {}
+
+  Switchboard* const switchboard_;
+  Endpoint endpoint_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<Switchboard::Caller> callers_;  // guarded by mutex_
+};
+
+}  // namespace sl::kernel

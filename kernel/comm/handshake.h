@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How two processes that share a secret find out that they do, before either keeps anything of the other. Nothing that
+// crosses the wire can be used again, and the secret does not cross it.
+//
+//   caller                                                   called
+//   kHello  {extension, challenge}                      ->
+//                                                       <-   kAnswer {challenge, proof that the called end knows}
+//   any     {proof that the caller knows, then a body}  ->
+//                                                       or   kRefuse {status, text}
+//
+// The caller's proof covers both challenges, the type of its frame and the body.
+#pragma once
+
+#include "kernel/comm/frame.h"
+#include "kernel/comm/proof.h"
+#include "kernel/comm/stream.h"
+
+namespace sl::kernel {
+
+using Challenge = std::array<uint8_t, 16>;
+
+// What both ends have said before proofs are due.
+struct Greeting {
+  uint64_t extension;
+  Challenge callers;
+  Challenge calleds;
+};
+
+constexpr uint32_t kHelloBytes = sizeof(uint64_t) + sizeof(Challenge);
+constexpr uint32_t kAnswerBytes = sizeof(Challenge) + sizeof(Proof);
+
+Proof CalledProof(const Secret& secret, const Greeting& greeting);
+Proof CallerProof(const Secret& secret, const Greeting& greeting, FrameType type, std::span<const uint8_t> body);
+
+struct Frame {
+  FrameHeader header;
+  Bytes payload;
+};
+
+// One frame of a blocking conversation. A kRefuse frame becomes the status it holds.
+// returns: SL_ERR_MISMATCH another version | SL_ERR_LINK_CORRUPT no frame, or a longer one | SL_ERR_PEER_LOST | …
+Result<Frame> ReceiveFrame(int fd, uint32_t max_bytes, const Patience& patience);
+
+Bytes EncodeRefusal(const Status& why);
+
+// The caller's side, over a connected socket. Returns when its proof is under way.
+// returns: SL_ERR_DENIED the other end does not know the secret | what the other end refused it with | …
+Status Introduce(int fd, uint64_t extension, const Secret& secret, FrameType type, std::span<const uint8_t> body,
+                 const Patience& patience);
+
+}  // namespace sl::kernel

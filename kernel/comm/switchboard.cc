@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/switchboard.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "kernel/events/log.h"
+
+namespace sl::kernel {
+namespace {
+
+Result<Fd> AcceptFromEither(const Fd& listener, bool net) { return net ? AcceptNet(listener) : AcceptLocal(listener); }
+
+}  // namespace
+
+Switchboard::~Switchboard() {
+  const auto hold = control_->Hold();  // a guest that leaves now would change the lists
+  control_->Cancel(sweep_);
+  control_->Cancel(pause_);
+  for (const auto& [fd, guest] : guests_) control_->Forget(fd);
+  for (const Fd* listener : {&local_.fd, &net_.fd}) {
+    if (listener->valid()) control_->Forget(listener->get());
+  }
+}
+
+Status Switchboard::OpenLocked() {
+  if (local_.fd.valid()) return {};
+  SL_ASSIGN(LocalListener listener, ListenLocal());
+  spare_ = Fd(fcntl(listener.fd.get(), F_DUPFD_CLOEXEC, 0));
+  SL_TRY(control_->Watch(listener.fd.get(), EPOLLIN, this));
+  local_ = std::move(listener);
+  return {};
+}
+
+Result<Endpoint> Switchboard::Open(uint64_t extension, const Secret& secret, Handler handler) {
+  std::lock_guard lock(mutex_);
+  SL_TRY(OpenLocked());
+  extensions_[extension] = std::make_shared<const Extension>(Extension{secret, std::move(handler)});
+  Endpoint endpoint;
+  endpoint.extension = extension;
+  endpoint.space = space_;
+  endpoint.local = local_.name;
+  endpoint.net = net_.address;
+  endpoint.process = static_cast<uint32_t>(getpid());
+  return endpoint;
+}
+
+void Switchboard::Close(uint64_t extension) {
+  {
+    std::lock_guard lock(mutex_);
+    extensions_.erase(extension);
+  }
+  control_->Settle();
+}
+
+Result<NetInterface> Switchboard::ChosenInterface() const {
+  SL_ASSIGN(const std::vector<NetInterface> all, ListInterfaces());
+  return ChooseInterface(all, choice_.interfaces, choice_.family);
+}
+
+Result<NetAddress> Switchboard::OpenNet() {
+  std::lock_guard lock(mutex_);
+  if (net_.fd.valid()) return net_.address;
+  SL_ASSIGN(const NetInterface interface, ChosenInterface());
+  SL_ASSIGN(NetListener listener, ListenNet(interface, 0));
+  SL_TRY(OpenLocked());
+  SL_TRY(control_->Watch(listener.fd.get(), EPOLLIN, this));
+  net_ = std::move(listener);
+  Logf(SL_LOG_INFO, "ranks on other hosts reach process {} at {} ({})", getpid(), ToText(net_.address), interface.name);
+  return net_.address;
+}
+
+Endpoint Switchboard::Current(Endpoint endpoint) const {
+  std::lock_guard lock(mutex_);
+  endpoint.net = net_.address;
+  return endpoint;
+}
+
+Result<Fd> Switchboard::Call(const Endpoint& to, const Secret& secret, FrameType type, std::span<const uint8_t> body,
+                             const Patience& patience) const {
+  Fd fd;
+  if (IsHere(to.space)) {
+    SL_ASSIGN(fd, ConnectLocal(to.local, patience));
+  } else if (to.net.valid()) {
+    SL_ASSIGN(const NetInterface interface, ChosenInterface());
+    SL_ASSIGN(fd, ConnectNet(to.net, &interface, patience));
+  } else {
+    return Status(SL_ERR_UNSUPPORTED, ToText(to) +
+                                          " is on another host, and had no network interface for ranks of other " +
+                                          "hosts; see comm.interface (NCCL_SOCKET_IFNAME) there");
+  }
+  SL_TRY(Introduce(fd.get(), to.extension, secret, type, body, patience));
+  return fd;
+}
+
+// A guest that cannot be taken in would keep the listener ready for ever. It is told so, on the spare descriptor.
+void Switchboard::RefuseForWantOfDescriptors(const Fd& listener, bool net) {
+  constexpr uint64_t kPauseNs = 100'000'000;
+  const Status why(SL_ERR_LIMIT, "process " + std::to_string(getpid()) +
+                                     ", which was called, has no descriptors left; raise its limit (ulimit -n)");
+  Log(SL_LOG_WARN, "switchboard: " + why.message());
+  spare_ = Fd();
+  if (Result<Fd> guest = AcceptFromEither(listener, net); guest.ok()) {
+    [[maybe_unused]] const Status sent = SendAll(guest.value().get(), EncodeRefusal(why), {NowNs()});  // fits
+  }
+  spare_ = Fd(fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));
+  // Another thread took it: nobody can be told, and looking again at once would only burn the processor.
+  if (!spare_.valid()) PauseUntil(NowNs() + kPauseNs);
+}
+
+// New guests wait in the system's queue meanwhile.
+void Switchboard::PauseUntil(uint64_t when_ns) {
+  if (paused_) return;
+  paused_ = true;
+  const auto watch = [this](uint32_t events) {
+    std::lock_guard lock(mutex_);
+    for (const Fd* listener : {&local_.fd, &net_.fd}) {
+      if (!listener->valid()) continue;
+      [[maybe_unused]] const Status changed = control_->Change(listener->get(), events);
+    }
+  };
+  watch(0);
+  pause_ = control_->At(when_ns, [this, watch] {
+    paused_ = false;
+    watch(EPOLLIN);
+  });
+}
+
+bool Switchboard::MakeRoom() {
+  if (guests_.size() < kMaxGuests) return true;
+  const auto oldest = std::min_element(guests_.begin(), guests_.end(), [](const auto& a, const auto& b) {
+    return a.second.since_ns < b.second.since_ns;
+  });
+  const uint64_t brief_over_ns = oldest->second.since_ns + kBriefNs;
+  if (NowNs() < brief_over_ns) {
+    PauseUntil(brief_over_ns);
+    return false;
+  }
+  Drop(oldest->first, Status(SL_ERR_TIMEOUT, "it said nothing while others waited"));
+  return true;
+}
+
+void Switchboard::AcceptFrom(const Fd& listener, bool net) {
+  while (MakeRoom()) {
+    Result<Fd> fd = AcceptFromEither(listener, net);
+    if (!fd.ok()) {
+      if (fd.status().code() == SL_ERR_LIMIT) return RefuseForWantOfDescriptors(listener, net);
+      if (fd.status().code() != SL_ERR_AGAIN) Log(SL_LOG_WARN, "switchboard: " + fd.status().message());
+      return;
+    }
+    const int raw = fd.value().get();
+    Guest& guest = guests_[raw];
+    guest.fd = fd.Take();
+    guest.since_ns = NowNs();
+    if (!control_->Watch(raw, EPOLLIN, this).ok()) guests_.erase(raw);
+  }
+}
+
+void Switchboard::OnReady(int fd, uint32_t) {
+  const Fd* listener = nullptr;
+  bool net = false;
+  {
+    std::lock_guard lock(mutex_);
+    net = fd == net_.fd.get();
+    if (net || fd == local_.fd.get()) listener = net ? &net_.fd : &local_.fd;
+  }
+  if (listener != nullptr) {
+    AcceptFrom(*listener, net);
+    Sweep();
+    return;
+  }
+  const auto found = guests_.find(fd);
+  if (found == guests_.end()) return;
+  const Status heard = Listen(&found->second);
+  if (!heard.ok() && heard.code() != SL_ERR_AGAIN) Drop(fd, heard);
+}
+
+Status Switchboard::ReadFrame(Guest* guest) {
+  for (;;) {
+    const bool has_header = guest->in.size() >= sizeof(FrameHeader);
+    const size_t want = sizeof(FrameHeader) + (has_header ? guest->header.bytes : 0);
+    if (has_header && guest->in.size() == want) return {};
+    const size_t have = guest->in.size();
+    guest->in.resize(want);
+    const ssize_t got = recv(guest->fd.get(), guest->in.data() + have, want - have, 0);
+    const int error = errno;
+    guest->in.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return {SL_ERR_PEER_LOST, "it left before it had said who it is"};
+    if (got < 0 && error == EINTR) continue;
+    if (got < 0) return error == EAGAIN ? Status(SL_ERR_AGAIN) : Status(SL_ERR_PEER_LOST, "it broke off");
+    if (has_header || guest->in.size() < sizeof(FrameHeader)) continue;
+    std::memcpy(&guest->header, guest->in.data(), sizeof(FrameHeader));
+    SL_TRY(CheckHeader(guest->header, guest->greeted ? kMaxHelloBytes : kHelloBytes));
+  }
+}
+
+Status Switchboard::Listen(Guest* guest) {
+  SL_TRY(ReadFrame(guest));
+  if (guest->greeted) return OnProof(guest);
+  SL_TRY(OnHello(guest));
+  guest->greeted = true;
+  guest->in.clear();
+  return Listen(guest);
+}
+
+Status Switchboard::OnHello(Guest* guest) {
+  Reader in({guest->in.data() + sizeof(FrameHeader), guest->header.bytes});
+  guest->greeting.extension = in.Get<uint64_t>();
+  guest->greeting.callers = in.Get<Challenge>();
+  if (!in.ok() || guest->header.type != FrameType::kHello) return {SL_ERR_LINK_CORRUPT, "it did not say hello"};
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = extensions_.find(guest->greeting.extension);
+    if (found == extensions_.end()) {
+      return {SL_ERR_STATE,
+              "this unique id has been used already, or its time is over; a communicator needs a new one"};
+    }
+    guest->wanted = found->second;
+  }
+  FillRandom(guest->greeting.calleds);
+  Writer answer;
+  answer.Put(guest->greeting.calleds);
+  answer.Put(CalledProof(guest->wanted->secret, guest->greeting));
+  // An empty socket takes this much at once.
+  return SendAll(guest->fd.get(), EncodeFrame(FrameType::kAnswer, 0, answer.bytes()), {NowNs()});
+}
+
+Status Switchboard::OnProof(Guest* guest) {
+  Reader in({guest->in.data() + sizeof(FrameHeader), guest->header.bytes});
+  const Proof proof = in.Get<Proof>();
+  const FrameType type = guest->header.type;
+  if (!in.ok() || !IsSame(proof, CallerProof(guest->wanted->secret, guest->greeting, type, in.rest()))) {
+    return {SL_ERR_DENIED, "it does not know the secret"};
+  }
+  Caller caller{std::move(guest->fd), type, Bytes(in.rest().begin(), in.rest().end())};
+  const std::shared_ptr<const Extension> wanted = std::move(guest->wanted);
+  const uint64_t extension = guest->greeting.extension;
+  control_->Forget(caller.fd.get());
+  guests_.erase(caller.fd.get());
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = extensions_.find(extension);
+    if (found == extensions_.end() || found->second != wanted) return {};  // it was closed meanwhile; so is the caller
+  }
+  wanted->handler(std::move(caller));
+  return {};
+}
+
+void Switchboard::Drop(int fd, const Status& why) {
+  const auto found = guests_.find(fd);
+  strangers_.fetch_add(1);
+  if (logged_.insert(why.code()).second) {
+    Logf(SL_LOG_WARN, "switchboard: dropped a connection from {}: {}; others like it are dropped without a word",
+         PeerText(fd), why.message());
+  }
+  // A stranger learns nothing; a rank that comes too late, or is of another version, learns what is wrong.
+  if (why.code() == SL_ERR_STATE || why.code() == SL_ERR_MISMATCH) {
+    [[maybe_unused]] const Status sent = SendAll(fd, EncodeRefusal(why), {NowNs()});
+  }
+  control_->Forget(fd);
+  guests_.erase(found);
+}
+
+// Ends those who stay silent, now and as long as there are guests.
+void Switchboard::Sweep() {
+  if (sweeping_ || guests_.empty()) return;
+  sweeping_ = true;
+  sweep_ = control_->At(NowNs() + kBriefNs, [this] {
+    sweeping_ = false;
+    std::vector<int> late;
+    for (const auto& [fd, guest] : guests_) {
+      if (NowNs() - guest.since_ns >= kIntroductionNs) late.push_back(fd);
+    }
+    for (const int fd : late) Drop(fd, Status(SL_ERR_TIMEOUT, "it did not say in time who it is"));
+    Sweep();
+  });
+}
+
+}  // namespace sl::kernel
