@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks of several hosts meet, agree, and learn of each other's end.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/integration/team.h"
+#include "tests/net/network.h"
+
+namespace sl::net {
+namespace {
+
+using integration::Environment;
+using integration::RunProcesses;
+using integration::Seconds;
+using integration::Team;
+using integration::TeamOptions;
+using integration::WaitUntil;
+
+// Ranks lie on the hosts in turn.
+class NetTest : public testing::TestWithParam<int> {
+ protected:
+  void Make(int hosts) {
+    network_ = std::make_unique<Network>(hosts);
+    if (!network_->missing().empty()) GTEST_SKIP() << network_->missing();
+  }
+  void Run(int ranks, const integration::Body& body, const TeamOptions& options = {}) {
+    RunProcesses(
+        ranks,
+        [&](Team& team) {
+          network_->Enter(HostOf(team.rank()));
+          body(team);
+        },
+        options);
+  }
+  int HostOf(int rank) const { return rank % network_->hosts(); }
+
+  std::unique_ptr<Network> network_;
+};
+
+#define MAKE_NETWORK(hosts) \
+  Make(hosts);              \
+  if (IsSkipped()) return
+
+bool LastErrorHas(const std::string& text) {
+  return std::string(ncclGetLastError(nullptr)).find(text) != std::string::npos;
+}
+
+// Every rank agrees with every other one: set-up, two splits, finalize.
+void UseControlPlane(Team& team, int hosts) {
+  const ncclComm_t comm = team.MakeComm();
+  ASSERT_NE(comm, nullptr);
+  int count = 0;
+  NCCL_OK(ncclCommCount(comm, &count));
+  EXPECT_EQ(count, team.size());
+  ncclComm_t reversed = nullptr;
+  NCCL_OK(ncclCommSplit(comm, 0, -team.rank(), &reversed, nullptr));
+  int rank = -1;
+  NCCL_OK(ncclCommUserRank(reversed, &rank));
+  EXPECT_EQ(rank, team.size() - 1 - team.rank());
+  // Those of one host share memory, so operations work among them whatever transports there are.
+  ncclComm_t local = nullptr;
+  NCCL_OK(ncclCommSplit(comm, team.rank() % hosts, team.rank(), &local, nullptr));
+  NCCL_OK(ncclCommCount(local, &count));
+  int sum = 0;
+  const int one = 1;
+  NCCL_OK(ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, local, nullptr));
+  EXPECT_EQ(sum, count);
+  for (const ncclComm_t each : {local, reversed, comm}) {
+    NCCL_OK(ncclCommFinalize(each));
+    NCCL_OK(ncclCommDestroy(each));
+  }
+}
+
+class Hosts : public NetTest {};
+INSTANTIATE_TEST_SUITE_P(Number, Hosts, testing::Values(2, 4, 7, 8, 20));
+
+TEST_P(Hosts, Meet) {
+  MAKE_NETWORK(GetParam());
+  Run(GetParam(), [&](Team& team) { UseControlPlane(team, GetParam()); });
+}
+
+TEST_F(NetTest, SixtyFourProcessesOfFourHostsMeet) {
+  MAKE_NETWORK(4);
+  const TeamOptions options{.seconds = 60};
+  Run(
+      64, [](Team& team) { UseControlPlane(team, 4); }, options);
+}
+
+TEST_F(NetTest, HostsMeetOverIpv6WhenTheyAreTold) {
+  MAKE_NETWORK(3);
+  const Environment family("NCCL_SOCKET_FAMILY", "AF_INET6");
+  const Environment interface("NCCL_SOCKET_IFNAME", "=eth0");
+  Run(5, [](Team& team) { UseControlPlane(team, 3); });
+}
+
+TEST_F(NetTest, RanksSayWhichInterfacesThereAreWhenNoneFits) {
+  MAKE_NETWORK(2);
+  Run(2, [](Team& team) {
+    const ncclUniqueId id = team.MakeId();
+    if (team.rank() == 0) return;
+    setenv("NCCL_SOCKET_IFNAME", "absent", 1);
+    ncclComm_t comm = nullptr;
+    EXPECT_NE(ncclCommInitRank(&comm, 2, id, 1), ncclSuccess);
+    EXPECT_TRUE(LastErrorHas("absent")) << ncclGetLastError(nullptr);
+    EXPECT_TRUE(LastErrorHas("eth0 10.77.0.2")) << ncclGetLastError(nullptr);
+  });
+}
+
+// Waits until the communicator is broken, and returns the words.
+std::string Diagnosis(ncclComm_t comm) {
+  ncclResult_t state = ncclSuccess;
+  const bool broken =
+      WaitUntil(20, [&] { return ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclSuccess; });
+  return broken ? ncclGetLastError(comm) : "";
+}
+
+TEST_F(NetTest, EverybodyKnowsWhoWasKilled) {
+  MAKE_NETWORK(4);
+  const TeamOptions options{.may_die = 1u << 5};
+  Run(
+      8,
+      [](Team& team) {
+        const ncclComm_t comm = team.MakeComm();
+        ASSERT_NE(comm, nullptr);
+        team.Barrier();
+        if (team.rank() == 5) raise(SIGKILL);
+        const std::string words = Diagnosis(comm);
+        EXPECT_NE(words.find("rank 5 (process "), std::string::npos) << words;
+        EXPECT_NE(words.find("10.77.0.2"), std::string::npos) << words;
+        NCCL_OK(ncclCommAbort(comm));
+      },
+      options);
+}
+
+// Nothing ends the connections of a host that is cut off.
+TEST_F(NetTest, EverybodyKnowsWhichHostVanished) {
+  MAKE_NETWORK(4);
+  Run(8, [&](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    team.Barrier();
+    if (team.rank() == 0) network_->SetCable(3, false);
+    const std::string words = Diagnosis(comm);
+    EXPECT_NE(words.find("does not answer"), std::string::npos) << words;
+    if (HostOf(team.rank()) != 3) {
+      EXPECT_NE(words.find("10.77.0.4"), std::string::npos) << words;
+    }
+    NCCL_OK(ncclCommAbort(comm));
+  });
+}
+
+TEST_F(NetTest, ACableThatIsOutForAMomentLosesNobody) {
+  MAKE_NETWORK(3);
+  Run(6, [&](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    team.Barrier();
+    if (team.rank() == 0) {
+      network_->SetCable(2, false);
+      usleep(700'000);  // the outage itself: well under comm.silence_ms
+      network_->SetCable(2, true);
+    }
+    NCCL_OK(ncclCommFinalize(comm));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TEST_F(NetTest, RanksThatNeverComeAreNamed) {
+  MAKE_NETWORK(3);
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "1000");
+  Run(3, [](Team& team) {
+    const ncclUniqueId id = team.MakeId();
+    ncclComm_t comm = nullptr;
+    if (team.rank() != 2) {
+      EXPECT_NE(ncclCommInitRank(&comm, 3, id, team.rank()), ncclSuccess);
+      EXPECT_TRUE(LastErrorHas("rank 2 did not arrive")) << ncclGetLastError(nullptr);
+    }
+    team.Barrier();
+  });
+}
+
+TEST_F(NetTest, AHostOutOfReachAtTheStartIsNamed) {
+  MAKE_NETWORK(2);
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "2000");
+  Run(2, [&](Team& team) {
+    const ncclUniqueId id = team.MakeId();
+    if (team.rank() == 0) network_->SetCable(0, false);
+    team.Barrier();
+    ncclComm_t comm = nullptr;
+    EXPECT_NE(ncclCommInitRank(&comm, 2, id, team.rank()), ncclSuccess);
+    EXPECT_TRUE(LastErrorHas(team.rank() == 0 ? "rank 1 did not arrive" : "10.77.0.1")) << ncclGetLastError(nullptr);
+    team.Barrier();
+  });
+}
+
+// The port of the process that made an id: see docs/control-protocol.md.
+uint16_t PortOf(const ncclUniqueId& id) {
+  uint16_t port;
+  std::memcpy(&port, id.internal + 8 + 42, sizeof port);
+  return port;
+}
+
+int ConnectTo(const std::string& ip, uint16_t port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  inet_pton(AF_INET, ip.c_str(), &to.sin_addr);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+// The last rank is none: it calls the rendezvous in every wrong way, before, while and after the others meet.
+TEST_F(NetTest, AJobDoesNotNoticeStrangers) {
+  MAKE_NETWORK(4);
+  Run(4, [](Team& team) {
+    const ncclUniqueId id = team.MakeId();
+    const int ranks = team.size() - 1;
+    std::vector<int> held;
+    if (team.rank() == ranks) {
+      const std::string garbage(4096, 'x');
+      for (int i = 0; i < 300; ++i) {
+        const int fd = ConnectTo(Network::Ip(0), PortOf(id));
+        ASSERT_GE(fd, 0);
+        if (i % 3 == 0) send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
+        if (i % 3 == 1) send(fd, "SLF", 3, MSG_NOSIGNAL);
+        if (i % 5 == 0) {
+          close(fd);
+        } else {
+          held.push_back(fd);
+        }
+      }
+      team.Barrier();
+    } else {
+      team.Barrier();
+      ncclComm_t comm = nullptr;
+      NCCL_OK(ncclCommInitRank(&comm, ranks, id, team.rank()));
+      NCCL_OK(ncclCommFinalize(comm));
+      NCCL_OK(ncclCommDestroy(comm));
+    }
+    team.Barrier();
+    for (const int fd : held) close(fd);
+  });
+}
+
+}  // namespace
+}  // namespace sl::net
