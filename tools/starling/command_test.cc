@@ -94,6 +94,11 @@ TEST(Command, VerifiesPlans) {
   EXPECT_EQ(row["proved_by_folding"], 10 * 2);
   EXPECT_EQ(row["proved_by_rotation"], 10 * 2 * 2);
   std::filesystem::remove(json);
+  const Outcome executed =
+      Starling("verify --ranks 3 --algorithm ring --collective reduce --count 7 --no-folding --threads 2");
+  EXPECT_EQ(executed.exit_code, 0) << executed.text;
+  EXPECT_NE(executed.text.find("60 cases proved, 0 of them by folding, 40 as rotations"), std::string::npos)
+      << executed.text;
 }
 
 TEST(Command, PassesTheExitCodeOfARunProgramOn) {

@@ -195,26 +195,30 @@ TEST_F(Folds, AgreeOnPlansOfTwoLanes) {
   EXPECT_GT(folded, 0u);
 }
 
-// Two ranks exchange halves of a vector of `count` elements, cut into blocks of 4: rank r takes block 1 - r, and sends
-// its own, as `shape` of either end says.
+// Two ranks reduce a block of 4 each and give it to the other. A chunk is taken as of the wrong block: right as long as
+// both blocks are equally long.
 TEST_F(Folds, AreNoneWhereAChunkChangesItsBlock) {
-  for (const uint32_t taken : {0u, 1u}) {
-    const auto sketch_of = [&](int32_t rank) {
-      const int32_t peer = 1 - rank;
-      const auto own = static_cast<uint32_t>(rank);
-      Sketch sketch;
-      sketch.desc = MakeDesc(2, 8, 4, 4);
-      const uint32_t block = taken == 0 ? 1 - own : own;
-      sketch.lanes = {{Put(peer, Recv(own), Send(own)), Wait(peer, Recv(block)),
-                       Copy(In(peer), Recv(block), Recv(block)), Release(peer, Recv(block))}};
-      return sketch;
-    };
-    Write(MakeOp(SL_OP_ALL_REDUCE, 8), 2, sketch_of);
-    test_.folds.rounds = test_.folds.blocks = true;
-    const Verdict verdict = Verify(test_);
-    ASSERT_FALSE(verdict.proved());
-    // With blocks kept it is just no all-reduce.
-    EXPECT_EQ(verdict.counter_example->fault, taken == 0 ? Fault::kValue : Fault::kNotFolded);
+  for (const bool wrong : {false, true}) {
+    for (const uint64_t count : {uint64_t{8}, uint64_t{6}, uint64_t{4}, uint64_t{1}}) {
+      const auto sketch_of = [&](int32_t rank) {
+        const int32_t peer = 1 - rank;
+        const auto own = static_cast<uint32_t>(rank), other = static_cast<uint32_t>(peer);
+        const sl_operand_t taken = Recv(wrong ? other : own);
+        Sketch sketch;
+        sketch.desc = MakeDesc(2, count, 4, 3);
+        sketch.lanes = {{Put(peer, Recv(other), Send(other)), Wait(peer, taken),
+                         Reduce(SL_STEP_FINAL, Send(own), In(peer), Recv(own), Recv(own)), Release(peer, taken),
+                         Put(peer, Recv(own), Recv(own)), Wait(peer, Recv(other)),
+                         Copy(In(peer), Recv(other), Recv(other)), Release(peer, Recv(other))}};
+        return sketch;
+      };
+      Write(MakeOp(SL_OP_ALL_REDUCE, count), 2, sketch_of);
+      const Outcome outcome = Judge();
+      EXPECT_TRUE(outcome.alike);
+      EXPECT_EQ(outcome.proved, !wrong || count == 8);
+      EXPECT_EQ(outcome.columns, !wrong);
+      EXPECT_EQ(outcome.folded, !wrong);
+    }
   }
 }
 

@@ -5,39 +5,14 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 namespace sl::verify {
 namespace {
 
-// How many times the number of ranks is a factor of a row's time.
-int WeightOf(sl_op_kind_t kind) {
-  switch (kind) {
-    case SL_OP_BROADCAST:
-    case SL_OP_GATHER:
-    case SL_OP_SCATTER:
-    case SL_OP_SEND:
-      return 2;
-    case SL_OP_REDUCE:
-      return 3;  // more types, too
-    default:
-      return 1;
-  }
-}
-
 class Crew {
  public:
-  explicit Crew(const SurveyPlan& plan) : plan_(plan), order_(plan.tasks.size()), rows_(plan.tasks.size()) {
-    // Long rows first, so that no thread is left with one at the end.
-    std::iota(order_.begin(), order_.end(), size_t{0});
-    std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) {
-      const SurveyTask& x = plan.tasks[a];
-      const SurveyTask& y = plan.tasks[b];
-      if (x.shape.ranks != y.shape.ranks) return x.shape.ranks > y.shape.ranks;
-      return WeightOf(x.kind) > WeightOf(y.kind);
-    });
-  }
+  explicit Crew(const SurveyPlan& plan) : plan_(plan), rows_(plan.tasks.size()) {}
 
   std::vector<SurveyRow> Run(const std::function<void(const SurveyRow&)>& report) {
     std::vector<std::jthread> threads;
@@ -87,8 +62,8 @@ class Crew {
 
   std::optional<size_t> Take() {
     const std::lock_guard lock(mutex_);
-    if (error_ || taken_ == order_.size()) return std::nullopt;
-    return order_[taken_++];
+    if (error_ || taken_ == plan_.tasks.size()) return std::nullopt;
+    return taken_++;
   }
 
   void Open(const SurveyTask& task, Opened* opened) {
@@ -120,7 +95,6 @@ class Crew {
   }
 
   const SurveyPlan& plan_;
-  std::vector<size_t> order_;  // of tasks, as they are taken
   std::mutex opening_;
   std::mutex mutex_;  // everything below
   std::condition_variable changed_;
