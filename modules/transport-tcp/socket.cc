@@ -68,6 +68,12 @@ void SetPatience(int socket, const Settings& settings) {
   SetNumber(socket, IPPROTO_TCP, TCP_KEEPCNT, std::clamp(seconds - 1, 1, 127));
 }
 
+// Of bind() to an interface's own address, the port being free.
+Status BindError(const std::string& what, int code) {
+  if (code != EADDRNOTAVAIL) return SocketError(what, code);
+  return Status(SL_ERR_LINK_DOWN, what + ": the interface has lost this address, or has not confirmed it yet");
+}
+
 }  // namespace
 
 Status SocketError(const std::string& what, int code) {
@@ -128,7 +134,7 @@ Result<Fd> Listen(const Interface& interface, const Settings& settings, uint16_t
                                             : reinterpret_cast<sockaddr_in6*>(&name)->sin6_port);
     return listener;
   }
-  return SocketError(where, code);
+  return BindError(where, code);
 }
 
 Result<Fd> StartConnect(const Interface& from, const Settings& settings, const Ip& ip, uint16_t port) {
@@ -139,7 +145,7 @@ Result<Fd> StartConnect(const Interface& from, const Settings& settings, const I
   sockaddr_storage name;
   const socklen_t bytes = ToSocketAddress(from.family, from.ip, 0, from.index, &name);
   if (bind(stream.get(), reinterpret_cast<sockaddr*>(&name), bytes) != 0) {
-    return SocketError("bind to " + from.name + " " + from.IpText(), errno);
+    return BindError("bind to " + from.name + " " + from.IpText(), errno);
   }
   std::string refused;  // said once, of the listener
   TuneStream(stream.get(), from, settings, &refused);

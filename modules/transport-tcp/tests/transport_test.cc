@@ -389,6 +389,18 @@ TEST(Sleep, NeedsNoFurtherLookAtAFullStream) {
   }));
 }
 
+TEST(Patience, IsNotForPeersThatOnlyReadSlowly) {
+  Pair pair(With("peer_timeout_ms", "50"), 64 << 20);
+  std::vector<uint8_t> source(64 << 20, 1);
+  const sl_put_t put = MakePut(source.data(), source.size(), 0, 0, 1);
+  ASSERT_EQ(pair.ops->put(pair.from, &put), SL_OK);
+  // Ten times the patience long rank 1 computes: its window closes, its host goes on answering.
+  const uint64_t end = NowNs() + 500'000'000;
+  while (NowNs() < end) pair.ops->progress(pair.a);
+  ASSERT_EQ(pair.ops->connection_state(pair.from), SL_CONNECTION_UP);
+  EXPECT_TRUE(pair.Until([&] { return Signal(pair.window_b, 0) == 1; }));
+}
+
 TEST(ZeroCopy, SendsTheSameBytesAndReadsTheNotices) {
   Pair pair(With("zerocopy_minimum_bytes", "10000"), 1 << 20);
   std::vector<uint8_t> source(1 << 20);
