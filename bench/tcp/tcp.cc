@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// One-way latency and bandwidth of transport-tcp beside bare TCP, between two processes: over loopback, or between two
+// network namespaces (run_namespaces makes them). Rounds of all paths interleave; medians, with extremes.
+//
+//   bench_tcp [--rounds N] [--address IP --interfaces LIST --left NAMESPACE --right NAMESPACE]
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "bench/tcp/path.h"
+
+namespace sl::bench_tcp {
+
+void Die(const char* what) {
+  std::fprintf(stderr, "bench_tcp: %s: %s\n", what, std::strerror(errno));
+  std::exit(1);
+}
+
+void Meeting::Tell(const void* bytes, uint64_t size) const {
+  if (write(out, bytes, size) != static_cast<ssize_t>(size)) Die("pipe");
+}
+
+void Meeting::Hear(void* bytes, uint64_t size) const {
+  if (read(in, bytes, size) != static_cast<ssize_t>(size)) Die("pipe");
+}
+
+namespace {
+
+constexpr uint64_t kPings = 4000;
+constexpr uint64_t kSmall = 8;
+constexpr uint64_t kStreamBytes = 64 << 20;
+
+struct Options {
+  uint64_t rounds = 7;
+  std::string address = "127.0.0.1";
+  std::string interfaces = "=lo";
+  std::string left;
+  std::string right;
+};
+
+double Now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+struct Numbers {
+  std::vector<double> one_way_us;
+  std::vector<double> gigabytes;
+  std::vector<double> calls_per_mib;  // of the sender
+};
+
+std::string Spread(std::vector<double> values, int digits) {
+  std::sort(values.begin(), values.end());
+  char text[96];
+  std::snprintf(text, sizeof text, "%.*f [%.*f..%.*f]", digits, values[values.size() / 2], digits, values.front(),
+                digits, values.back());
+  return text;
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+void MeasureLeft(Path* path, const std::vector<uint8_t>& bytes, Numbers* out) {
+  const double begin = Now();
+  for (uint64_t i = 0; i < kPings; ++i) {
+    path->Put(bytes.data(), kSmall);
+    path->Take(kSmall);
+  }
+  out->one_way_us.push_back((Now() - begin) / kPings / 2 * 1e6);
+  const uint64_t calls = path->calls();
+  const double start = Now();
+  for (uint64_t sent = 0; sent < kStreamBytes; sent += kChunk) path->Put(bytes.data(), kChunk);
+  path->Take(kSmall);
+  out->gigabytes.push_back(kStreamBytes / (Now() - start) * 1e-9);
+  out->calls_per_mib.push_back(static_cast<double>(path->calls() - calls) / (kStreamBytes >> 20));
+}
+
+void MeasureRight(Path* path, const std::vector<uint8_t>& bytes) {
+  for (uint64_t i = 0; i < kPings; ++i) {
+    path->Take(kSmall);
+    path->Put(bytes.data(), kSmall);
+  }
+  for (uint64_t got = 0; got < kStreamBytes; got += kChunk) path->Take(kChunk);
+  path->Put(bytes.data(), kSmall);
+}
+
+void Enter(const std::string& network) {
+  if (network.empty()) return;
+  const int fd = open(("/run/netns/" + network).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) Die(network.c_str());
+  close(fd);
+}
+
+void Run(const Meeting& meeting, const Options& options) {
+  Enter(meeting.left ? options.left : options.right);
+  std::vector<std::unique_ptr<Path>> paths;
+  for (const auto make : {MakeSpin, MakeEpoll, MakeUring, MakeTransport}) {
+    std::unique_ptr<Path> path = make(meeting);
+    if (path != nullptr) paths.push_back(std::move(path));
+  }
+  const std::vector<uint8_t> bytes(kChunk, 7);
+  std::vector<Numbers> numbers(paths.size());
+  for (uint64_t round = 0; round <= options.rounds; ++round) {
+    for (size_t i = 0; i < paths.size(); ++i) {
+      Numbers warm_up;
+      if (meeting.left) MeasureLeft(paths[i].get(), bytes, round == 0 ? &warm_up : &numbers[i]);
+      if (!meeting.left) MeasureRight(paths[i].get(), bytes);
+    }
+  }
+  if (!meeting.left) return;
+  std::printf("%-16s %-24s %-8s %-24s %-8s %s\n", "path", "one way, 8 B, us", "ratio", "64 MiB, GB/s", "ratio",
+              "sender's calls per MiB");
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const double slower = Median(numbers[i].one_way_us) / Median(numbers[0].one_way_us);
+    const double share = Median(numbers[i].gigabytes) / Median(numbers[0].gigabytes);
+    std::printf("%-16s %-24s %-8.2f %-24s %-8.2f %s\n", paths[i]->name(), Spread(numbers[i].one_way_us, 2).c_str(),
+                slower, Spread(numbers[i].gigabytes, 2).c_str(), share, Spread(numbers[i].calls_per_mib, 1).c_str());
+  }
+}
+
+int Main(int count, char** words) {
+  Options options;
+  for (int i = 1; i + 1 < count; i += 2) {
+    const std::string word = words[i];
+    if (word == "--rounds") options.rounds = std::max(1ul, std::strtoul(words[i + 1], nullptr, 10));
+    if (word == "--address") options.address = words[i + 1];
+    if (word == "--interfaces") options.interfaces = words[i + 1];
+    if (word == "--left") options.left = words[i + 1];
+    if (word == "--right") options.right = words[i + 1];
+  }
+  int to_right[2], to_left[2];
+  if (pipe(to_right) != 0 || pipe(to_left) != 0) Die("pipe");
+  const pid_t right = fork();
+  if (right < 0) Die("fork");
+  Meeting meeting = {right != 0, right != 0 ? to_left[0] : to_right[0], right != 0 ? to_right[1] : to_left[1],
+                     options.address, options.interfaces};
+  Run(meeting, options);
+  if (right == 0) return 0;
+  int status = 1;
+  waitpid(right, &status, 0);
+  return status == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace sl::bench_tcp
+
+int main(int count, char** words) { return sl::bench_tcp::Main(count, words); }
