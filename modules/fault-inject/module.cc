@@ -26,14 +26,24 @@ std::lock_guard<std::mutex> Lock(Transport* transport) { return std::lock_guard(
 std::lock_guard<std::mutex> Lock(sl_connection_t* connection) { return Lock(Of(connection)->transport()); }
 const sl_transport_ops_t* OpsOf(sl_connection_t* connection) { return Of(connection)->transport()->ops(); }
 
+// Closes the transport below when it cannot be wrapped.
+std::unique_ptr<Transport> Wrap(const sl_instance_t* instance, sl_transport_t* inner, uint32_t rank) {
+  try {
+    return std::make_unique<Transport>(instance->host, instance->ops, inner, instance->settings, instance->control,
+                                       rank);
+  } catch (...) {
+    instance->ops->close(inner);
+    throw;
+  }
+}
+
 sl_status_t Open(sl_instance_t* instance, const sl_transport_env_t* env, sl_transport_t** out_transport) {
   return Guard(instance->host, [&]() -> Status {
     sl_transport_t* inner = nullptr;
     if (const sl_status_t status = instance->ops->open(instance->inner, env, &inner); status != SL_OK) {
       return Status(status, "fault-inject: the transport below cannot be opened");
     }
-    auto transport = std::make_unique<Transport>(instance->host, instance->ops, inner, instance->settings,
-                                                 instance->control, env->rank);
+    auto transport = Wrap(instance, inner, env->rank);
     if (instance->thread) transport->StartThread();
     *out_transport = reinterpret_cast<sl_transport_t*>(transport.release());
     return Status();
@@ -89,13 +99,11 @@ void Retire(sl_connection_t* connection) {
 }
 
 sl_status_t RegisterMemory(sl_transport_t* transport, void* memory, uint64_t bytes, sl_region_t** out_region) {
-  const sl_transport_ops_t* ops = Of(transport)->ops();
-  sl_region_t* inner = nullptr;
-  const sl_status_t status = ops->register_memory(Of(transport)->inner(), memory, bytes, &inner);
-  if (status != SL_OK) return status;
   return Guard(Of(transport)->host(), [&] {
-    *out_region = reinterpret_cast<sl_region_t*>(new Region{ops, inner});
-    return Status();
+    auto region = std::make_unique<Region>(Region{Of(transport)->ops(), nullptr});
+    const sl_status_t status = region->ops->register_memory(Of(transport)->inner(), memory, bytes, &region->inner);
+    if (status == SL_OK) *out_region = reinterpret_cast<sl_region_t*>(region.release());
+    return Status(status);
   });
 }
 
@@ -113,13 +121,11 @@ sl_status_t RegionKey(sl_region_t* region, void* key, uint32_t key_capacity, uin
 sl_status_t ImportKey(sl_connection_t* connection, const void* key, uint32_t key_bytes,
                       sl_remote_region_t** out_remote) {
   const auto lock = Lock(connection);
-  const sl_transport_ops_t* ops = OpsOf(connection);
-  sl_remote_region_t* inner = nullptr;
-  const sl_status_t status = ops->import_key(Of(connection)->inner(), key, key_bytes, &inner);
-  if (status != SL_OK) return status;
   return Guard(Of(connection)->transport()->host(), [&] {
-    *out_remote = reinterpret_cast<sl_remote_region_t*>(new RemoteRegion{ops, inner});
-    return Status();
+    auto remote = std::make_unique<RemoteRegion>(RemoteRegion{OpsOf(connection), nullptr});
+    const sl_status_t status = remote->ops->import_key(Of(connection)->inner(), key, key_bytes, &remote->inner);
+    if (status == SL_OK) *out_remote = reinterpret_cast<sl_remote_region_t*>(remote.release());
+    return Status(status);
   });
 }
 
@@ -156,7 +162,7 @@ sl_status_t Probe(sl_connection_t* connection, uint64_t cookie) {
 
 sl_status_t Progress(sl_transport_t* transport) {
   const auto lock = Lock(Of(transport));
-  return Of(transport)->Progress();
+  return Guard(Of(transport)->host(), [&] { return Status(Of(transport)->Progress()); });
 }
 
 sl_status_t Poll(sl_transport_t* transport, sl_completion_t* completions, uint32_t capacity, uint32_t* out_count) {

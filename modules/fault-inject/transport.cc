@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "sdk/guard.h"
+
 namespace sl::fault_inject {
 namespace {
 
@@ -41,7 +43,11 @@ void Transport::Run() {
   std::unique_lock lock(mutex_);
   while (!is_closing_) {
     const uint64_t time = now();
-    Tend(time);
+    // Where memory is short, what was due is looked at again in the next turn.
+    static_cast<void>(Guard(host_, [&] {
+      Tend(time);
+      return Status();
+    }));
     const uint64_t next = NextDue(time);
     if (next == UINT64_MAX) {
       work_.wait(lock);
@@ -67,15 +73,29 @@ Transport::~Transport() {
     work_.notify_one();
     thread_.join();
   }
-  Log(SL_LOG_INFO, "dropped " + std::to_string(counts_.dropped) + " puts, duplicated " +
-                       std::to_string(counts_.duplicated) + ", reordered " + std::to_string(counts_.reordered) +
-                       ", truncated " + std::to_string(counts_.truncated) + ", corrupted " +
-                       std::to_string(counts_.corrupted) + "; reset " + std::to_string(counts_.reset) + " connections");
+  static_cast<void>(Guard(host_, [this] { return LogCounts(); }));  // unsaid where memory is short
   for (const auto& connection : connections_) {
     connection->Release(0, true);
     ops_->retire(connection->inner());
   }
   ops_->close(inner_);
+}
+
+Status Transport::LogCounts() const {
+  Log(SL_LOG_INFO, "dropped " + std::to_string(counts_.dropped) + " puts, duplicated " +
+                       std::to_string(counts_.duplicated) + ", reordered " + std::to_string(counts_.reordered) +
+                       ", truncated " + std::to_string(counts_.truncated) + ", corrupted " +
+                       std::to_string(counts_.corrupted) + "; reset " + std::to_string(counts_.reset) + " connections");
+  return Status();
+}
+
+Connection* Transport::Keep(sl_connection_t* inner, const sl_connect_args_t& args) {
+  try {
+    return connections_.emplace_back(std::make_unique<Connection>(this, inner, args)).get();
+  } catch (...) {
+    ops_->retire(inner);
+    throw;
+  }
 }
 
 Result<Connection*> Transport::Connect(const sl_address_t& address, const sl_connect_args_t& args) {
@@ -91,7 +111,7 @@ Result<Connection*> Transport::Connect(const sl_address_t& address, const sl_con
   if (const sl_status_t status = ops_->connect(inner_, &address, &with_ours, &inner); status != SL_OK) {
     return Status(status);
   }
-  return connections_.emplace_back(std::make_unique<Connection>(this, inner, args)).get();
+  return Keep(inner, args);
 }
 
 Result<Connection*> Transport::Accept(sl_connect_args_t* out_args) {
@@ -108,8 +128,9 @@ Result<Connection*> Transport::Accept(sl_connect_args_t* out_args) {
       continue;
     }
     --args.signal_count;
+    Connection* connection = Keep(inner, args);
     *out_args = args;
-    return connections_.emplace_back(std::make_unique<Connection>(this, inner, args)).get();
+    return connection;
   }
   return Status(SL_ERR_AGAIN);
 }

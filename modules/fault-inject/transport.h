@@ -70,6 +70,9 @@ class Transport {
 
  private:
   void Run();
+  // Takes a connection of the transport below over; retires it when that fails.
+  Connection* Keep(sl_connection_t* inner, const sl_connect_args_t& args);
+  Status LogCounts() const;
   // Does what is due: control file, ports, lines.
   void Tend(uint64_t now_ns);
   uint64_t NextDue(uint64_t now_ns);

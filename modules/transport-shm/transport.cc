@@ -214,9 +214,15 @@ bool Transport::Hear(Visitor* visitor) {
   }
   auto connection = std::make_unique<Connection>(this, 1, hello, segment.Take());
   connection->Adopt(std::move(visitor->socket), port.Take());
-  connection->SendReply(env_.job_secret, port_fd_.get());
-  ready_.push_back(connection.get());
   connections_.push_back(Entry{std::move(connection), {}});
+  Connection* kept = connections_.back().connection.get();
+  try {
+    ready_.push_back(kept);
+  } catch (...) {
+    connections_.pop_back();  // the peer finds its socket closed
+    throw;
+  }
+  kept->SendReply(env_.job_secret, port_fd_.get());
   return true;
 }
 
