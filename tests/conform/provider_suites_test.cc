@@ -43,6 +43,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"transport_never_rings", "Sleep.EndsWithNotify", "was not woken"},
         Broken{"transport_never_ends", "End.RetireSaysGoodbye", "still in state 1"},
         Broken{"transport_all_down", "End.CloseRetiresEverything", "the peer left in good order, but the state is 2"},
+        Broken{"transport_mute", "Shortage.OfMemoryFailsCleanly", "without a text"},
         Broken{"transport_all_closed", "End.OfTheProcessIsSeen", "a peer that was killed did not close"},
         Broken{"transport_all_closed", "End.MayComeInTheMiddle", "a peer that was killed did not close"}),
     NameOfBroken);
@@ -56,7 +57,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Broken{"fault_sticks", "Weights.ReactWithinTheDeclaredTime", "it still has weight 1"},
                       Broken{"fault_shared_past", "Policy.IsDeterministic", "decide differently"},
                       Broken{"fault_probes", "Weights.GoToWhoComesBack", "it probes 0xffffffff"},
-                      Broken{"fault_past", "Weights.GoToWhoComesBack", "it wants its next look"}),
+                      Broken{"fault_past", "Weights.GoToWhoComesBack", "it wants its next look"},
+                      Broken{"fault_loses", "Shortage.OfMemoryFailsCleanly", "1 blocks of memory are lost"}),
     NameOfBroken);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -66,7 +68,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Broken{"observer_trusts", "Batch.MayBeOdd", "crashed: signal 11"},
                       Broken{"observer_empty", "Batch.MayBeEmpty", "an empty batch was answered with"},
                       Broken{"observer_counts", "Batch.IsTakenAndLeftAlone", "statuses are SL_OK or negative"},
-                      Broken{"observer_shares", "Observer.IsOneOfSeveral", "after another one was destroyed"}),
+                      Broken{"observer_shares", "Observer.IsOneOfSeveral", "after another one was destroyed"},
+                      Broken{"observer_throws", "Shortage.OfMemoryFailsCleanly", "crashed: signal"}),
     NameOfBroken);
 
 class SoundProviderTest : public ::testing::TestWithParam<const char*> {};

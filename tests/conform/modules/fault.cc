@@ -7,6 +7,7 @@
 
 struct sl_fault_policy_t {
   uint32_t looks;
+  uint32_t* more = nullptr;
 };
 
 namespace {
@@ -15,12 +16,21 @@ namespace {
 
 constexpr uint32_t kFaulty = SL_HEALTH_PORT_DOWN | SL_HEALTH_REMOTE_DOWN | SL_HEALTH_ERROR | SL_HEALTH_PROBE_LOST;
 
-sl_status_t Create(sl_instance_t*, uint32_t, sl_fault_policy_t** out_policy) {
-  *out_policy = new sl_fault_policy_t{0};
-  return SL_OK;
+sl_status_t Create(sl_instance_t* instance, uint32_t, sl_fault_policy_t** out_policy) {
+  return sl::Guard(instance->host, [&]() -> sl::Status {
+    auto* policy = new sl_fault_policy_t{0};
+#if defined(BROKEN_FAULT_LOSES)
+    policy->more = new uint32_t{1};  // where this throws, the policy is lost
+#endif
+    *out_policy = policy;
+    return {};
+  });
 }
 
-void Destroy(sl_fault_policy_t* policy) { delete policy; }
+void Destroy(sl_fault_policy_t* policy) {
+  delete policy->more;
+  delete policy;
+}
 
 sl_status_t Evaluate(sl_fault_policy_t* policy, [[maybe_unused]] uint64_t now_ns, const sl_connection_health_t* health,
                      uint32_t connections, uint32_t* out_weights, sl_fault_verdict_t* out_verdict) {

@@ -12,9 +12,17 @@ struct sl_observer_t {
 namespace {
 
 sl_status_t Create(sl_instance_t* instance, sl_observer_t** out_observer, uint64_t* out_event_mask) {
+#if defined(BROKEN_OBSERVER_THROWS)
   *out_observer = new sl_observer_t{instance, nullptr, {}};
   *out_event_mask = UINT64_MAX;
   return SL_OK;
+#else
+  return sl::Guard(instance->host, [&]() -> sl::Status {
+    *out_observer = new sl_observer_t{instance, nullptr, {}};
+    *out_event_mask = UINT64_MAX;
+    return {};
+  });
+#endif
 }
 
 void Destroy(sl_observer_t* observer) {

@@ -8,17 +8,25 @@
 
 struct sl_topology_t {
   int discoveries = 0;
+  int* more = nullptr;
 };
 
 namespace {
 
 sl_status_t Create(sl_instance_t* instance, sl_topology_t** out_topology) {
   return sl::Guard(instance->host, [&]() -> sl::Status {
-    *out_topology = new sl_topology_t;
+    auto* topology = new sl_topology_t;
+#if defined(BROKEN_LOSES_NODES)
+    topology->more = new int{1};  // where this throws, the object is lost
+#endif
+    *out_topology = topology;
     return {};
   });
 }
-void Destroy(sl_topology_t* topology) { delete topology; }
+void Destroy(sl_topology_t* topology) {
+  delete topology->more;
+  delete topology;
+}
 
 sl_node_t Node(const char* name, const char* parent, uint32_t kind) {
   sl_node_t node{};

@@ -7,6 +7,7 @@
 
 #include "sl_fault.h"
 #include "tests/conformance/kit/random.h"
+#include "tests/conformance/kit/shortage.h"
 #include "tests/conformance/kit/subject.h"
 #include "tests/conformance/kit/suite.h"
 
@@ -212,6 +213,32 @@ void AnyThread(Trial& trial) {
   }
 }
 
+void ShortOfMemory(Trial& trial) {
+  constexpr uint32_t kConnections = 4;
+  const Subject<sl_fault_ops_t> subject(trial, SL_FAULT_ID);
+  { const Policy policy(trial, subject, kConnections); }  // skips when it makes none
+  ForEachShortage(trial, subject.module(), Imports::Kind::kMemory, 200, [&] {
+    ClearError();
+    sl_fault_policy_t* policy = nullptr;
+    const sl_status_t status = subject.ops.create(subject.instance(), kConnections, &policy);
+    if (status != SL_OK) {
+      trial.Expect(policy == nullptr && !ErrorText().empty(), "create gave {}, a policy or no text",
+                   StatusName(status));
+      return;
+    }
+    Random random(trial.seed());
+    Health health = Healthy(kConnections);
+    for (uint64_t look = 1; look <= 20; ++look) {
+      Shake(&random, &health);
+      uint32_t weights[kConnections] = {};
+      sl_fault_verdict_t verdict = {};
+      verdict.struct_size = sizeof verdict;
+      subject.ops.evaluate(policy, look * kSecond, health.data(), kConnections, weights, &verdict);
+    }
+    subject.ops.destroy(policy);
+  });
+}
+
 }  // namespace
 
 Suite MakeSuite() {
@@ -224,6 +251,8 @@ Suite MakeSuite() {
           {"Weights.GoToWhoComesBack", "after all were lost", AllLost},
           {"Policy.IsDeterministic", "its inputs and its own past decide, not another link's", Deterministic, 20},
           {"Policy.IsAskedByAnyThread", "calls do not overlap, but come from anywhere", AnyThread},
+          {"Shortage.OfMemoryFailsCleanly", "any allocation refused: an error in words, or none, and nothing is lost",
+           ShortOfMemory},
       }};
 }
 

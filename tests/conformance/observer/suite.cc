@@ -9,6 +9,7 @@
 
 #include "sl_observer.h"
 #include "tests/conformance/kit/random.h"
+#include "tests/conformance/kit/shortage.h"
 #include "tests/conformance/kit/subject.h"
 #include "tests/conformance/kit/suite.h"
 
@@ -162,6 +163,29 @@ void Several(Trial& trial) {
   trial.Expect(first.Consume(records.data(), records.size()) == SL_OK, "it fails after another one was destroyed");
 }
 
+void ShortOfMemory(Trial& trial) {
+  const Subject<sl_observer_ops_t> subject(trial, SL_OBSERVER_ID);
+  const uint64_t wanted = Wanted(trial, Observer(trial, subject));
+  Random random(trial.seed());
+  const std::vector<sl_record_t> records = Records(&random, wanted, 300);
+  ForEachShortage(trial, subject.module(), Imports::Kind::kMemory, 200, [&] {
+    ClearError();
+    sl_observer_t* observer = nullptr;
+    uint64_t mask = 0;
+    const sl_status_t status = subject.ops.create(subject.instance(), &observer, &mask);
+    if (status != SL_OK) {
+      trial.Expect(observer == nullptr && !ErrorText().empty(), "create gave {}, an observer or no text",
+                   StatusName(status));
+      return;
+    }
+    for (uint32_t ring = 0; ring < 3; ++ring) {
+      const sl_batch_t batch = {sizeof batch, ring, 0, records.size(), records.data()};
+      subject.ops.consume(observer, &batch);
+    }
+    subject.ops.destroy(observer);
+  });
+}
+
 }  // namespace
 
 Suite MakeSuite() {
@@ -173,6 +197,8 @@ Suite MakeSuite() {
               {"Batch.MayBeEmpty", "count 0, no records", Nothing},
               {"Batch.IsNotKept", "records are borrowed during the call", KeepsNothing},
               {"Batch.MayBeOdd", "values that no kernel of today would give", SurvivesOddities},
+              {"Shortage.OfMemoryFailsCleanly",
+               "any allocation refused: an error in words, or none, and nothing is lost", ShortOfMemory},
           }};
 }
 

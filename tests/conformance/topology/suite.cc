@@ -5,6 +5,7 @@
 #include <set>
 
 #include "sl_topology.h"
+#include "tests/conformance/kit/shortage.h"
 #include "tests/conformance/kit/subject.h"
 #include "tests/conformance/kit/suite.h"
 
@@ -174,6 +175,25 @@ void PlacesOnWhatItReported(Trial& trial) {
   if (!is_placed) trial.Skip("it leaves placement to the kernel");
 }
 
+void ShortOfMemory(Trial& trial) {
+  const Subject subject(trial, SL_TOPOLOGY_ID);
+  { const Found found(trial, subject); }  // skips when there is nothing to find
+  ForEachShortage(trial, subject.module(), Imports::Kind::kMemory, trial.full() ? 2000 : 300, [&] {
+    ClearError();
+    sl_topology_t* topology = nullptr;
+    const sl_status_t status = subject.ops.create(subject.instance(), &topology);
+    if (status != SL_OK) {
+      trial.Expect(topology == nullptr && !ErrorText().empty(), "create gave {}, an object or no text",
+                   StatusName(status));
+      return;
+    }
+    Sink sink;
+    const sl_status_t found = subject.ops.discover(topology, Sink::Ops(), sink.handle());
+    trial.Expect(found == SL_OK || !ErrorText().empty(), "discover gave {} without a text", StatusName(found));
+    subject.ops.destroy(topology);
+  });
+}
+
 }  // namespace
 
 Suite MakeSuite() {
@@ -185,6 +205,8 @@ Suite MakeSuite() {
               {"Graph.PassesTheSinksErrorsOn", "a report that is refused ends discovery", PassesTheSinksErrorsOn},
               {"Placement.LeadsToReportedPorts", "one placement a lane, on ports and backups that exist",
                PlacesOnWhatItReported},
+              {"Shortage.OfMemoryFailsCleanly",
+               "any allocation refused: an error in words, or none, and nothing is lost", ShortOfMemory},
           }};
 }
 

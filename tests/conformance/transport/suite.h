@@ -14,5 +14,6 @@ std::vector<Test> PutTests();
 std::vector<Test> FlowTests();
 std::vector<Test> EndTests();
 std::vector<Test> MemoryTests();
+std::vector<Test> ShortageTests();
 
 }  // namespace sl::conform::transport
