@@ -25,6 +25,9 @@ const char* DeterminismName(uint32_t determinism) {
 
 std::string Microseconds(uint64_t time_ns) { return fmt::format("{:.3f} us", static_cast<double>(time_ns) / 1000.0); }
 
+// A send and the receive at its other end are one transfer: both ends must choose alike.
+bool IsTransfer(sl_op_kind_t kind) { return kind == SL_OP_SEND || kind == SL_OP_RECV; }
+
 bool Forbids(const SelectRule& rule, const std::string& name) {
   return std::find(rule.forbid.begin(), rule.forbid.end(), name) != rule.forbid.end();
 }
@@ -119,7 +122,9 @@ void Selector::CollectSlow() {
 }
 
 bool Selector::Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const {
-  const bool kind = rule.ops.empty() || std::find(rule.ops.begin(), rule.ops.end(), op.kind) != rule.ops.end();
+  const bool kind = rule.ops.empty() || std::any_of(rule.ops.begin(), rule.ops.end(), [&](sl_op_kind_t stated) {
+                      return stated == op.kind || (IsTransfer(stated) && IsTransfer(op.kind));
+                    });
   const auto within = [](uint64_t value, uint64_t least, uint64_t most) { return value >= least && value <= most; };
   return kind && within(bytes, rule.min_bytes, rule.max_bytes) &&
          within(shape_->size, rule.min_ranks, rule.max_ranks) &&

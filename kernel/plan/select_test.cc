@@ -177,6 +177,22 @@ TEST_F(Selection, AppliesRulesByOperationAndRanks) {
   EXPECT_STREQ(selector->Select(Op()).value()->name, "beta");
 }
 
+TEST_F(Selection, AppliesRulesOfSendsToReceivesAndTheOtherWayRound) {
+  for (const sl_op_kind_t stated : {SL_OP_SEND, SL_OP_RECV}) {
+    SelectSettings settings;
+    settings.rules = {Pin("alpha", "x")};
+    settings.rules[0].ops = {stated};
+    auto selector = Make(std::move(settings));
+    for (const sl_op_kind_t kind : {SL_OP_SEND, SL_OP_RECV}) {
+      sl_op_t op = Op();
+      op.kind = kind;
+      op.peer = 2;
+      EXPECT_STREQ(selector->Select(op).value()->name, "alpha");
+    }
+    EXPECT_STREQ(selector->Select(Op()).value()->name, "beta");
+  }
+}
+
 TEST_F(Selection, AppliesRulesByHostsAndDevice) {
   const char* hosts[] = {"x", "x", "x", "y"};
   shape_.host_of = hosts;

@@ -161,7 +161,7 @@ decides, and whatever an applying rule forbids is forbidden.
 
 | key | type | meaning |
 |---|---|---|
-| `op` | string or array | `all_reduce`, `all_gather`, `reduce_scatter`, `broadcast`, `reduce`, `all_to_all`, `gather`, `scatter`, `send`, `recv`; without it: all |
+| `op` | string or array | `all_reduce`, `all_gather`, `reduce_scatter`, `broadcast`, `reduce`, `all_to_all`, `gather`, `scatter`, `send`, `recv` (these two mean both, since both ends must choose alike); without it: all |
 | `min_bytes`, `max_bytes` | integer | size of the operation, inclusive |
 | `min_ranks`, `max_ranks` | integer | ranks of the communicator, inclusive |
 | `min_hosts`, `max_hosts` | integer | hosts it spans, inclusive |

@@ -131,11 +131,11 @@ class Tuner {
                          "nothing was measured within the budget of " + Seconds() + "; give more with --budget");
     }
     WriteProfile(rest);
-    printf(
-        "%s%s: costs of %zu algorithms, %zu curves; see them decide with: starling explain all_reduce 64K --profile "
-        "%s\n",
-        WinnersText(table_).c_str(), options_.file.c_str(), modules_.algorithms.size(), table_.curves.size(),
-        options_.file.c_str());
+    const TuneCurve& curve = table_.curves.front();
+    printf("%s%s: costs of %zu algorithms in %zu curves; see them decide:\n", WinnersText(table_).c_str(),
+           options_.file.c_str(), modules_.algorithms.size(), table_.curves.size());
+    printf("  starling explain %s %zu --ranks %d --profile %s\n", Name(curve.collective), curve.points.back().first,
+           curve.ranks, options_.file.c_str());
     return kExitGood;
   }
 

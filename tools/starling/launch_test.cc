@@ -41,6 +41,22 @@ TEST(LaunchLocal, TellsUsageFromFailure) {
   EXPECT_TRUE(failed.explained);
 }
 
+TEST(LaunchLocal, LetsSetsThatTakeTurnsShareProcessors) {
+  // Processes 0 and 2 are the first of a set of two each, 1 and 3 the second.
+  const std::string folder = std::filesystem::temp_directory_path() / ("turns-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  LaunchSpec spec = Script("grep Cpus_allowed_list /proc/self/status > " + folder + "/$1", 4);
+  spec.turns = 2;
+  EXPECT_EQ(LaunchLocal(spec).exit_code, kExitGood);
+  const auto same = [&](const char* a, const char* b) {
+    return std::system(("cmp -s " + folder + "/" + a + " " + folder + "/" + b).c_str()) == 0;
+  };
+  EXPECT_TRUE(same("0", "2"));
+  EXPECT_TRUE(same("1", "3"));
+  EXPECT_EQ(same("0", "1"), std::thread::hardware_concurrency() < 2);
+  std::filesystem::remove_all(folder);
+}
+
 TEST(LaunchLocal, NamesTheProcessThatWasKilledAndEndsTheOthers) {
   LaunchSpec spec = Script("test $1 = 1 && kill -9 $$; trap '' TERM; while :; do sleep 0.1; done", 3);
   spec.timeout_s = 60;
