@@ -103,8 +103,7 @@ class ByTransport : public Path {
     put.signal = kTaken;
     put.signal_value = taken_;
     while (connection_->Put(put) == SL_ERR_AGAIN) transport_->Progress();
-    // Given back at once only when the sender may be waiting for it; else it leaves with the next put or look.
-    if (taken_ % (kSlots / 2) == 0) connection_->Notify();
+    // Leaves with the next put, or the next look at what comes.
   }
 
  private:

@@ -242,7 +242,7 @@ void Transport::ReadPorts() {
 
 void Transport::TellPort(uint32_t port, bool up) {
   if (ports_[port].up.exchange(up, std::memory_order_relaxed) == up) return;
-  shared_.Log(SL_LOG_WARN, "port " + ports_[port].interface.name + (up ? " is up again" : " went down"));
+  shared_.Log(up ? SL_LOG_INFO : SL_LOG_WARN, "port " + ports_[port].interface.name + (up ? " is up" : " went down"));
   // With a full ring the user learns it from port_info, which it asks when puts fail.
   if (shared_.completions.Reserve()) shared_.completions.Publish({port, nullptr, SL_OK, SL_COMPLETION_PORT});
 }
