@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algorithm.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+
+#include "sdk/datatype.h"
+
+using sl::algo_two_level::Hosts;
+using sl::algo_two_level::Work;
+
+namespace {
+
+// Blocks and chunks are multiples of this many elements, but for the last ones, so that vector code stays aligned.
+constexpr uint64_t kGrain = 16;
+// Handling one chunk, at either end, apart from its latency and bytes: about what the engine takes.
+constexpr uint64_t kMessageNs = 150;
+
+uint64_t DivideUp(uint64_t value, uint64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
+uint64_t RoundUp(uint64_t value, uint64_t to) { return DivideUp(value, to) * to; }
+uint64_t BlockOf(uint64_t count, uint32_t parts) { return RoundUp(DivideUp(count, parts), kGrain); }
+
+uint64_t Log2Up(uint64_t value) {
+  uint64_t bits = 0;
+  while ((uint64_t{1} << bits) < value) ++bits;
+  return bits;
+}
+
+}  // namespace
+
+sl_algorithm_t::sl_algorithm_t(const sl_host_t* its_host, const sl_comm_shape_t& shape,
+                               const sl::algo_two_level::CostOptions& options)
+    : host(its_host),
+      hosts_(Hosts::Of(shape)),
+      options_(options),
+      chunk_bytes_(shape.link_chunk_bytes),
+      link_lanes_(shape.lanes),
+      link_slots_(shape.link_slots) {}
+
+const char* sl_algorithm_t::Refuses(const sl_op_t& op) const {
+  switch (op.kind) {
+    case SL_OP_ALL_REDUCE:
+    case SL_OP_ALL_GATHER:
+    case SL_OP_REDUCE_SCATTER:
+    case SL_OP_BROADCAST:
+    case SL_OP_REDUCE:
+      break;
+    default:
+      return "no byte of it can be saved at a host's border";
+  }
+  if (hosts_.count() < 2) return "all ranks are on one host";
+  if (hosts_.most() < 2) return "every host has one rank";
+  if (op.kind == SL_OP_ALL_REDUCE && link_slots_ == 1) return "a ring of hosts needs links of two slots";
+  if (op.kind == SL_OP_REDUCE_SCATTER && link_slots_ != 0 && link_slots_ < Incast()) {
+    return "hosts are too uneven for so few slots of a link";
+  }
+  return nullptr;
+}
+
+// In bytes and hops of the slowest rank. A host's own sums and copies go through its owners side by side.
+Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
+  const auto bytes = static_cast<double>(op.count * sl::DatatypeBytes(op.datatype));
+  const double hosts = hosts_.count();
+  const double ranks = hosts_.size;
+  const double most = hosts_.most();
+  const uint32_t lanes = LanesFor(op, hosts_.shards);
+  Work work;
+  switch (op.kind) {
+    case SL_OP_ALL_REDUCE: {
+      const uint64_t rounds = CutBlock(op, BlockOf(op.count, hosts_.shards * hosts_.count() * lanes)).rounds;
+      const uint64_t steps = 2 * (hosts_.count() - 1);
+      work.local_hops = 2 * rounds;
+      work.network_hops = steps * rounds;
+      work.messages = rounds * (steps + 2 * hosts_.count() * (hosts_.most() - 1));
+      work.local_bytes = 2 * bytes * (most - 1) / hosts_.shards;
+      work.border_bytes = 2 * bytes * (hosts - 1) / hosts;
+      return work;
+    }
+    case SL_OP_ALL_GATHER:
+    case SL_OP_REDUCE_SCATTER: {
+      const uint64_t rounds = CutBlock(op, op.count).rounds;
+      work.local_hops = 2 * rounds;
+      work.network_hops = rounds;
+      work.messages = rounds * (hosts_.size + hosts_.most());
+      work.local_bytes = bytes * ranks * (most - 1) / hosts_.shards;
+      work.border_bytes = bytes * (op.kind == SL_OP_ALL_GATHER ? most * (hosts - 1) : ranks - most);
+      return work;
+    }
+    default: {
+      const uint64_t rounds = CutBlock(op, BlockOf(op.count, hosts_.shards * lanes)).rounds;
+      const uint64_t depth = Log2Up(hosts_.count());
+      work.local_hops = 2;
+      work.network_hops = depth + rounds - std::min<uint64_t>(rounds, 1);
+      work.messages = rounds * (depth + 2 * hosts_.most());
+      work.local_bytes = 2 * bytes;
+      work.border_bytes = bytes * static_cast<double>(depth);
+      return work;
+    }
+  }
+}
+
+sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
+  out->run = SL_RUN_PLAN;
+  out->time_ns = 0;
+  out->processors = 0;
+  out->scratch_bytes = 0;
+  out->determinism = sl::HasReduction(op.kind) ? SL_DETERMINISM_RANK : SL_DETERMINISM_WORLD_SIZE;
+  if (const char* reason = Refuses(op); reason != nullptr) {
+    std::snprintf(out->reason, sizeof(out->reason), "%s", reason);
+    return SL_ERR_UNSUPPORTED;
+  }
+  const Work work = WorkOf(op);
+  const double moving = work.local_bytes / static_cast<double>(options_.bytes_per_second) +
+                        work.border_bytes / static_cast<double>(options_.network_bytes_per_second);
+  out->time_ns = work.local_hops * options_.latency_ns + work.network_hops * options_.network_latency_ns +
+                 work.messages * kMessageNs + static_cast<uint64_t>(moving * 1e9);
+  const uint64_t element = sl::DatatypeBytes(op.datatype);
+  if (op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_REDUCE) out->scratch_bytes = op.count * element;
+  std::snprintf(out->reason, sizeof(out->reason),
+                "%u hosts, %u shards: %" PRIu64 " network hops, %.0f bytes over a border", hosts_.count(),
+                hosts_.shards, work.network_hops, work.border_bytes);
+  return SL_OK;
+}
+
+sl::Status sl_algorithm_t::Plan(const sl_op_t& op, const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) const {
+  if (const char* reason = Refuses(op); reason != nullptr) return {SL_ERR_UNSUPPORTED, reason};
+  sl::PlanWriter writer(ops, builder);
+  switch (op.kind) {
+    case SL_OP_ALL_REDUCE:
+      AllReduce(op, &writer);
+      break;
+    case SL_OP_ALL_GATHER:
+      AllGather(op, &writer);
+      break;
+    case SL_OP_REDUCE_SCATTER:
+      ReduceScatter(op, &writer);
+      break;
+    case SL_OP_BROADCAST:
+      Broadcast(op, &writer);
+      break;
+    default:
+      Reduce(op, &writer);
+  }
+  return sl::Status(writer.status());
+}
+
+sl_algorithm_t::Cut sl_algorithm_t::CutBlock(const sl_op_t& op, uint64_t length) const {
+  if (length == 0) return {1, 0};
+  const uint64_t fits = chunk_bytes_ / sl::DatatypeBytes(op.datatype);
+  const uint64_t largest = fits > kGrain ? fits / kGrain * kGrain : std::max<uint64_t>(fits, 1);
+  const uint64_t chunk = std::min(RoundUp(DivideUp(length, DivideUp(length, largest)), kGrain), largest);
+  return {chunk, DivideUp(length, chunk)};
+}
+
+sl_plan_desc_t sl_algorithm_t::Describe(const sl_op_t& op, uint64_t length, uint32_t blocks, const sl_geometry_t& send,
+                                        const sl_geometry_t& recv) const {
+  const Cut cut = CutBlock(op, length);
+  sl_plan_desc_t desc{};
+  desc.struct_size = sizeof(desc);
+  desc.block_modulus = blocks;
+  desc.chunk = cut.chunk;
+  desc.rounds = cut.rounds;
+  desc.send = send;
+  desc.recv = recv;
+  desc.credits = 1;
+  return desc;
+}
+
+uint32_t sl_algorithm_t::LanesFor(const sl_op_t& op, uint32_t blocks) const {
+  const uint64_t bytes = op.count * sl::DatatypeBytes(op.datatype);
+  return bytes / blocks >= 2 * chunk_bytes_ ? std::min(link_lanes_, 2u) : 1;
+}
+
+uint32_t sl_algorithm_t::Incast() const { return static_cast<uint32_t>(DivideUp(hosts_.most(), hosts_.shards)); }
+
+void sl_algorithm_t::Contribute(uint32_t to, sl_operand_t send, sl::PlanWriter* writer) const {
+  writer->Reserve(to, send);
+  writer->Reduce(send, SL_STEP_A_RAW, send, sl::kNoOperand, sl::Outbox(to));
+  writer->Put(to, send);
+}
+
+void sl_algorithm_t::SumOfHost(sl_operand_t send, sl_operand_t into, sl::PlanWriter* writer) const {
+  const std::vector<uint32_t> others = hosts_.Others();
+  if (others.empty()) writer->Reduce(send, SL_STEP_A_RAW, send, sl::kNoOperand, into);
+  for (size_t i = 0; i < others.size(); ++i) {
+    writer->Wait(others[i], send);
+    writer->Reduce(send, i == 0 ? SL_STEP_A_RAW : 0, i == 0 ? send : into, sl::Inbox(others[i]), into);
+    writer->Release(others[i], send);
+  }
+}
+
+void sl_algorithm_t::Take(uint32_t from, sl_operand_t into, sl::PlanWriter* writer) const {
+  writer->Wait(from, into);
+  writer->Copy(into, sl::Inbox(from), into);
+  writer->Release(from, into);
+}

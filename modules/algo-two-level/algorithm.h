@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The two-level algorithm of one rank: what it serves, at what cost, and its plans, which are in all_reduce.cc,
+// blocks.cc (all-gather, reduce-scatter) and rooted.cc (broadcast, reduce).
+//
+// Every plan has the same three parts: ranks of a host put together what they have; one rank of each host and shard
+// exchanges it with its like on the other hosts, so that every byte crosses a host's border once; ranks of a host hand
+// out the result. Shards let all ranks of a host, and so all its links, take part in the crossing.
+#pragma once
+
+#include <cstdint>
+
+#include "hosts.h"
+#include "sdk/plan_writer.h"
+#include "sdk/status.h"
+#include "sl_algorithm.h"
+
+namespace sl::algo_two_level {
+
+struct CostOptions {
+  uint64_t latency_ns = 700;                          // one hop within a host
+  uint64_t bytes_per_second = 6'000'000'000;          // through one link within a host, reduction included
+  uint64_t network_latency_ns = 20'000;               // one hop between hosts
+  uint64_t network_bytes_per_second = 3'000'000'000;  // of one host
+};
+
+// What the slowest rank does, and what crosses one host's border in one direction.
+struct Work {
+  uint64_t local_hops = 0;
+  uint64_t network_hops = 0;
+  uint64_t messages = 0;  // that one rank sends or receives
+  double local_bytes = 0;
+  double border_bytes = 0;
+};
+
+}  // namespace sl::algo_two_level
+
+struct sl_algorithm_t {
+  sl_algorithm_t(const sl_host_t* host, const sl_comm_shape_t& shape, const sl::algo_two_level::CostOptions& options);
+
+  sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const;
+  sl::Status Plan(const sl_op_t& op, const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) const;
+
+  const sl_host_t* const host;
+
+ private:
+  const char* Refuses(const sl_op_t& op) const;
+  sl::algo_two_level::Work WorkOf(const sl_op_t& op) const;
+
+  // Elements of a chunk, and rounds, for blocks of `length`.
+  struct Cut {
+    uint64_t chunk;
+    uint64_t rounds;
+  };
+  Cut CutBlock(const sl_op_t& op, uint64_t length) const;
+  sl_plan_desc_t Describe(const sl_op_t& op, uint64_t length, uint32_t blocks, const sl_geometry_t& send,
+                          const sl_geometry_t& recv) const;
+  // Plan lanes for buffers that are cut freely: several, where every block fills a chunk.
+  uint32_t LanesFor(const sl_op_t& op, uint32_t blocks) const;
+  // Chunks that one rank sends to one of another host before the other takes the first.
+  uint32_t Incast() const;
+
+  // Sends this rank's own contribution, as only it can scale it.
+  void Contribute(uint32_t to, sl_operand_t send, sl::PlanWriter* writer) const;
+  // The sum over this host's members of the block named, in `into`; the others contribute theirs.
+  void SumOfHost(sl_operand_t send, sl_operand_t into, sl::PlanWriter* writer) const;
+  void Take(uint32_t from, sl_operand_t into, sl::PlanWriter* writer) const;
+
+  void AllReduce(const sl_op_t& op, sl::PlanWriter* writer) const;
+  void AllReduceLane(uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
+  void RingOfHosts(uint32_t first, uint32_t step, uint32_t modulus, sl::PlanWriter* writer) const;
+  void AllGather(const sl_op_t& op, sl::PlanWriter* writer) const;
+  void ReduceScatter(const sl_op_t& op, sl::PlanWriter* writer) const;
+  void Broadcast(const sl_op_t& op, sl::PlanWriter* writer) const;
+  void BroadcastLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
+  void Reduce(const sl_op_t& op, sl::PlanWriter* writer) const;
+  void ReduceLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
+
+  const sl::algo_two_level::Hosts hosts_;
+  const sl::algo_two_level::CostOptions options_;
+  const uint64_t chunk_bytes_;
+  const uint32_t link_lanes_;
+  const uint32_t link_slots_;
+};
