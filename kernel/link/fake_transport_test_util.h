@@ -94,17 +94,22 @@ class FakeNet {
     const std::lock_guard lock(mutex_);
     faults_ = faults;
   }
-  size_t live_ends() const { return live_ends_; }
-  uint64_t puts() const { return puts_; }
-  uint64_t dropped() const { return dropped_; }
+  size_t live_ends() const { return Locked(live_ends_); }
+  uint64_t puts() const { return Locked(puts_); }
+  uint64_t dropped() const { return Locked(dropped_); }
 
  private:
   friend struct FakeCalls;
+  template <typename T>
+  T Locked(const T& value) const {
+    const std::lock_guard lock(mutex_);
+    return value;
+  }
   bool Chance(uint32_t per_million) { return per_million != 0 && random_() % 1'000'000 < per_million; }
   sl_connection_t* NewEnd(std::shared_ptr<FakePair> pair, uint32_t side);
 
   const bool mapped_;
-  std::mutex mutex_;  // guards everything below, and all pairs but mapped windows and signals
+  mutable std::mutex mutex_;  // guards everything below, and all pairs but mapped windows and signals
   FakeFaults faults_;
   std::mt19937_64 random_;
   std::vector<uint32_t> pace_;
