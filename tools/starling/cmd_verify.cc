@@ -16,6 +16,7 @@
 #include "tools/starling/cmd_runtime.h"
 #include "tools/starling/commands.h"
 #include "tools/verify/algorithms.h"
+#include "tools/verify/layout.h"
 #include "tools/verify/survey_crew.h"
 
 namespace sl::tools {
@@ -38,6 +39,7 @@ struct VerifyOptions {
   std::string algorithm;
   std::vector<sl_op_kind_t> kinds;
   std::vector<uint64_t> counts;
+  std::string hosts = "1";
   size_t chunk_bytes = 0;  // 0: the profile's
   std::string profile;
   std::string module;
@@ -69,6 +71,7 @@ VerifyOptions ParseVerifyOptions(int argc, char** argv) {
   app.add_option("--count", options.counts, "elements, in place of counts that cut plans in every way")
       ->delimiter(',')
       ->check(CLI::Range(uint64_t{0}, (uint64_t{1} << 36) - 1));
+  app.add_option("--hosts", options.hosts, "where ranks are: 2, 2:cyclic or, with sizes, 3+1+4 (1)");
   app.add_option("--chunk-bytes", chunk, "largest chunk of a link, e.g. 4K (the profile's)");
   auto* profile = app.add_option("--profile", options.profile, "profile name or file");
   app.add_option("--module", options.module, "only the algorithms of this file, such as a module of your own")
@@ -171,7 +174,9 @@ json JsonOf(const verify::SurveyRow& row) {
 verify::CommShape ShapeOf(const verify::Algorithms& algorithms, const VerifyOptions& options, uint32_t ranks) {
   const auto& link = algorithms.profile().settings().link;
   const size_t chunk = options.chunk_bytes != 0 ? options.chunk_bytes : link.chunk_bytes;
-  return {ranks, static_cast<uint32_t>(chunk), link.lanes, link.slots};
+  Result<std::vector<uint32_t>> hosts = verify::HostsOf(options.hosts, ranks);
+  if (!hosts.ok()) throw CommandError(kExitUsage, "--hosts: " + hosts.status().message());
+  return {ranks, static_cast<uint32_t>(chunk), link.lanes, link.slots, hosts.Take()};
 }
 
 // A row for every algorithm, number of ranks and collective that is asked for.

@@ -29,12 +29,19 @@ Result<std::unique_ptr<RankSet>> RankSet::Create(const Algorithm& algorithm, con
 }
 
 Status RankSet::MakeRanks(const Algorithm& algorithm) {
-  hosts_.assign(shape_.ranks, "paper");
+  std::vector<uint32_t> host_of = shape_.host_of;
+  host_of.resize(shape_.ranks);
+  const uint32_t hosts = *std::max_element(host_of.begin(), host_of.end()) + 1;
+  for (uint32_t host = 0; host < hosts; ++host) host_names_.push_back(fmt::format("paper {}", host));
+  for (const uint32_t host : host_of) hosts_.push_back(host_names_[host].c_str());
   for (uint32_t rank = 0; rank < shape_.ranks; ++rank) {
+    const auto own = host_of.begin() + rank;
     sl_comm_shape_t shape{};
     shape.struct_size = sizeof(shape);
-    shape.rank = shape.local_rank = rank;
-    shape.size = shape.local_size = shape.domain_size = shape_.ranks;
+    shape.rank = rank;
+    shape.size = shape_.ranks;
+    shape.local_rank = static_cast<uint32_t>(std::count(host_of.begin(), own, *own));
+    shape.local_size = shape.domain_size = static_cast<uint32_t>(std::count(host_of.begin(), host_of.end(), *own));
     shape.device_kind = SL_DEVICE_HOST;
     shape.processors = std::max(1u, std::thread::hardware_concurrency());
     shape.link_chunk_bytes = shape_.link_chunk_bytes;
@@ -44,7 +51,9 @@ Status RankSet::MakeRanks(const Algorithm& algorithm) {
     shapes_.push_back(shape);
   }
   sl_demand_t demand{sizeof(demand), 0, 0};
-  if (ops_->demand(algorithm.instance, shapes_.data(), &demand) != SL_OK) demand.symmetric_bytes = 0;
+  // Ranks of different hosts share no memory.
+  const bool shared = hosts == 1 && ops_->demand(algorithm.instance, shapes_.data(), &demand) == SL_OK;
+  if (!shared) demand.symmetric_bytes = 0;
   const uint64_t stride = (demand.symmetric_bytes + kPage - 1) / kPage * kPage;
   memory_bytes_ = stride * shape_.ranks;
   if (memory_bytes_ != 0) {

@@ -34,6 +34,7 @@ struct CommShape {
   uint32_t link_chunk_bytes = 131072;
   uint32_t link_lanes = 2;
   uint32_t link_slots = 8;
+  std::vector<uint32_t> host_of;  // by rank, numbered from 0 without gaps; empty: all on one host
 };
 
 // Plans of all ranks for one operation, and the case they make.
@@ -75,7 +76,8 @@ class RankSet {
 
   const sl_algorithm_ops_t* const ops_;
   const CommShape shape_;
-  std::vector<const char*> hosts_;
+  std::vector<std::string> host_names_;
+  std::vector<const char*> hosts_;       // by rank
   std::vector<sl_comm_shape_t> shapes_;  // of each rank; algorithms keep pointers to them
   std::vector<sl_algorithm_t*> algorithms_;
   void* memory_ = nullptr;  // symmetric, of all ranks; touched only where an algorithm does

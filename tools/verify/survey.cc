@@ -57,7 +57,12 @@ std::string Survey::NameOf(const sl_op_t& op, const std::string& placement) cons
   if (HasReduction(op.kind)) name += fmt::format(", {}", ReductionName(op.reduction));
   if (HasRoot(op.kind)) name += fmt::format(", root {}", op.root);
   if (op.kind == SL_OP_SEND) name += fmt::format(" from rank {} to rank {}", op.root, op.peer);
-  return name + fmt::format(", {} ranks{}", shape_.ranks, placement);
+  name += fmt::format(", {} ranks", shape_.ranks);
+  if (!shape_.host_of.empty()) {
+    const uint32_t hosts = *std::max_element(shape_.host_of.begin(), shape_.host_of.end()) + 1;
+    if (hosts > 1) name += fmt::format(" on {} hosts", hosts);
+  }
+  return name + placement;
 }
 
 bool Survey::FailToPlan(const sl_op_t& op, const Status& status, SurveyRow* row) const {

@@ -68,7 +68,8 @@ class Crew {
 
   void Open(const SurveyTask& task, Opened* opened) {
     const bool same = opened->task != nullptr && opened->task->algorithm == task.algorithm &&
-                      opened->task->shape.ranks == task.shape.ranks;
+                      opened->task->shape.ranks == task.shape.ranks &&
+                      opened->task->shape.host_of == task.shape.host_of;
     if (same) return;
     opened->task = &task;
     opened->survey.reset();
