@@ -34,7 +34,7 @@ struct CommShape {
   uint32_t link_chunk_bytes = 131072;
   uint32_t link_lanes = 2;
   uint32_t link_slots = 8;
-  std::vector<uint32_t> host_of;  // by rank, numbered from 0 without gaps; empty: all on one host
+  std::vector<uint32_t> host_of = {};  // by rank, numbered from 0 without gaps; empty: all on one host
 };
 
 // Plans of all ranks for one operation, and the case they make.

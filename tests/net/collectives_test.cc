@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Operations between hosts: right results whatever the placement, and over connections that come and go.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/integration/nccl_case.h"
+#include "tests/integration/team.h"
+#include "tests/net/network.h"
+
+namespace sl::net {
+namespace {
+
+using integration::Environment;
+using integration::Kind;
+using integration::NcclBuffers;
+using integration::NcclCase;
+using integration::RunProcesses;
+using integration::Team;
+using integration::TeamOptions;
+
+struct Layout {
+  const char* name;
+  int hosts;
+  int ranks;
+  bool in_turn;  // rank r lies on host r % hosts; else neighbours share a host
+};
+
+class Collectives : public testing::TestWithParam<Layout> {
+ protected:
+  void SetUp() override {
+    network_ = std::make_unique<Network>(GetParam().hosts);
+    if (!network_->missing().empty()) GTEST_SKIP() << network_->missing();
+  }
+
+  void Run(const integration::Body& body, int seconds = 60) {
+    const std::string profile = std::string(std::getenv("SL_TEST_SOURCE_DIR")) + "/configs/tcp.toml";
+    const Environment named("STARLING_PROFILE", profile.c_str());
+    const TeamOptions options{.seconds = seconds};
+    RunProcesses(
+        GetParam().ranks,
+        [&](Team& team) {
+          network_->Enter(HostOf(team.rank()));
+          body(team);
+        },
+        options);
+  }
+  int HostOf(int rank) const {
+    const Layout& layout = GetParam();
+    return layout.in_turn ? rank % layout.hosts : rank * layout.hosts / layout.ranks;
+  }
+
+  std::unique_ptr<Network> network_;
+};
+
+std::string Perform(ncclComm_t comm, Team& team, const NcclCase& test) {
+  NcclBuffers buffers(test, team.rank(), team.size());
+  if (buffers.Issue(comm, nullptr) != ncclSuccess) return test.ToString() + ": " + ncclGetLastError(nullptr);
+  const std::string wrong = buffers.Check();
+  return wrong.empty() ? "" : test.ToString() + ": " + wrong;
+}
+
+TEST_P(Collectives, AreRight) {
+  Run([](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    uint32_t salt = 0;
+    for (uint32_t kind = 0; kind < static_cast<uint32_t>(Kind::kCount); ++kind) {
+      for (const size_t count : {size_t{0}, size_t{1}, size_t{17}, size_t{5000}, size_t{300'007}}) {
+        for (const bool in_place : {false, true}) {
+          NcclCase test;
+          test.kind = static_cast<Kind>(kind);
+          test.count = count;
+          test.in_place = in_place;
+          test.root = team.size() - 1;
+          test.salt = ++salt;
+          ASSERT_EQ(Perform(comm, team, test), "");
+        }
+      }
+    }
+    NCCL_OK(ncclCommFinalize(comm));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+// A ring of messages, then everybody leaves at once: the last of them must arrive all the same.
+TEST_P(Collectives, MessagesArriveThoughTheirSendersLeave) {
+  Run([](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    std::vector<int> send(100'000, team.rank());
+    std::vector<int> recv(send.size(), -1);
+    const int next = (team.rank() + 1) % team.size();
+    const int previous = (team.rank() + team.size() - 1) % team.size();
+    for (int turn = 0; turn < 3; ++turn) {
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclSend(send.data(), send.size(), ncclInt32, next, comm, nullptr));
+      NCCL_OK(ncclRecv(recv.data(), recv.size(), ncclInt32, previous, comm, nullptr));
+      NCCL_OK(ncclGroupEnd());
+    }
+    EXPECT_EQ(recv, std::vector<int>(send.size(), previous));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(On, Collectives,
+                         testing::Values(Layout{"TwoHosts", 2, 2, true}, Layout{"TwoHostsOfTwo", 2, 4, false},
+                                         Layout{"TwoHostsInTurn", 2, 4, true}, Layout{"UnevenHosts", 3, 5, true},
+                                         Layout{"SevenHosts", 7, 7, true}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+class Cables : public Collectives {};
+INSTANTIATE_TEST_SUITE_P(On, Cables, testing::Values(Layout{"TwoHostsOfTwo", 2, 4, false}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// In the middle of operations, for less than the patience with a silent host.
+TEST_P(Cables, OutAndBackAgainLoseNothing) {
+  Run([&](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    NcclCase test;
+    test.count = 1'000'000;
+    for (uint32_t turn = 0; turn < 12; ++turn) {
+      // Rank 0 drives the cable of the other host, from a process of its own, while everybody is in an operation.
+      pid_t puller = -1;
+      if (team.rank() == 0 && turn % 4 == 1) {
+        puller = fork();
+        if (puller == 0) {
+          network_->SetCable(1, false);
+          usleep(300'000);  // the outage itself
+          network_->SetCable(1, true);
+          _exit(0);
+        }
+      }
+      test.salt = turn;
+      ASSERT_EQ(Perform(comm, team, test), "");
+      if (puller > 0) waitpid(puller, nullptr, 0);
+      team.Barrier();
+    }
+    NCCL_OK(ncclCommFinalize(comm));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+}  // namespace
+}  // namespace sl::net
