@@ -62,7 +62,7 @@ class Scratch {
   ~Scratch() {
     for (const std::string& path : paths_) unlink(path.c_str());
   }
-  const std::string& Add(const std::string& name, const std::string& text) {
+  std::string Add(const std::string& name, const std::string& text) {
     paths_.push_back(prefix_ + name);
     WriteText(paths_.back(), text);
     return paths_.back();
@@ -147,7 +147,7 @@ class Tuner {
   }
 
   void Prepare(const std::string& rest) {
-    const std::string& base = scratch_.Add("base.toml", rest);
+    const std::string base = scratch_.Add("base.toml", rest);
     try {
       modules_ = FindModules(base);
     } catch (const CommandError& error) {
@@ -248,7 +248,7 @@ class Tuner {
   // A reader sees the old file or the new one, never half of it.
   void WriteProfile(const std::string& rest) {
     const std::string separator = rest.empty() || rest.ends_with("\n\n") ? "" : rest.ends_with('\n') ? "\n" : "\n\n";
-    const std::string& fresh = scratch_.Add("new.toml", rest + separator + TuneSection(table_));
+    const std::string fresh = scratch_.Add("new.toml", rest + separator + TuneSection(table_));
     struct stat old {};
     if (stat(options_.file.c_str(), &old) == 0) chmod(fresh.c_str(), old.st_mode & 07777);
     if (rename(fresh.c_str(), options_.file.c_str()) != 0) {
