@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -61,6 +62,7 @@ struct sl_comm_t {
   std::thread worker;       // guarded by work_mutex
   bool working = false;     // guarded by work_mutex
   sl::Status work_outcome;  // guarded by work_mutex; of the last call
+  std::condition_variable work_done;
 };
 
 struct sl_registration_t {

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 
 #include "kernel/events/last_error.h"
@@ -37,6 +39,7 @@ Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call
     std::lock_guard done(handle->work_mutex);
     handle->work_outcome = std::move(outcome);
     handle->working = false;
+    handle->work_done.notify_all();
   });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return Status(SL_IN_PROGRESS);
@@ -165,19 +168,16 @@ Status CommState(sl_comm_t* handle) {
 }
 
 Status WaitComm(sl_comm_t* handle, uint64_t deadline_ns) {
+  constexpr uint64_t kSliceNs = 1'000'000'000;  // the longest that the clock of a wait is asked for
+  std::unique_lock lock(handle->work_mutex);
   // The worker ends by itself: every wait in it is bounded.
-  for (;;) {
-    {
-      std::lock_guard lock(handle->work_mutex);
-      if (!handle->working) {
-        if (handle->worker.joinable()) handle->worker.join();  // it has done its work and only has to return
-        return handle->work_outcome;
-      }
-    }
-    if (NowNs() >= deadline_ns) return {SL_ERR_TIMEOUT, "the communicator is still in progress"};
-    const timespec nap{0, 200'000};
-    nanosleep(&nap, nullptr);
+  while (handle->working) {
+    const uint64_t now = NowNs();
+    if (now >= deadline_ns) return {SL_ERR_TIMEOUT, "the communicator is still in progress"};
+    handle->work_done.wait_for(lock, std::chrono::nanoseconds(std::min(deadline_ns - now, kSliceNs)));
   }
+  if (handle->worker.joinable()) handle->worker.join();  // it has done its work and only has to return
+  return handle->work_outcome;
 }
 
 Status FinalizeComm(sl_comm_t* handle) {
