@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/comm/comm.h"
+#include "kernel/comm/endpoint.h"
 #include "kernel/comm/frame.h"
+#include "kernel/link/link_table.h"
 
 namespace sl::kernel {
 
@@ -36,14 +37,6 @@ struct Card {
   static Result<Card> Decode(const Bytes& bytes);
   // Where the ports of this rank's transport listen; none when it has no transport of that name.
   std::span<const LinkAddress> AddressesOf(const std::string& transport) const;
-};
-
-struct Communicator::Transport {
-  std::string name;
-  const sl_transport_ops_t* ops;
-  sl_transport_t* handle;
-  std::vector<LinkAddress> addresses;  // of its ports
-  uint64_t latency_ns;                 // of the quickest
 };
 
 }  // namespace sl::kernel

@@ -10,6 +10,15 @@
 #include "kernel/comm/net_socket.h"
 
 namespace sl::kernel {
+namespace {
+
+// What all ranks have said is long, and passes once; the room for it is not kept.
+void GiveBackRoom(Bytes* buffer) {
+  constexpr size_t kKeptBytes = 16384;
+  if (buffer->empty() && buffer->capacity() > kKeptBytes) Bytes().swap(*buffer);
+}
+
+}  // namespace
 
 Channel::Channel(ControlThread* control, Fd fd, uint32_t max_bytes, Owner* owner)
     : control_(control), fd_(std::move(fd)), is_net_(IsNet(fd_.get())), max_bytes_(max_bytes), owner_(owner) {}
@@ -51,6 +60,7 @@ void Channel::WriteLocked() {
     }
   }
   out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(at));
+  GiveBackRoom(&out_);
   const bool wants_out = !out_.empty();
   if (open_ && wants_out != wants_out_) {
     [[maybe_unused]] const Status changed =
@@ -112,6 +122,7 @@ void Channel::OnReady(int, uint32_t events) {
     if (!open_) return;  // the owner closed it
   }
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
+  GiveBackRoom(&in_);
   if (!read.ok()) {
     Close();
     owner_->OnClosed(this, read);

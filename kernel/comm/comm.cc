@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "kernel/comm/card.h"
+#include "kernel/comm/roster.h"
 #include "kernel/comm/tree_shape.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
@@ -17,6 +17,14 @@ namespace {
 constexpr uint64_t kJoiningGraceNs = 1'000'000'000;
 
 }  // namespace
+
+struct Communicator::Transport {
+  std::string name;
+  const sl_transport_ops_t* ops;
+  sl_transport_t* handle;
+  std::vector<LinkAddress> addresses;  // of its ports
+  uint64_t latency_ns;                 // of the quickest
+};
 
 Communicator::Communicator(Process* process, CommConfig config) : process_(process), config_(std::move(config)) {}
 
@@ -64,7 +72,8 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
                                       on_report, patience()));
   SL_TRY(OpenTransports());
   SL_ASSIGN(const std::vector<Bytes> cards, tree_->AllGather(tree_->TakeNumber(), MyCard(), patience()));
-  SL_TRY(ReadCards(cards));
+  SL_ASSIGN(roster_, process_->rosters()->Take(nonce_, cards));
+  roster_known_.store(true, std::memory_order_release);  // pairs with RankName, which the control thread calls too
   SL_TRY(CheckCards());
   FillShape();
   SL_TRY(MakeHeap());
@@ -139,20 +148,11 @@ Bytes Communicator::MyCard() const {
   return card.Encode();
 }
 
-Status Communicator::ReadCards(const std::vector<Bytes>& cards) {
-  for (const Bytes& bytes : cards) {
-    SL_ASSIGN(Card card, Card::Decode(bytes));
-    cards_.push_back(std::move(card));
-  }
-  cards_known_.store(true, std::memory_order_release);  // pairs with RankName, which the control thread calls too
-  return {};
-}
-
 // Ranks must agree on everything selection looks at, or they would run different algorithms.
 Status Communicator::CheckCards() const {
-  const Card& mine = cards_[config_.rank];
+  const Card& mine = roster_->cards()[config_.rank];
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    const Card& card = cards_[rank];
+    const Card& card = roster_->cards()[rank];
     if (card.version != mine.version) {
       return {SL_ERR_MISMATCH, RankName(rank) + " runs starling " + card.version + ", rank " +
                                    std::to_string(config_.rank) + " runs " + mine.version +
@@ -169,18 +169,13 @@ Status Communicator::CheckCards() const {
 
 void Communicator::FillShape() {
   const Settings& settings = process_->profile().settings();
-  const Card& mine = cards_[config_.rank];
-  static constexpr size_t kHostText = 33;
-  host_texts_.assign(config_.size * kHostText, '\0');
+  const Card& mine = roster_->cards()[config_.rank];
   shape_.struct_size = sizeof(shape_);
   CpuSet cpus{};
   shape_.rank = config_.rank;
   shape_.size = config_.size;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    const Card& card = cards_[rank];
-    const std::string text = ToText(card.host);
-    text.copy(&host_texts_[rank * kHostText], text.size());
-    hosts_.push_back(&host_texts_[rank * kHostText]);
+    const Card& card = roster_->cards()[rank];
     if (card.host != mine.host) continue;
     for (size_t i = 0; i < cpus.size(); ++i) cpus[i] |= card.cpus[i];
     if (rank < config_.rank) ++shape_.local_rank;
@@ -193,7 +188,7 @@ void Communicator::FillShape() {
   shape_.link_chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
   shape_.lanes = settings.link.lanes;
   shape_.link_slots = settings.link.slots;
-  shape_.host_of = hosts_.data();
+  shape_.host_of = roster_->hosts();
 }
 
 uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
@@ -235,8 +230,9 @@ Status Communicator::ServeHeap() {
 }
 
 Status Communicator::FetchHeap(uint64_t slice_bytes) {
+  const std::vector<Card>& cards = roster_->cards();
   const auto leader =
-      std::find_if(cards_.begin(), cards_.end(), [this](const Card& card) { return card.host == process_->host(); });
+      std::find_if(cards.begin(), cards.end(), [this](const Card& card) { return card.host == process_->host(); });
   if (!process_->switchboard()->IsHere(leader->endpoint.space)) {
     return {SL_ERR_CONFIG, "NCCL_HOSTID says that " + ToText(leader->endpoint) +
                                " is on this host, but it runs under another kernel or in another network namespace; "
@@ -310,10 +306,7 @@ Status Communicator::MakeLinks() {
     entry.transport = transport.handle;
     entry.name = transport.name;
     for (const LinkAddress& port : transport.addresses) entry.fabrics.push_back(port.fabric);
-    for (const Card& card : cards_) {
-      const auto addresses = card.AddressesOf(transport.name);
-      entry.peers.emplace_back(addresses.begin(), addresses.end());
-    }
+    entry.peers = Roster::PeersOf(roster_, transport.name);
     config.transports.push_back(std::move(entry));
   }
   links_ = std::make_unique<LinkTable>(std::move(config));
@@ -487,8 +480,8 @@ std::string Communicator::LostText() const {
 
 std::string Communicator::RankName(uint32_t rank) const {
   std::string name = "rank " + std::to_string(rank);
-  if (!cards_known_.load(std::memory_order_acquire)) return name;
-  return name + " (" + ToText(cards_[rank].endpoint) + ")";
+  if (!roster_known_.load(std::memory_order_acquire)) return name;
+  return name + " (" + ToText(roster_->cards()[rank].endpoint) + ")";
 }
 
 void Communicator::FillInfo(sl_comm_info_t* info) const {

@@ -22,7 +22,7 @@
 
 namespace sl::kernel {
 
-struct Card;  // what ranks tell each other at the start
+class Roster;  // what ranks tell each other at the start
 
 // How a rank joins, besides the rendezvous.
 struct CommConfig {
@@ -112,7 +112,6 @@ class Communicator {
   Status OpenTransports();
   Status ListenOnPorts(Transport* transport, uint32_t ports) const;
   Bytes MyCard() const;
-  Status ReadCards(const std::vector<Bytes>& cards);
   Status CheckCards() const;
   void FillShape();
   Status MakeHeap();
@@ -141,14 +140,12 @@ class Communicator {
   mutable std::mutex mutex_;
   Status failure_;         // guarded by mutex_
   Status remote_failure_;  // guarded by mutex_
-  std::atomic<bool> cards_known_{false};
+  std::atomic<bool> roster_known_{false};
 
   // In order of making; destroyed in reverse.
   std::unique_ptr<Extension> extension_;
   std::shared_ptr<ControlTree> tree_;
-  std::vector<Card> cards_;
-  std::vector<char> host_texts_;  // of all ranks, NUL-terminated
-  std::vector<const char*> hosts_;
+  std::shared_ptr<const Roster> roster_;
   sl_comm_shape_t shape_{};
   std::vector<Transport> transports_;
   std::unique_ptr<SymmetricHeap> heap_;

@@ -333,6 +333,14 @@ TEST_F(SeveralHostsTest, OpenAPortInEveryProcessWhenThereAreSeveral) {
   for (size_t process = 0; process < 3; ++process) EXPECT_TRUE(IsReachable(process)) << process;
 }
 
+TEST(TreeShape, IsAsDeepAsTheLogarithmOfTheSize) {
+  for (const uint32_t size : {2u, 64u, 1024u, 65535u}) {
+    uint32_t depth = 0;
+    for (uint32_t rank = size - 1; rank != 0; rank = ParentOf(rank)) ++depth;
+    EXPECT_LE(1u << depth, size);
+  }
+}
+
 TEST(TreeShape, ConnectsEveryRankToItsParent) {
   for (uint32_t size = 1; size < 70; ++size) {
     uint32_t edges = 0;

@@ -10,6 +10,7 @@
 
 #include "kernel/comm/control_thread.h"
 #include "kernel/comm/rendezvous.h"
+#include "kernel/comm/roster.h"
 #include "kernel/engine/engine.h"
 #include "kernel/events/observer_pump.h"
 #include "kernel/link/keeper.h"
@@ -54,6 +55,7 @@ class Process {
   ControlThread* control() { return control_.get(); }
   Switchboard* switchboard() { return switchboard_.get(); }
   Rendezvous* rendezvous() { return rendezvous_.get(); }
+  RosterShelf* rosters() { return &rosters_; }
   // Runs plans for streams; its thread starts with the first job.
   ProgressThread* progress() { return progress_.get(); }
   // Drives network links between operations; its thread starts with the first such link.
@@ -75,6 +77,7 @@ class Process {
   std::unique_ptr<ControlThread> control_;
   std::unique_ptr<Switchboard> switchboard_;
   std::unique_ptr<Rendezvous> rendezvous_;
+  RosterShelf rosters_;
   std::unique_ptr<ProgressThread> progress_;
   LinkKeeper keeper_;
   HostId host_{};

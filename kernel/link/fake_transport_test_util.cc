@@ -210,7 +210,9 @@ LinkTransport FakeNet::LinkTransportOf(uint32_t rank) {
   transport.transport = Transport(rank);
   transport.name = "fake";
   transport.fabrics.resize(1);
-  for (const sl_address_t& address : Addresses()) transport.peers.push_back({LinkAddress{address, {}}});
+  LinkPeers peers;
+  for (const sl_address_t& address : Addresses()) peers.push_back({LinkAddress{address, {}}});
+  transport.peers = std::make_shared<const LinkPeers>(std::move(peers));
   return transport;
 }
 

@@ -103,8 +103,8 @@ LinkTable::Entry* LinkTable::Make(uint32_t peer, uint32_t lane) {
 void LinkTable::FindPorts(Entry* entry, uint32_t peer) const {
   for (uint32_t t = 0; t < config_.transports.size() && entry->ports.empty(); ++t) {
     const LinkTransport& transport = config_.transports[t];
-    if (peer >= transport.peers.size()) continue;
-    const std::vector<LinkAddress>& remote = transport.peers[peer];
+    if (peer >= transport.peers->size()) continue;
+    const std::vector<LinkAddress>& remote = transport.peers->at(peer);
     const auto reaches = [&](size_t i, size_t j) {
       return remote[j].address.bytes != 0 && remote[j].fabric == transport.fabrics[i];
     };
@@ -294,7 +294,7 @@ void LinkTable::StartConnect(Entry* entry, uint32_t index, uint64_t now_ns) {
   args.signal_count = Path::kSignalCount;
   sl_connection_t* connection = nullptr;
   const sl_status_t status =
-      transport.ops->connect(transport.transport, &transport.peers[peer][remote].address, &args, &connection);
+      transport.ops->connect(transport.transport, &transport.peers->at(peer)[remote].address, &args, &connection);
   if (status != SL_OK) return OnRefused(entry, index, status, now_ns);
   making.connection = connection;
   FinishStart(entry, index, now_ns);

@@ -32,6 +32,7 @@ struct LinkAddress {
   sl_address_t address = {};  // `bytes` 0: the port does not listen
   std::array<uint8_t, 16> fabric = {};
 };
+using LinkPeers = std::vector<std::vector<LinkAddress>>;  // by rank, by the peer's port index
 
 // One open transport, and where it reaches each rank. Borrowed: closed by its owner after the table is gone.
 struct LinkTransport {
@@ -39,7 +40,7 @@ struct LinkTransport {
   sl_transport_t* transport = nullptr;
   std::string name;
   std::vector<std::array<uint8_t, 16>> fabrics;  // of the local ports, by index
-  std::vector<std::vector<LinkAddress>> peers;   // by rank, by the peer's port index
+  std::shared_ptr<const LinkPeers> peers;        // shared by the ranks of a process, which may be many
 };
 
 struct LinkTableConfig {

@@ -332,7 +332,7 @@ TEST_F(LinkTableTest, RefusesImpossibleChunks) {
 TEST_F(LinkTableTest, SaysWhenNoTransportReachesThePeer) {
   Open(2);
   LinkTableConfig config = Config(0, 2);
-  config.transports[0].peers[1].clear();
+  config.transports[0].peers = std::make_shared<const LinkPeers>(2);
   ConfigureLog(SL_LOG_ERROR, "/dev/null");
   LinkTable table(std::move(config));
   EXPECT_EQ(PeekStatus(table.Get(1, 0)), SL_ERR_NOT_FOUND);

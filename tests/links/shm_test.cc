@@ -115,7 +115,9 @@ class Stack {
     entry.transport = transport;
     entry.name = "shm";
     entry.fabrics.resize(1);
-    for (const sl_address_t& address : addresses) entry.peers.push_back({LinkAddress{address, {}}});
+    LinkPeers peers;
+    for (const sl_address_t& address : addresses) peers.push_back({LinkAddress{address, {}}});
+    entry.peers = std::make_shared<const LinkPeers>(std::move(peers));
     return config;
   }
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/roster.h"
+
+namespace sl::kernel {
+
+Result<std::shared_ptr<const Roster>> Roster::Read(const std::vector<Bytes>& cards) {
+  std::shared_ptr<Roster> roster(new Roster);
+  roster->cards_.reserve(cards.size());
+  roster->host_texts_.reserve(cards.size());  // hosts_ points into it
+  for (const Bytes& bytes : cards) {
+    SL_ASSIGN(Card card, Card::Decode(bytes));
+    const size_t rank = roster->cards_.size();
+    for (auto& [name, ports] : card.addresses) {
+      LinkPeers& peers = roster->peers_[name];
+      peers.resize(cards.size());
+      peers[rank] = std::move(ports);
+    }
+    card.addresses = {};
+    roster->host_texts_.push_back(ToText(card.host));
+    roster->hosts_.push_back(roster->host_texts_.back().c_str());
+    roster->cards_.push_back(std::move(card));
+  }
+  return std::shared_ptr<const Roster>(std::move(roster));
+}
+
+std::shared_ptr<const LinkPeers> Roster::PeersOf(const std::shared_ptr<const Roster>& roster, const std::string& name) {
+  const auto found = roster->peers_.find(name);
+  if (found == roster->peers_.end()) return std::make_shared<LinkPeers>(roster->cards_.size());
+  return {roster, &found->second};
+}
+
+Result<std::shared_ptr<const Roster>> RosterShelf::Take(uint64_t nonce, const std::vector<Bytes>& cards) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(rosters_, [](const auto& entry) { return entry.second.expired(); });
+  if (const auto found = rosters_.find(nonce); found != rosters_.end()) {
+    if (std::shared_ptr<const Roster> known = found->second.lock()) return known;
+  }
+  SL_ASSIGN(std::shared_ptr<const Roster> read, Roster::Read(cards));
+  rosters_[nonce] = read;
+  return read;
+}
+
+}  // namespace sl::kernel

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all ranks of a communicator have told each other at the start. The ranks of one process share it, so that memory
+// and time per rank do not grow with the number of ranks.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernel/comm/card.h"
+#include "kernel/link/link_table.h"
+
+namespace sl::kernel {
+
+class Roster {
+ public:
+  // From the cards of all ranks, in their order.
+  static Result<std::shared_ptr<const Roster>> Read(const std::vector<Bytes>& cards);
+
+  // Without addresses of transports: those are `PeersOf`.
+  const std::vector<Card>& cards() const { return cards_; }
+  // A text a host, by rank.
+  const char* const* hosts() const { return hosts_.data(); }
+  // Where the ranks listen with that transport. Shares the ownership of `roster`.
+  static std::shared_ptr<const LinkPeers> PeersOf(const std::shared_ptr<const Roster>& roster, const std::string& name);
+
+ private:
+  Roster() = default;
+
+  std::vector<Card> cards_;
+  std::vector<std::string> host_texts_;
+  std::vector<const char*> hosts_;  // of host_texts_
+  std::map<std::string, LinkPeers> peers_;
+};
+
+// The rosters of a process that are in use, by the nonce of their communicator.
+class RosterShelf {
+ public:
+  // The first rank that asks reads the cards, the others take what it has read; `cards` is the same for all.   [any]
+  // shared_ptr: ranks of one communicator end in any order, and the last one lets go.
+  Result<std::shared_ptr<const Roster>> Take(uint64_t nonce, const std::vector<Bytes>& cards);
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, std::weak_ptr<const Roster>> rosters_;  // guarded by mutex_
+};
+
+}  // namespace sl::kernel

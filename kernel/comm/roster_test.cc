@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/roster.h"
+
+#include <gtest/gtest.h>
+
+namespace sl::kernel {
+namespace {
+
+std::vector<Bytes> Cards(uint32_t ranks) {
+  std::vector<Bytes> cards;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    Card card;
+    card.host[0] = static_cast<uint8_t>(rank / 2);
+    card.process = rank;
+    LinkAddress port;
+    port.address.bytes = rank + 1;
+    if (rank != 1) card.addresses.push_back({"tcp", {port}});
+    cards.push_back(card.Encode());
+  }
+  return cards;
+}
+
+TEST(Roster, HoldsWhatEveryRankSaid) {
+  const auto roster = Roster::Read(Cards(4)).Take();
+  ASSERT_EQ(roster->cards().size(), 4u);
+  EXPECT_EQ(roster->cards()[3].process, 3u);
+  EXPECT_STREQ(roster->hosts()[0], roster->hosts()[1]);
+  EXPECT_STRNE(roster->hosts()[1], roster->hosts()[2]);
+  const auto peers = Roster::PeersOf(roster, "tcp");
+  ASSERT_EQ(peers->size(), 4u);
+  EXPECT_TRUE(peers->at(1).empty());
+  EXPECT_EQ(peers->at(3).at(0).address.bytes, 4u);
+  EXPECT_EQ(Roster::PeersOf(roster, "shm")->size(), 4u);
+}
+
+TEST(Roster, IsRefusedWithABrokenCard) {
+  std::vector<Bytes> cards = Cards(3);
+  cards[1].resize(20);
+  EXPECT_EQ(Roster::Read(cards).status().code(), SL_ERR_LINK_CORRUPT);
+}
+
+TEST(RosterShelf, SharesWhatIsInUseAndKeepsNothingElse) {
+  RosterShelf shelf;
+  std::shared_ptr<const Roster> one = shelf.Take(1, Cards(2)).Take();
+  EXPECT_EQ(shelf.Take(1, Cards(2)).Take(), one);
+  EXPECT_NE(shelf.Take(2, Cards(2)).Take(), one);
+  const std::weak_ptr<const Roster> watched = one;
+  const std::shared_ptr<const LinkPeers> peers = Roster::PeersOf(one, "tcp");
+  one.reset();
+  EXPECT_FALSE(watched.expired()) << "its addresses are in use";
+}
+
+}  // namespace
+}  // namespace sl::kernel
