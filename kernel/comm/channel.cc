@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/channel.h"
 
+#include <linux/sockios.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -67,6 +69,14 @@ void Channel::WriteLocked() {
         control_->Change(fd_.get(), EPOLLIN | EPOLLRDHUP | (wants_out ? EPOLLOUT : 0u));
     wants_out_ = wants_out;
   }
+}
+
+uint64_t Channel::unsent() const {
+  if (!open_) return 0;  // there is no other end any more
+  int queued = 0;
+  if (ioctl(fd_.get(), SIOCOUTQ, &queued) != 0) queued = 0;
+  std::lock_guard lock(mutex_);
+  return out_.size() + static_cast<uint64_t>(queued);
 }
 
 void Channel::Flush(uint64_t deadline_ns) {

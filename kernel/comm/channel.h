@@ -37,6 +37,8 @@ class Channel : public ControlThread::Watched {
   // Waits, at most until the deadline, for queued frames to leave. Not on the control thread.
   void Flush(uint64_t deadline_ns);
   void Close();
+  // Bytes that were queued and that the other end, as far as is known, does not have.
+  uint64_t unsent() const;
   // Moment of the last byte that was read, 0: none yet. For ranks on other hosts, whose end may go unreported.
   // Control thread only.
   uint64_t heard_ns() const { return heard_ns_; }
@@ -54,7 +56,7 @@ class Channel : public ControlThread::Watched {
   uint32_t max_bytes_;
   Owner* owner_;
   Bytes in_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Bytes out_;               // guarded by mutex_
   bool wants_out_ = false;  // guarded by mutex_
   std::atomic<bool> open_{false};

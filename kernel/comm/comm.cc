@@ -416,6 +416,10 @@ void Communicator::Leave(Fate fate) {
   if (tree_ != nullptr) tree_->Depart(fate);
 }
 
+void Communicator::AwaitFarewell() const {
+  if (tree_ != nullptr) tree_->AwaitSent(NowNs() + process_->profile().settings().comm.silence_ms * 1000000);
+}
+
 // A rank that has failed will not do its part of joining. It may have done it, though, and have failed in its first
 // operation, so those who are still about it get the time to end well.
 void Communicator::GiveUpJoiningSoon() {

@@ -65,6 +65,8 @@ class Communicator {
   void Drain();
   // Leaves: other ranks hear of it. Never waits.
   void Leave(Fate fate);
+  // Waits until ranks on other hosts have heard of it, for as long as a host may be silent at most.
+  void AwaitFarewell() const;
   // Ends every wait of this rank with SL_ERR_ABORTED.   [any]
   void Cancel() {
     cancelled_ns_.store(0);

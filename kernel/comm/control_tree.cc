@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/control_tree.h"
 
+#include <time.h>
+
 #include <algorithm>
 
 #include "kernel/comm/tree_shape.h"
@@ -306,6 +308,18 @@ void ControlTree::EndIfAlone() {
   }
   // Not destroyed under its own lock or inside a channel's handler: a task lets go.
   if (self_) control_->At(0, [last = std::move(self_)] {});
+}
+
+void ControlTree::AwaitSent(uint64_t deadline_ns) const {
+  const auto is_sent = [this](const Neighbour& neighbour) {
+    Fate fate;
+    return !neighbour.channel->is_net() || neighbour.channel->unsent() == 0 ||
+           (FateOf(neighbour.rank, &fate) && IsLost(fate));
+  };
+  while (!std::all_of(neighbours_.begin(), neighbours_.end(), is_sent) && NowNs() < deadline_ns) {
+    const timespec nap{0, 200'000};
+    nanosleep(&nap, nullptr);
+  }
 }
 
 bool ControlTree::FateOf(uint32_t rank, Fate* out_fate) const {

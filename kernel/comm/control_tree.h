@@ -66,6 +66,10 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   // Leaves: tells everybody, stops calling the handlers, goes on relaying. Idempotent, never waits.
   void Depart(Fate fate);
 
+  // Waits until neighbours on other hosts have what was sent to them. A process that ends at once may take it back: its
+  // system answers what still comes in, a beat say, by dropping the connection.
+  void AwaitSent(uint64_t deadline_ns) const;
+
   // What is known about a rank; false: nothing, it should be alive.   thread: [any]
   bool FateOf(uint32_t rank, Fate* out_fate) const;
   const TreeIdentity& identity() const { return identity_; }

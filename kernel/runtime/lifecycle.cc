@@ -209,6 +209,7 @@ Status DestroyComm(sl_comm_t* handle) {
   if (!DrainWithin(handle, SL_NO_DEADLINE)) return {SL_ERR_INTERNAL, "unreachable: no deadline was set"};
   handle->comm.Drain();
   handle->comm.Leave(Fate::kDeparted);
+  handle->comm.AwaitFarewell();
   Free(handle);
   return {};
 }
