@@ -17,6 +17,7 @@ namespace {
 // saves it.
 constexpr size_t kTriedDirectly = 2;
 constexpr uint32_t kCallsPerSweep = 16;  // then epoll is asked all the same: for the door, for ports, for the clock
+constexpr uint64_t kIdleSweepNs = 1'000'000;
 constexpr int kEvents = 64;
 constexpr uint64_t kTickNs = 50'000'000;
 // Loopback and local stacks answer at once, whatever is assumed of the network.
@@ -189,18 +190,22 @@ int Transport::WaitDescriptor() {
 
 bool Transport::Progress() {
   bool moved = false;
-  const bool sweep = ++calls_ % kCallsPerSweep == 0;
-  if (connections_.size() <= kTriedDirectly) {
-    for (size_t i = 0; i < connections_.size(); ++i) moved |= connections_[i]->Drive(EPOLLIN | EPOLLOUT);
-    if (sweep) moved |= TakeEvents();
+  const bool direct = connections_.size() <= kTriedDirectly;
+  if (direct) {
+    for (const auto& connection : connections_) moved |= connection->Drive(EPOLLIN | EPOLLOUT);
   } else {
     moved = TakeEvents();
     for (const auto& connection : connections_) connection->FlushLeft();
   }
-  if (sweep) {
-    const uint64_t now_ns = shared_.now();
-    if (now_ns >= next_tick_ns_) Tick(now_ns);
+  if (++calls_ % kCallsPerSweep != 0) [[likely]]
+    return moved;
+  const uint64_t now_ns = shared_.now();
+  // Without connections this is somebody who waits for another transport.
+  if (direct && (!connections_.empty() || now_ns >= next_idle_sweep_ns_)) {
+    next_idle_sweep_ns_ = now_ns + kIdleSweepNs;
+    moved |= TakeEvents();
   }
+  if (now_ns >= next_tick_ns_) Tick(now_ns);
   return moved;
 }
 

@@ -73,6 +73,7 @@ class Transport {
   std::vector<Door::Guest> guests_;
   uint32_t calls_ = 0;
   uint64_t next_tick_ns_ = 0;
+  uint64_t next_idle_sweep_ns_ = 0;
 };
 
 }  // namespace sl::transport_tcp
