@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint64_t kFullFactor = 6;  // how much longer a test of a full run may take
+constexpr uint64_t kFullFactor = 15;  // how much longer a test of a full run may take, also where much else runs
 #if defined(SL_SANITIZED)
 constexpr uint64_t kMsPerSecond = 4000;
 #else

@@ -20,9 +20,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A wait that long is a hang: tests are over much sooner.
-constexpr int kOperationTimeoutMs = 6000;
-constexpr int kBootstrapTimeoutMs = 6000;
+// A wait that long is a hang: tests are over much sooner. A full run goes on where much else runs.
+constexpr int kTimeoutMs = 6000;
+constexpr int kFullTimeoutMs = 60'000;
 
 // What a job needs beside an algorithm.
 constexpr const char* kNeeded[] = {SL_DEVICE_ID, SL_TRANSPORT_ID};
@@ -77,9 +77,9 @@ std::string ProfileOf(Trial& trial, const std::string& wrapped, const std::strin
     tables += fmt::format("[modules.{}]\npath = \"{}\"\n", module.name, module.path);
   }
   return fmt::format(
-      "profile_version = 1\ndeterminism = \"none\"\nenable = [{}]\nlayers = [{}]\n[comm]\n"
-      "operation_timeout_ms = {}\nbootstrap_timeout_ms = {}\n{}{}",
-      enabled, layers, kOperationTimeoutMs, kBootstrapTimeoutMs, tables, rest);
+      "profile_version = 1\ndeterminism = \"none\"\nenable = [{0}]\nlayers = [{1}]\n[comm]\n"
+      "operation_timeout_ms = {2}\nbootstrap_timeout_ms = {2}\n{3}{4}",
+      enabled, layers, trial.full() ? kFullTimeoutMs : kTimeoutMs, tables, rest);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct Test {
   std::string name;   // Noun.DoesXWhenY
   std::string about;  // one line for people who look at a failure: what the header promises
   std::function<void(Trial&)> run;
-  uint32_t seconds = 10;   // then it is killed and has failed; six times as much in a full run
+  uint32_t seconds = 10;   // then it is killed and has failed; 15 times as much in a full run
   bool full_only = false;  // run only when everything is
 };
 
