@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -31,7 +32,7 @@ Connection::Connection(Shared* shared, uint32_t port, const Caller& caller, cons
   if (Watch(EPOLLOUT, EPOLL_CTL_ADD)) {
     Drive(EPOLLOUT);
   } else {
-    End(SL_CONNECTION_DOWN, SL_LOG_WARN, std::string("cannot watch the stream: ") + std::strerror(errno));
+    End(SL_CONNECTION_DOWN, SL_LOG_WARN, "cannot watch the stream: ", std::strerror(errno));
   }
 }
 
@@ -146,7 +147,7 @@ bool Connection::Dial() noexcept {
   const Hello& hello = caller_->hello();
   // The first bytes of a stream always find room.
   if (code != 0 || send(stream_.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) {
-    End(SL_CONNECTION_DOWN, SL_LOG_DEBUG, std::string("cannot connect: ") + std::strerror(code != 0 ? code : errno));
+    End(SL_CONNECTION_DOWN, SL_LOG_DEBUG, "cannot connect: ", std::strerror(code != 0 ? code : errno));
     return false;
   }
   phase_ = Phase::kGreeting;
@@ -166,7 +167,7 @@ bool Connection::Greet() noexcept {
   const Confirm& confirm = caller_->confirm();
   if (step == Step::kRefused || send(stream_.get(), &confirm, sizeof confirm, MSG_NOSIGNAL) != sizeof confirm) {
     End(SL_CONNECTION_DOWN, step == Step::kRefused ? SL_LOG_WARN : SL_LOG_DEBUG,
-        step == Step::kRefused ? caller_->why() : "the peer hung up on our confirmation");
+        step == Step::kRefused ? caller_->why().c_str() : "the peer hung up on our confirmation");
     return false;
   }
   caller_.reset();
@@ -190,14 +191,14 @@ bool Connection::Receive() noexcept {
     if (got < 0 && errno == EAGAIN) break;
     moved = true;
     if (got <= 0) {
-      const std::string cause = got == 0 ? "the peer's process has ended" : std::strerror(errno);
+      const char* cause = got == 0 ? "the peer's process has ended" : std::strerror(errno);
       End(SL_CONNECTION_DOWN, got < 0 && errno == ETIMEDOUT ? SL_LOG_WARN : SL_LOG_DEBUG, cause);
       return true;
     }
     Count(&shared_->counters.received_bytes, static_cast<uint64_t>(got));
     const uint64_t copied = reader_.copied();
     if (!reader_.Take(static_cast<size_t>(got))) {
-      End(SL_CONNECTION_DOWN, SL_LOG_ERROR, std::string("the stream is corrupt: ") + reader_.why());
+      End(SL_CONNECTION_DOWN, SL_LOG_ERROR, "the stream is corrupt: ", reader_.why());
       return true;
     }
     if (reader_.copied() != copied) Count(&shared_->counters.copied_in_bytes, reader_.copied() - copied);
@@ -232,12 +233,13 @@ void Connection::CheckPeer(uint64_t now_ns) noexcept {
     acked_bytes_ = health.acked_bytes;
     acked_since_ns_ = now_ns;
   } else if (health.unanswered && now_ns - acked_since_ns_ > patience && health.silent_ns > patience) {
-    End(SL_CONNECTION_DOWN, SL_LOG_WARN,
-        "the peer's host has not answered for " + std::to_string(health.silent_ns / 1'000'000) + " ms");
+    char silent[32];
+    snprintf(silent, sizeof silent, "%llu ms", static_cast<unsigned long long>(health.silent_ns / 1'000'000));
+    End(SL_CONNECTION_DOWN, SL_LOG_WARN, "the peer's host has not answered for ", silent);
   }
 }
 
-void Connection::End(uint32_t state, sl_log_level_t level, const std::string& why) noexcept {
+void Connection::End(uint32_t state, sl_log_level_t level, const char* why, const char* detail) noexcept {
   phase_ = Phase::kOver;
   state_.store(state, std::memory_order_seq_cst);
   Watch(0, EPOLL_CTL_DEL);
@@ -247,7 +249,7 @@ void Connection::End(uint32_t state, sl_log_level_t level, const std::string& wh
   DropAll();
   sending_.store(false, std::memory_order_seq_cst);
   PublishProbe(SL_ERR_LINK_DOWN);
-  shared_->Log(level, Name() + ": " + why);
+  shared_->LogIfPossible(level, [&] { return Name() + ": " + why + detail; });
 }
 
 void Connection::PublishProbe(sl_status_t status) noexcept {

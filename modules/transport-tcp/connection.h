@@ -78,7 +78,7 @@ class Connection {
   void BecomeFull() noexcept;   // with sending_
   void ReadNotices() noexcept;  // of zero-copy sends
   void SayGoodbye() noexcept;
-  void End(uint32_t state, sl_log_level_t level, const std::string& why) noexcept;
+  void End(uint32_t state, sl_log_level_t level, const char* why, const char* detail = "") noexcept;
   void PublishProbe(sl_status_t status) noexcept;
   std::string Name() const;
 

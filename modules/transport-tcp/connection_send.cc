@@ -115,9 +115,11 @@ void Connection::ReadNotices() noexcept {
   FinishSent();
   sending_.store(false, std::memory_order_seq_cst);
   if (copied != 0 && shared_->counters.zerocopy_copied.fetch_add(copied, std::memory_order_relaxed) == 0) {
-    shared_->Log(SL_LOG_INFO, Name() +
-                                  ": the system copies what is sent with MSG_ZEROCOPY; without the option "
-                                  "zerocopy_minimum_bytes this path is cheaper");
+    shared_->LogIfPossible(SL_LOG_INFO, [this] {
+      return Name() +
+             ": the system copies what is sent with MSG_ZEROCOPY; without the option zerocopy_minimum_bytes this path "
+             "is cheaper";
+    });
   }
   if (!kept) End(SL_CONNECTION_DOWN, SL_LOG_ERROR, "the system's notices of zero-copy sends are out of order");
 }

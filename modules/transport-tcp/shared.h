@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <new>
 #include <string>
 
 #include "modules/transport-tcp/completions.h"
@@ -49,6 +50,14 @@ struct Shared {
   void Log(sl_log_level_t level, const std::string& text) const {
     if (host->log_enabled(host->ctx, level) == 0) return;
     host->log(host->ctx, level, ("rank " + std::to_string(env.rank) + " " + text).c_str());
+  }
+  // For who must not fail: `make_text` makes the line, which stays unsaid where memory is short.
+  template <typename MakeText>
+  void LogIfPossible(sl_log_level_t level, MakeText&& make_text) const noexcept {
+    try {
+      Log(level, make_text());
+    } catch (const std::bad_alloc&) {  // what happened shows in the connection's state all the same
+    }
   }
 };
 

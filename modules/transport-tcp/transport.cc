@@ -55,12 +55,13 @@ Transport::Transport(const sl_host_t* host, const Settings& settings, const sl_t
 Transport::~Transport() {
   for (const auto& connection : connections_) connection->Leave();
   const Counters& c = shared_.counters;
-  shared_.Log(SL_LOG_DEBUG,
-              "sent " + std::to_string(c.sent_bytes) + " bytes in " + std::to_string(c.sends) + " calls, received " +
-                  std::to_string(c.received_bytes) + " in " + std::to_string(c.receives) + ", asked epoll " +
-                  std::to_string(c.waits) + " times, copied " + std::to_string(c.copied_out_bytes) + " out and " +
-                  std::to_string(c.copied_in_bytes) + " in; the system copied " + std::to_string(c.zerocopy_copied) +
-                  " of " + std::to_string(c.zerocopy_sends) + " zero-copy sends");
+  shared_.LogIfPossible(SL_LOG_DEBUG, [&c] {
+    return "sent " + std::to_string(c.sent_bytes) + " bytes in " + std::to_string(c.sends) + " calls, received " +
+           std::to_string(c.received_bytes) + " in " + std::to_string(c.receives) + ", asked epoll " +
+           std::to_string(c.waits) + " times, copied " + std::to_string(c.copied_out_bytes) + " out and " +
+           std::to_string(c.copied_in_bytes) + " in; the system copied " + std::to_string(c.zerocopy_copied) + " of " +
+           std::to_string(c.zerocopy_sends) + " zero-copy sends";
+  });
 }
 
 void Transport::PortInfo(uint32_t index, sl_port_t* out_port) const {
