@@ -6,8 +6,9 @@
 namespace sl::verify {
 namespace {
 
-// Columns of one collective differ in flags and in what is demanded of orders: a few suffice.
-constexpr size_t kMaxKnown = 8;
+// Columns of one collective differ in flags, in what is demanded of orders, and in roots that are no rotations of
+// others.
+constexpr size_t kMaxKnown = 48;
 
 bool Scales(const sl_op_t& op) {
   return HasReduction(op.kind) && (op.reduction == SL_AVG || op.reduction == SL_PREMUL_SUM);

@@ -3,7 +3,7 @@
 // Plans that are one plan with all rank numbers moved up: renaming ranks maps the execution of one to that of the
 // other, step by step, so that one proof is the other (docs/verify.md, "Folding"). Two uses:
 //
-// - Roots. Every plan for root R is that of root 0, R ranks further up.
+// - Roots. Every plan for root R is that of another root, root 0 as a rule, further up.
 // - Ranks. The plan of rank r is that of rank 0, r ranks further up: every rank does the same.
 //
 // Blocks that belong to ranks move with them: block k of such a buffer becomes block k + distance. Orders of reduction
@@ -29,8 +29,8 @@ struct Rotation {
   bool moves_scratch = false;
 };
 
-// The rotation that takes results and buffers of `op` with root, or sender, 0 to those with root `distance`; none where
-// they name other ranks, or where the plans cut buffers otherwise than into ranks' blocks.
+// The rotation that takes results and buffers of a case to those with its root, or sender, moved up by `distance`; none
+// where they name other ranks, or where the plans cut buffers otherwise than into ranks' blocks.
 std::optional<Rotation> RotationOfRoots(const Case& test, uint32_t distance);
 
 // The rotation, without its distance, under which the plans of all ranks may be one; none for operations that treat

@@ -23,6 +23,9 @@ constexpr Flavour kReducing[] = {{SL_FLOAT32, SL_SUM},        {SL_FLOAT32, SL_PR
                                  {SL_BFLOAT16, SL_PREMUL_SUM}};
 constexpr Flavour kMoving[] = {{SL_FLOAT32, SL_SUM}, {SL_INT8, SL_SUM}, {SL_FLOAT16, SL_SUM}, {SL_FLOAT64, SL_SUM}};
 
+// Roots that others may be rotations of.
+constexpr size_t kMaxBases = 16;
+
 bool HasRoot(sl_op_kind_t kind) {
   return kind == SL_OP_BROADCAST || kind == SL_OP_REDUCE || kind == SL_OP_GATHER || kind == SL_OP_SCATTER;
 }
@@ -115,26 +118,28 @@ bool Survey::ProveAlike(const Question& question, Progress* progress) const {
   return ProveSet(question, question.op, &made.value(), progress);
 }
 
-// Every root; root 0 is proved, the others are rotations of it or proved too.
+// Every root is proved, or a rotation of one that is: where hosts matter, of the one at its place in the first host.
 bool Survey::ProveRoots(const Question& question, Progress* progress) const {
   sl_op_t op = question.op;
   // An order that must not depend on ranks is no rotation of another.
   const bool bound = HasReduction(op.kind) && question.determinism == SL_DETERMINISM_WORLD_SIZE;
-  PlanSet first;
+  std::vector<PlanSet> bases;
+  const auto is_rotation = [&](const PlanSet& base) {
+    const auto distance = static_cast<uint32_t>(op.root - OperationOf(base.test).root);
+    const std::optional<Rotation> rotation = RotationOfRoots(base.test, distance);
+    return rotation && ranks_->AreRotations(base.test, op, *rotation);
+  };
   for (uint32_t root = 0; root < shape_.ranks; ++root) {
     op.root = static_cast<int32_t>(root);
-    if (root != 0 && !bound) {
-      const std::optional<Rotation> rotation = RotationOfRoots(first.test, root);
-      if (rotation && ranks_->AreRotations(first.test, op, *rotation)) {
-        progress->row.proved += 2;
-        progress->row.rotated += 2;
-        continue;
-      }
+    if (!bound && std::any_of(bases.begin(), bases.end(), is_rotation)) {
+      progress->row.proved += 2;
+      progress->row.rotated += 2;
+      continue;
     }
     Result<PlanSet> made = ranks_->MakePlans(op);
     if (!made.ok()) return FailToPlan(op, made.status(), &progress->row);
     if (!ProveSet(question, op, &made.value(), progress)) return false;
-    if (root == 0) first = made.Take();
+    if (bases.size() < kMaxBases) bases.push_back(made.Take());
   }
   return true;
 }

@@ -20,6 +20,7 @@ uint64_t wrong_count = UINT64_MAX;  // at this count the last rank forgets its c
 uint64_t refused_count = UINT64_MAX;
 uint64_t launched_count = UINT64_MAX;
 bool creates = true;
+bool turns = false;  // odd roots send the other way round
 
 sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out) {
   out->symmetric_bytes = 100;
@@ -67,7 +68,8 @@ sl_status_t MakePlan(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan
   const sl_operand_t inbox = {SL_BUFFER_INBOX, 0, 0, op->root};
   const sl_operand_t source = is_root ? sl_operand_t{SL_BUFFER_SEND, 0, 0, -1} : inbox;
   for (uint32_t k = 1; is_root && k < algorithm->size; ++k) {
-    add(SL_STEP_PUT, (algorithm->rank + k) % algorithm->size, source, {});
+    const uint32_t distance = turns && op->root % 2 != 0 ? algorithm->size - k : k;
+    add(SL_STEP_PUT, (algorithm->rank + distance) % algorithm->size, source, {});
   }
   if (!is_root) add(SL_STEP_WAIT, static_cast<uint32_t>(op->root), {}, {});
   const bool forgets = op->count == wrong_count && algorithm->rank + 1 == algorithm->size;
@@ -84,6 +86,7 @@ class Surveys : public testing::Test {
   void SetUp() override {
     wrong_count = refused_count = launched_count = UINT64_MAX;
     creates = true;
+    turns = false;
   }
 
   static SurveyRow Run(sl_op_kind_t kind, uint32_t ranks) {
@@ -102,6 +105,15 @@ TEST_F(Surveys, ProveEveryRootAndPlacement) {
   EXPECT_EQ(row.proved, 4u * 3u * 4u * 2u);  // types, counts, roots, placements
   EXPECT_EQ(row.rotated, row.proved * 3 / 4);
   EXPECT_EQ(row.launches + row.refused, 0u);
+}
+
+TEST_F(Surveys, ProveRootsAsRotationsOfAnyBefore) {
+  turns = true;
+  const SurveyRow row = Run(SL_OP_BROADCAST, 4);
+  EXPECT_FALSE(row.failure) << row.failure->text;
+  EXPECT_EQ(row.proved, 4u * 3u * 4u * 2u);
+  // Root 2 is root 0 moved up, and root 3 is root 1.
+  EXPECT_EQ(row.rotated, row.proved / 2);
 }
 
 TEST_F(Surveys, NameTheCaseThatFails) {
