@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernel/comm/contributions.h"
 #include "kernel/comm/tree_shape.h"
 #include "kernel/events/log.h"
 
@@ -166,8 +167,7 @@ Result<Bytes> ControlTree::Await(uint64_t number, uint32_t from, const Patience&
 Result<std::vector<Bytes>> ControlTree::AllGather(uint64_t number, std::span<const uint8_t> mine,
                                                   const Patience& patience) {
   Writer subtree;
-  subtree.Put(identity_.rank);
-  subtree.PutBytes(mine);
+  PutContribution(&subtree, identity_.rank, mine);
   for (uint32_t child : ChildrenOf(identity_.rank, identity_.size)) {
     SL_ASSIGN(const Bytes part, Await(number, child, patience));
     subtree.Append(part);
@@ -179,16 +179,7 @@ Result<std::vector<Bytes>> ControlTree::AllGather(uint64_t number, std::span<con
     SendTo(ParentOf(identity_.rank), FrameType::kGather, number, all);
     SL_ASSIGN(all, Await(number, ParentOf(identity_.rank), patience));
   }
-  std::vector<Bytes> contributions(identity_.size);
-  Reader in(all);
-  for (uint32_t i = 0; i < identity_.size; ++i) {
-    const uint32_t rank = in.Get<uint32_t>();
-    Bytes bytes = in.GetBytes();
-    if (!in.ok() || rank >= identity_.size)
-      return Status(SL_ERR_LINK_CORRUPT, "a broken all-gather on the control tree");
-    contributions[rank] = std::move(bytes);
-  }
-  return contributions;
+  return ReadContributions(all, identity_.size);
 }
 
 void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) {

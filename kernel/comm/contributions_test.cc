@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/contributions.h"
+
+#include <gtest/gtest.h>
+
+namespace sl::kernel {
+namespace {
+
+Bytes All(const std::vector<uint32_t>& ranks) {
+  Writer out;
+  for (const uint32_t rank : ranks) PutContribution(&out, rank, Bytes(rank, static_cast<uint8_t>(rank)));
+  return out.Take();
+}
+
+TEST(Contributions, ComeOutInTheOrderOfRanks) {
+  const auto read = ReadContributions(All({2, 0, 1}), 3);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(read.value()[rank], Bytes(rank, static_cast<uint8_t>(rank)));
+}
+
+TEST(Contributions, AreRefusedUnlessEveryRankIsThereOnce) {
+  EXPECT_FALSE(ReadContributions(All({0, 1, 1}), 3).ok());
+  EXPECT_FALSE(ReadContributions(All({0, 1, 3}), 3).ok());
+  EXPECT_FALSE(ReadContributions(All({0, 1}), 3).ok());
+  EXPECT_FALSE(ReadContributions(All({0, 1, 2, 2}), 3).ok());
+  const Bytes whole = All({0, 1, 2});
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    EXPECT_FALSE(ReadContributions(std::span(whole).first(bytes), 3).ok()) << bytes;
+  }
+  EXPECT_FALSE(ReadContributions(whole, UINT32_MAX).ok());
+}
+
+}  // namespace
+}  // namespace sl::kernel
