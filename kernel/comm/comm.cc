@@ -285,6 +285,21 @@ Status Communicator::MakeAlgorithms() {
   return {};
 }
 
+// Nothing fails yet: a program may only use what works within a host. One rank of each host is asked for.
+void Communicator::WarnOfUnreached() const {
+  const HostId* asked = nullptr;
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    const HostId& host = roster_->cards()[rank].host;
+    if (rank == config_.rank || (asked != nullptr && *asked == host)) continue;
+    asked = &host;
+    if (links_->Reaches(rank)) continue;
+    return Logf(SL_LOG_WARN, "rank {}: no transport reaches {}{}", config_.rank, RankName(rank),
+                host != process_->host() ? "; between hosts a network transport is needed, which the profile has to "
+                                           "name: STARLING_PROFILE=tcp, or [modules.transport-tcp] in your own"
+                                         : "; enable transport-shm, or another transport, in the profile");
+  }
+}
+
 Status Communicator::MakeLinks() {
   const Settings& settings = process_->profile().settings();
   LinkTableConfig config;
@@ -310,6 +325,7 @@ Status Communicator::MakeLinks() {
     config.transports.push_back(std::move(entry));
   }
   links_ = std::make_unique<LinkTable>(std::move(config));
+  WarnOfUnreached();
   RunContext context;
   context.rank = config_.rank;
   context.size = config_.size;

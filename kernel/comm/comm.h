@@ -121,6 +121,7 @@ class Communicator {
   Status FetchHeap(uint64_t slice_bytes);
   Status MakeAlgorithms();
   Status MakeLinks();
+  void WarnOfUnreached() const;
   uint64_t Demand(std::vector<uint64_t>* out_demands) const;
   void OnFate(uint32_t rank, Fate fate);
   void GiveUpJoiningSoon();

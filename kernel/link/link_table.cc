@@ -121,6 +121,12 @@ void LinkTable::FindPorts(Entry* entry, uint32_t peer) const {
   }
 }
 
+bool LinkTable::Reaches(uint32_t peer) const {
+  Entry trial;
+  FindPorts(&trial, peer);
+  return !trial.ports.empty();
+}
+
 Link* LinkTable::Get(uint32_t peer, uint32_t lane) {
   Entry* entry = Find(peer, lane);
   if (entry != nullptr) [[likely]]

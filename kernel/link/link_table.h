@@ -78,6 +78,8 @@ class LinkTable final : public LinkProvider {
   // thread: the keeper's
   bool Keep();
 
+  // Some transport has a port on a fabric of the peer's.   [any]
+  bool Reaches(uint32_t peer) const;
   // Everything that was sent has been acknowledged; before that a rank must not leave for good.
   bool Idle();
   // Connections dropped because they named a link that cannot be, or another communicator.
