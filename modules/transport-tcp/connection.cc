@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "modules/transport-tcp/socket.h"
@@ -162,7 +163,11 @@ bool Connection::Greet() noexcept {
     End(SL_CONNECTION_DOWN, SL_LOG_DEBUG, "the peer hung up on our hello: it has gone, or knows another secret");
     return false;
   }
-  const Step step = caller_->Advance(static_cast<size_t>(got));
+  Step step = Step::kRefused;
+  try {
+    step = caller_->Advance(static_cast<size_t>(got));
+  } catch (const std::bad_alloc&) {  // for the words that say why; refused all the same
+  }
   if (step == Step::kMore) return false;
   const Confirm& confirm = caller_->confirm();
   if (step == Step::kRefused || send(stream_.get(), &confirm, sizeof confirm, MSG_NOSIGNAL) != sizeof confirm) {

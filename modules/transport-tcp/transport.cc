@@ -157,8 +157,9 @@ Result<Connection*> Transport::Accept() {
 }
 
 void Transport::TakeGuests() {
-  door_.Look(&guests_);
-  for (Door::Guest& guest : guests_) {
+  std::vector<Door::Guest> guests;
+  door_.Look(&guests);
+  for (Door::Guest& guest : guests) {
     const Hello& hello = guest.hello;
     Result<std::unique_ptr<Window>> window =
         Window::Make(hello.window_bytes, hello.signal_count, shared_.settings.huge_pages);
@@ -170,7 +171,6 @@ void Transport::TakeGuests() {
     Keep(std::make_unique<Connection>(&shared_, guest.port, hello, std::move(guest.stream), window.Take()));
     ready_.push_back(connections_.back().get());
   }
-  guests_.clear();
 }
 
 void Transport::Retire(Connection* connection) {

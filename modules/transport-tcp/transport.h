@@ -70,7 +70,6 @@ class Transport {
   PortWatch watch_;
   std::vector<std::unique_ptr<Connection>> connections_;  // by Connection::slot
   std::deque<Connection*> ready_;                         // accepted, not yet taken; owned by connections_
-  std::vector<Door::Guest> guests_;
   uint32_t calls_ = 0;
   uint64_t next_tick_ns_ = 0;
   uint64_t next_idle_sweep_ns_ = 0;
