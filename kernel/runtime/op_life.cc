@@ -117,6 +117,7 @@ Status Leave(Pending* pending, sl_status_t code) {
     outcome = pending->outcome.code() == code ? pending->outcome : Status();
     if (outcome.ok() && pending->run != nullptr && pending->run->status().code() == code)
       outcome = pending->run->status();
+    if (code == SL_ERR_PEER_LOST && pending->outcome.code() != code) outcome = NameTheLost(*pending, outcome);
     if (outcome.ok() && code == SL_ERR_MISMATCH) {
       sl_wait_t wait{};
       CheckWait(pending, &wait, 0);

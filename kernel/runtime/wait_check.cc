@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a waiting operation finds out about why it waits. Slow path: every few milliseconds of waiting.
+#include <time.h>
+
 #include "kernel/engine/run.h"
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
@@ -108,6 +110,19 @@ Status FindMismatch(sl_comm_t* handle) {
     }
   }
   return {};
+}
+
+Status NameTheLost(const Pending& pending, const Status& found) {
+  Communicator& comm = pending.handle->comm;
+  const uint64_t deadline_ns = NowNs() + kGraceNs;
+  while (comm.complete() && !comm.cancelled() && NowNs() < deadline_ns) {
+    const timespec nap{0, 200'000};
+    nanosleep(&nap, nullptr);
+  }
+  const int32_t lost = comm.lost_rank();
+  if (lost < 0) return found;
+  return {SL_ERR_PEER_LOST,
+          comm.RankName(static_cast<uint32_t>(lost)) + " was lost, its process ended: " + found.message()};
 }
 
 sl_status_t CheckWait(void* context, const sl_wait_t* wait, uint64_t waited_ns) {
