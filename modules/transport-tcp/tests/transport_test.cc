@@ -441,10 +441,13 @@ TEST(Threads, PutWhileAnotherDrives) {
     ASSERT_TRUE(pair.Until([&] { return pair.ops->connection_state(from[i]) == SL_CONNECTION_UP; }));
   }
   std::atomic<uint64_t> failed{0};
+  // Lent until the last completion, which comes after the threads have ended.
+  std::vector<std::vector<uint8_t>> sources;
+  for (uint64_t i = 0; i < kThreads; ++i) sources.emplace_back(4096, static_cast<uint8_t>(i));
   std::vector<std::thread> threads;
   for (uint64_t i = 0; i < kThreads; ++i) {
     threads.emplace_back([&, i] {
-      const std::vector<uint8_t> source(4096, static_cast<uint8_t>(i));
+      const std::vector<uint8_t>& source = sources[i];
       for (uint64_t value = 1; value <= kPuts; ++value) {
         const uint64_t bytes = value % 7 == 0 ? source.size() : value % 200;
         const sl_put_t put = MakePut(source.data(), bytes, value % 1000, 0, value, value);
