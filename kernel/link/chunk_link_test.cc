@@ -130,7 +130,7 @@ class ChunkLinkStream : public ::testing::TestWithParam<Case> {};
 TEST_P(ChunkLinkStream, DeliversEveryChunkOnceInOrder) {
   const Case& c = GetParam();
   ConfigureLog(SL_LOG_ERROR, "");
-  constexpr uint64_t kChunks = 10'000;
+  constexpr uint64_t kChunks = 4'000;
   FakeNet net(2, c.mapped, c.faults);
   {
     LinkTableConfig config = Config(&net, 0, 2, c.slots);
