@@ -18,6 +18,17 @@ uint64_t BlockOf(uint64_t count, uint32_t parts) {
   return ((count + parts - 1) / parts + kGrain - 1) / kGrain * kGrain;
 }
 
+// The binomial tree of hosts: place 0 is the root's host, the others follow round; place p hangs below p without its
+// lowest bit.
+struct HostTree {
+  const sl::algo_two_level::Hosts& hosts;
+  const uint32_t root_host;
+
+  uint32_t place() const { return (hosts.host() + hosts.count() - root_host) % hosts.count(); }
+  // The rank that carries this rank's shard at a place.
+  uint32_t OwnerAt(uint32_t place) const { return hosts.Owner(hosts.HostAfter(root_host, place), hosts.index()); }
+};
+
 }  // namespace
 
 void sl_algorithm_t::Broadcast(const sl_op_t& op, sl::PlanWriter* writer) const {
@@ -37,13 +48,10 @@ void sl_algorithm_t::Broadcast(const sl_op_t& op, sl::PlanWriter* writer) const 
 // neighbours.
 void sl_algorithm_t::BroadcastLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const {
   const uint32_t hosts = hosts_.count();
-  const uint32_t root_host = hosts_.host_of[root];
   const uint32_t own_host = hosts_.host();
-  const uint32_t place = (own_host + hosts - root_host) % hosts;
+  const HostTree tree{hosts_, hosts_.host_of[root]};
+  const uint32_t place = tree.place();
   const auto block = [&](uint32_t shard) { return shard * lanes + lane; };
-  const auto owner_at = [&](uint32_t at_place) {
-    return hosts_.Owner(hosts_.HostAfter(root_host, at_place), hosts_.index());
-  };
   if (hosts_.rank == root) {
     for (uint32_t shard = 0; shard < hosts_.shards; ++shard) {
       const sl_operand_t part = SendBlock(block(shard));
@@ -57,12 +65,12 @@ void sl_algorithm_t::BroadcastLane(uint32_t root, uint32_t lane, uint32_t lanes,
     uint32_t reach = 1;  // places that this one serves: below its lowest bit
     while (reach < hosts && (place & reach) == 0) reach *= 2;
     if (place != 0) {
-      Take(owner_at(place - reach), mine, writer);
+      Take(tree.OwnerAt(place - reach), mine, writer);
     } else if (hosts_.rank != root) {
       Take(root, mine, writer);
     }
     for (uint32_t bit = reach / 2; bit != 0; bit /= 2) {
-      if (place + bit < hosts) writer->Put(owner_at(place + bit), mine, mine);
+      if (place + bit < hosts) writer->Put(tree.OwnerAt(place + bit), mine, mine);
     }
     for (const uint32_t other : hosts_.Others()) {
       if (other != root) writer->Put(other, mine, mine);
@@ -92,13 +100,10 @@ void sl_algorithm_t::Reduce(const sl_op_t& op, sl::PlanWriter* writer) const {
 // The other way round: owners sum up their host, then what the tree brings; the root collects the shards.
 void sl_algorithm_t::ReduceLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const {
   const uint32_t hosts = hosts_.count();
-  const uint32_t root_host = hosts_.host_of[root];
   const uint32_t own_host = hosts_.host();
-  const uint32_t place = (own_host + hosts - root_host) % hosts;
+  const HostTree tree{hosts_, hosts_.host_of[root]};
+  const uint32_t place = tree.place();
   const auto block = [&](uint32_t shard) { return shard * lanes + lane; };
-  const auto owner_at = [&](uint32_t at_place) {
-    return hosts_.Owner(hosts_.HostAfter(root_host, at_place), hosts_.index());
-  };
   for (uint32_t shard = 0; shard < hosts_.shards; ++shard) {
     const sl_operand_t part = SendBlock(block(shard));
     if (shard != hosts_.index()) Contribute(hosts_.Owner(own_host, shard), part, writer);
@@ -110,7 +115,7 @@ void sl_algorithm_t::ReduceLane(uint32_t root, uint32_t lane, uint32_t lanes, sl
     uint32_t bit = 1;
     for (; bit < hosts && (place & bit) == 0; bit *= 2) {
       if (place + bit >= hosts) continue;
-      const uint32_t from = owner_at(place + bit);
+      const uint32_t from = tree.OwnerAt(place + bit);
       const bool last = place == 0 && 2 * bit >= hosts;
       writer->Wait(from, part);
       writer->Reduce(part, last ? SL_STEP_FINAL : 0, sum, sl::Inbox(from),
@@ -118,7 +123,7 @@ void sl_algorithm_t::ReduceLane(uint32_t root, uint32_t lane, uint32_t lanes, sl
       writer->Release(from, part);
     }
     if (place != 0) {
-      writer->Put(owner_at(place - bit), part, sum);
+      writer->Put(tree.OwnerAt(place - bit), part, sum);
     } else if (hosts_.rank != root) {
       writer->Put(root, part, sum);
     }
