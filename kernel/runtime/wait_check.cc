@@ -115,7 +115,7 @@ Status FindMismatch(sl_comm_t* handle) {
 Status NameTheLost(const Pending& pending, const Status& found) {
   Communicator& comm = pending.handle->comm;
   const uint64_t deadline_ns = NowNs() + kGraceNs;
-  while (comm.complete() && !comm.cancelled() && NowNs() < deadline_ns) {
+  while (comm.lost_rank() < 0 && !comm.cancelled() && NowNs() < deadline_ns) {
     const timespec nap{0, 200'000};
     nanosleep(&nap, nullptr);
   }
