@@ -109,7 +109,7 @@ class Direct : public Family {
 
   void AllReduce(const sl_op_t& op, PlanWriter* writer) const {
     const sl_geometry_t split = Split(op.count, BlockOf(op.count, shape_.size));
-    writer->Begin(Describe(shape_, Cut(op), split, split));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), split, split));
     SendShares(writer);
     SumShares(RecvBlock(shape_.rank), writer);
     SendToAll(RecvBlock(shape_.rank), writer);
@@ -117,20 +117,20 @@ class Direct : public Family {
   }
 
   void ReduceScatter(const sl_op_t& op, PlanWriter* writer) const {
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, shape_.size), Blocks(op.count, 1)));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, shape_.size), Blocks(op.count, 1)));
     SendShares(writer);
     SumShares(RecvBlock(0), writer);
   }
 
   void AllGather(const sl_op_t& op, PlanWriter* writer) const {
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, 1), Blocks(op.count, shape_.size)));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, 1), Blocks(op.count, shape_.size)));
     SendToAll(SendBlock(0), writer);
     writer->Copy(SendBlock(0), SendBlock(0), RecvBlock(shape_.rank));
     TakeFromAll(writer);
   }
 
   void AllToAll(const sl_op_t& op, PlanWriter* writer) const {
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, shape_.size), Blocks(op.count, shape_.size)));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, shape_.size), Blocks(op.count, shape_.size)));
     for (uint32_t k = 1; k < shape_.size; ++k) {
       writer->Put(shape_.Next(k), SendBlock(shape_.Next(k)), SendBlock(shape_.Next(k)));
     }
@@ -141,7 +141,7 @@ class Direct : public Family {
   void Gather(const sl_op_t& op, PlanWriter* writer) const {
     const auto root = static_cast<uint32_t>(op.root);
     const bool is_root = shape_.rank == root;
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, 1), Blocks(op.count, is_root ? shape_.size : 0)));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, 1), Blocks(op.count, is_root ? shape_.size : 0)));
     if (!is_root) return writer->Put(root, SendBlock(0), SendBlock(0));
     writer->Copy(SendBlock(0), SendBlock(0), RecvBlock(root));
     TakeFromAll(writer);
@@ -150,7 +150,7 @@ class Direct : public Family {
   void Scatter(const sl_op_t& op, PlanWriter* writer) const {
     const auto root = static_cast<uint32_t>(op.root);
     const bool is_root = shape_.rank == root;
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, is_root ? shape_.size : 0), Blocks(op.count, 1)));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, is_root ? shape_.size : 0), Blocks(op.count, 1)));
     if (!is_root) return Take(root, RecvBlock(0), writer);
     for (uint32_t k = 1; k < shape_.size; ++k) {
       writer->Put(shape_.Next(k), SendBlock(shape_.Next(k)), SendBlock(shape_.Next(k)));
@@ -163,7 +163,7 @@ class Direct : public Family {
     const auto peer = static_cast<uint32_t>(op.peer);
     const bool sends = op.kind == SL_OP_SEND;
     const uint32_t link_lane = shape_.link_lanes > 1 ? 1 : 0;
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, sends ? 1 : 0), Blocks(op.count, sends ? 0 : 1)),
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, sends ? 1 : 0), Blocks(op.count, sends ? 0 : 1)),
                   link_lane);
     if (sends) return writer->Put(peer, SendBlock(0), SendBlock(0));
     Take(peer, RecvBlock(0), writer);

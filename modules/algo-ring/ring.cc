@@ -64,7 +64,7 @@ class Ring : public Family {
   }
 
   sl_plan_desc_t DescribeRing(const sl_op_t& op, const sl_geometry_t& send, const sl_geometry_t& recv) const {
-    sl_plan_desc_t desc = Describe(shape_, Cut(op), send, recv);
+    sl_plan_desc_t desc = DescribePlan(shape_.size, Cut(op), send, recv);
     desc.credits = shape_.size > 1 ? 2 : 1;
     return desc;
   }
@@ -159,7 +159,7 @@ class Ring : public Family {
     const bool first = shape_.rank == root;
     const bool last = shape_.Next() == root;
     const sl_operand_t all = RecvBlock(0);
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, first ? 1 : 0), Blocks(op.count, 1)));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, first ? 1 : 0), Blocks(op.count, 1)));
     if (!first) writer->Wait(shape_.Previous(), all);
     if (!last) writer->Reserve(shape_.Next(), all);
     writer->Copy(all, first ? SendBlock(0) : Inbox(shape_.Previous()), all, last ? kNoOperand : Outbox(shape_.Next()));
@@ -174,7 +174,7 @@ class Ring : public Family {
     const bool first = shape_.Previous() == root;
     const sl_operand_t all = SendBlock(0);
     const uint32_t final_flag = last ? SL_STEP_FINAL : 0;
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, 1), Blocks(op.count, last ? 1 : 0)));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, 1), Blocks(op.count, last ? 1 : 0)));
     const sl_operand_t target = last ? RecvBlock(0) : Outbox(shape_.Next());
     if (!first) writer->Wait(shape_.Previous(), all);
     if (!last) writer->Reserve(shape_.Next(), all);

@@ -66,7 +66,7 @@ class Tree : public Family {
   uint32_t Unfolded(uint32_t folded) const { return folded < extra_ ? 2 * folded : folded + extra_; }
 
   void AllReduce(const sl_op_t& op, PlanWriter* writer) const {
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, 1), Blocks(op.count, 1)));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, 1), Blocks(op.count, 1)));
     const bool folds = shape_.rank < 2 * extra_;
     if (shape_.size == 1) {
       writer->Reduce(SendBlock(0), SL_STEP_A_RAW | SL_STEP_FINAL, SendBlock(0), kNoOperand, RecvBlock(0));
@@ -137,7 +137,7 @@ class Tree : public Family {
     const uint32_t parent = is_root ? 0 : Actual(op, Parent(relative));
     const sl_operand_t all = RecvBlock(0);
     const sl_operand_t source = is_root ? SendBlock(0) : Inbox(parent);
-    writer->Begin(Describe(shape_, Cut(op), Blocks(op.count, is_root ? 1 : 0), Blocks(op.count, 1)));
+    writer->Begin(DescribePlan(shape_.size, Cut(op), Blocks(op.count, is_root ? 1 : 0), Blocks(op.count, 1)));
     if (!is_root) writer->Wait(parent, all);
     // The child with the largest subtree first; its way is the longest.
     for (uint32_t bit = ChildBits(relative) / 2; bit != 0; bit /= 2) {
@@ -157,7 +157,7 @@ class Tree : public Family {
     const sl_operand_t all = SendBlock(0);
     const sl_operand_t target = is_root ? RecvBlock(0) : Outbox(parent);
     const sl_operand_t partial = is_root ? RecvBlock(0) : ScratchBlock(0);
-    sl_plan_desc_t desc = Describe(shape_, Cut(op), Blocks(op.count, 1), Blocks(op.count, is_root ? 1 : 0));
+    sl_plan_desc_t desc = DescribePlan(shape_.size, Cut(op), Blocks(op.count, 1), Blocks(op.count, is_root ? 1 : 0));
     if (!is_root && children > 1) {
       desc.scratch = Blocks(op.count, 1);
       desc.scratch_bytes = op.count * ElementBytes(op);

@@ -12,14 +12,8 @@ using sl::algo_two_level::Work;
 
 namespace {
 
-// Blocks and chunks are multiples of this many elements, but for the last ones, so that vector code stays aligned.
-constexpr uint64_t kGrain = 16;
 // Handling one chunk, at either end, apart from its latency and bytes: about what the engine takes.
 constexpr uint64_t kMessageNs = 150;
-
-uint64_t DivideUp(uint64_t value, uint64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
-uint64_t RoundUp(uint64_t value, uint64_t to) { return DivideUp(value, to) * to; }
-uint64_t BlockOf(uint64_t count, uint32_t parts) { return RoundUp(DivideUp(count, parts), kGrain); }
 
 uint64_t Log2Up(uint64_t value) {
   uint64_t bits = 0;
@@ -68,7 +62,7 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
   Work work;
   switch (op.kind) {
     case SL_OP_ALL_REDUCE: {
-      const uint64_t rounds = CutBlock(op, BlockOf(op.count, hosts_.shards * hosts_.count() * lanes)).rounds;
+      const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, hosts_.shards * hosts_.count() * lanes)).rounds;
       const uint64_t steps = 2 * (hosts_.count() - 1);
       work.local_hops = 2 * rounds;
       work.network_hops = steps * rounds;
@@ -88,7 +82,7 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
       return work;
     }
     default: {
-      const uint64_t rounds = CutBlock(op, BlockOf(op.count, hosts_.shards * lanes)).rounds;
+      const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, hosts_.shards * lanes)).rounds;
       const uint64_t depth = Log2Up(hosts_.count());
       work.local_hops = 2;
       work.network_hops = depth + rounds - std::min<uint64_t>(rounds, 1);
@@ -145,26 +139,13 @@ sl::Status sl_algorithm_t::Plan(const sl_op_t& op, const sl_plan_builder_ops_t* 
   return sl::Status(writer.status());
 }
 
-sl_algorithm_t::Cut sl_algorithm_t::CutBlock(const sl_op_t& op, uint64_t length) const {
-  if (length == 0) return {1, 0};
-  const uint64_t fits = chunk_bytes_ / sl::DatatypeBytes(op.datatype);
-  const uint64_t largest = fits > kGrain ? fits / kGrain * kGrain : std::max<uint64_t>(fits, 1);
-  const uint64_t chunk = std::min(RoundUp(DivideUp(length, DivideUp(length, largest)), kGrain), largest);
-  return {chunk, DivideUp(length, chunk)};
+sl::Pieces sl_algorithm_t::CutBlock(const sl_op_t& op, uint64_t length) const {
+  return sl::CutEvenly(length, 1, sl::LongestChunk(chunk_bytes_, sl::DatatypeBytes(op.datatype)));
 }
 
 sl_plan_desc_t sl_algorithm_t::Describe(const sl_op_t& op, uint64_t length, uint32_t blocks, const sl_geometry_t& send,
                                         const sl_geometry_t& recv) const {
-  const Cut cut = CutBlock(op, length);
-  sl_plan_desc_t desc{};
-  desc.struct_size = sizeof(desc);
-  desc.block_modulus = blocks;
-  desc.chunk = cut.chunk;
-  desc.rounds = cut.rounds;
-  desc.send = send;
-  desc.recv = recv;
-  desc.credits = 1;
-  return desc;
+  return sl::DescribePlan(blocks, CutBlock(op, length), send, recv);
 }
 
 uint32_t sl_algorithm_t::LanesFor(const sl_op_t& op, uint32_t blocks) const {
@@ -172,7 +153,7 @@ uint32_t sl_algorithm_t::LanesFor(const sl_op_t& op, uint32_t blocks) const {
   return bytes / blocks >= 2 * chunk_bytes_ ? std::min(link_lanes_, 2u) : 1;
 }
 
-uint32_t sl_algorithm_t::Incast() const { return static_cast<uint32_t>(DivideUp(hosts_.most(), hosts_.shards)); }
+uint32_t sl_algorithm_t::Incast() const { return static_cast<uint32_t>(sl::DivideUp(hosts_.most(), hosts_.shards)); }
 
 void sl_algorithm_t::Contribute(uint32_t to, sl_operand_t send, sl::PlanWriter* writer) const {
   writer->Reserve(to, send);

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "hosts.h"
+#include "sdk/plan_cut.h"
 #include "sdk/plan_writer.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
@@ -47,12 +48,7 @@ struct sl_algorithm_t {
   const char* Refuses(const sl_op_t& op) const;
   sl::algo_two_level::Work WorkOf(const sl_op_t& op) const;
 
-  // Elements of a chunk, and rounds, for blocks of `length`.
-  struct Cut {
-    uint64_t chunk;
-    uint64_t rounds;
-  };
-  Cut CutBlock(const sl_op_t& op, uint64_t length) const;
+  sl::Pieces CutBlock(const sl_op_t& op, uint64_t length) const;
   sl_plan_desc_t Describe(const sl_op_t& op, uint64_t length, uint32_t blocks, const sl_geometry_t& send,
                           const sl_geometry_t& recv) const;
   // Plan lanes for buffers that are cut freely: several, where every block fills a chunk.

@@ -10,17 +10,11 @@
 using sl::RecvBlock;
 using sl::SendBlock;
 
-namespace {
-
-constexpr uint64_t kGrain = 16;
-
-}  // namespace
-
 void sl_algorithm_t::AllReduce(const sl_op_t& op, sl::PlanWriter* writer) const {
   const uint32_t lanes = LanesFor(op, hosts_.shards * hosts_.count());
   const uint32_t blocks = lanes * hosts_.shards * hosts_.count();
-  const uint64_t length = ((op.count + blocks - 1) / blocks + kGrain - 1) / kGrain * kGrain;
-  const sl_geometry_t split{length, length, op.count};
+  const uint64_t length = sl::BlockOf(op.count, blocks);
+  const sl_geometry_t split = sl::Split(op.count, length);
   sl_plan_desc_t desc = Describe(op, length, blocks, split, split);
   desc.credits = 2;
   writer->Begin(desc);

@@ -12,8 +12,8 @@ using sl::SendBlock;
 
 // A rank sends its block to one owner on every other host, and to its neighbours; owners hand out what they get.
 void sl_algorithm_t::AllGather(const sl_op_t& op, sl::PlanWriter* writer) const {
-  const sl_geometry_t one{op.count, op.count, op.count};
-  const sl_geometry_t all{op.count, op.count, op.count * hosts_.size};
+  const sl_geometry_t one = sl::Blocks(op.count, 1);
+  const sl_geometry_t all = sl::Blocks(op.count, hosts_.size);
   writer->Begin(Describe(op, op.count, hosts_.size, one, all));
   const uint32_t own_host = hosts_.host();
   const std::vector<uint32_t> others = hosts_.Others();
@@ -48,8 +48,8 @@ void sl_algorithm_t::AllGather(const sl_op_t& op, sl::PlanWriter* writer) const 
 // For every block, the members of each host sum up at the owner of its shard, which sends the sum to its like on the
 // block's host. First what goes to other hosts, so that all of it is under way before anybody waits for it.
 void sl_algorithm_t::ReduceScatter(const sl_op_t& op, sl::PlanWriter* writer) const {
-  const sl_geometry_t one{op.count, op.count, op.count};
-  const sl_geometry_t all{op.count, op.count, op.count * hosts_.size};
+  const sl_geometry_t one = sl::Blocks(op.count, 1);
+  const sl_geometry_t all = sl::Blocks(op.count, hosts_.size);
   sl_plan_desc_t desc = Describe(op, op.count, hosts_.size, all, one);
   desc.credits = Incast();
   desc.scratch = one;

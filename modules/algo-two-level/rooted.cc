@@ -11,12 +11,7 @@ using sl::SendBlock;
 
 namespace {
 
-constexpr uint64_t kGrain = 16;
 constexpr sl_geometry_t kNothing{0, 0, 0};  // the buffer of an operation that only its root has
-
-uint64_t BlockOf(uint64_t count, uint32_t parts) {
-  return ((count + parts - 1) / parts + kGrain - 1) / kGrain * kGrain;
-}
 
 // The binomial tree of hosts: place 0 is the root's host, the others follow round; place p hangs below p without its
 // lowest bit.
@@ -34,8 +29,8 @@ struct HostTree {
 void sl_algorithm_t::Broadcast(const sl_op_t& op, sl::PlanWriter* writer) const {
   const uint32_t lanes = LanesFor(op, hosts_.shards);
   const uint32_t blocks = lanes * hosts_.shards;
-  const uint64_t length = BlockOf(op.count, blocks);
-  const sl_geometry_t split{length, length, op.count};
+  const uint64_t length = sl::BlockOf(op.count, blocks);
+  const sl_geometry_t split = sl::Split(op.count, length);
   const bool is_root = hosts_.rank == static_cast<uint32_t>(op.root);
   writer->Begin(Describe(op, length, blocks, is_root ? split : kNothing, split));
   for (uint32_t lane = 0; lane < lanes; ++lane) {
@@ -84,8 +79,8 @@ void sl_algorithm_t::BroadcastLane(uint32_t root, uint32_t lane, uint32_t lanes,
 void sl_algorithm_t::Reduce(const sl_op_t& op, sl::PlanWriter* writer) const {
   const uint32_t lanes = LanesFor(op, hosts_.shards);
   const uint32_t blocks = lanes * hosts_.shards;
-  const uint64_t length = BlockOf(op.count, blocks);
-  const sl_geometry_t split{length, length, op.count};
+  const uint64_t length = sl::BlockOf(op.count, blocks);
+  const sl_geometry_t split = sl::Split(op.count, length);
   const bool is_root = hosts_.rank == static_cast<uint32_t>(op.root);
   sl_plan_desc_t desc = Describe(op, length, blocks, split, is_root ? split : kNothing);
   desc.scratch = split;
