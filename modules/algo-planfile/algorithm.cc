@@ -2,18 +2,16 @@
 #include "algorithm.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "sdk/datatype.h"
+#include "sdk/plan_cut.h"
 
 namespace sl::algo_planfile {
 namespace {
 
-// Blocks are multiples of this many elements, but for the last ones, so that vector code stays aligned.
-constexpr uint64_t kGrain = 16;
 // Handling one chunk at either end, apart from its latency and bytes: about what the engine takes.
 constexpr uint64_t kMessageNs = 150;
-
-uint64_t DivideUp(uint64_t value, uint64_t by) { return value / by + (value % by != 0 ? 1 : 0); }
 
 // How the elements of one operation are cut.
 struct Cut {
@@ -23,8 +21,7 @@ struct Cut {
 };
 
 Cut CutOf(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t& shape) {
-  const uint64_t part = DivideUp(op.count, plan.blocks);
-  const uint64_t block = plan.blocks == 1 ? part : DivideUp(part, kGrain) * kGrain;
+  const uint64_t block = plan.blocks == 1 ? op.count : BlockOf(op.count, plan.blocks);
   const uint64_t limit = std::min<uint64_t>(shape.link_chunk_bytes, plan.chunk_bytes) / DatatypeBytes(op.datatype);
   const uint64_t chunk = std::clamp<uint64_t>(block, 1, std::max<uint64_t>(limit, 1));
   return {block, chunk, DivideUp(block, chunk)};
@@ -140,3 +137,28 @@ Status WritePlan(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t&
 }
 
 }  // namespace sl::algo_planfile
+
+using sl::algo_planfile::PlanFile;
+
+sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
+  std::string reason;
+  const PlanFile* plan = sl::algo_planfile::FindPlan(plans_, op, shape_, &reason);
+  if (plan == nullptr) {
+    std::snprintf(out->reason, sizeof(out->reason), "%s", reason.c_str());
+    return SL_ERR_UNSUPPORTED;
+  }
+  out->run = SL_RUN_PLAN;
+  // What only moves data does not depend on anything.
+  out->determinism = sl::HasReduction(op.kind) ? plan->determinism : SL_DETERMINISM_WORLD_SIZE;
+  out->time_ns = sl::algo_planfile::TimeOf(*plan, op, shape_, cost_);
+  std::snprintf(out->reason, sizeof(out->reason), "plan %s: %llu waits and %llu chunks a round", plan->name.c_str(),
+                static_cast<unsigned long long>(plan->waits), static_cast<unsigned long long>(plan->puts));
+  return SL_OK;
+}
+
+sl::Status sl_algorithm_t::Plan(const sl_op_t& op, const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) const {
+  std::string reason;
+  const PlanFile* plan = sl::algo_planfile::FindPlan(plans_, op, shape_, &reason);
+  if (plan == nullptr) return {SL_ERR_UNSUPPORTED, reason};
+  return sl::algo_planfile::WritePlan(*plan, op, shape_, ops, builder);
+}

@@ -32,3 +32,20 @@ Status WritePlan(const PlanFile& plan, const sl_op_t& op, const sl_comm_shape_t&
                  const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder);
 
 }  // namespace sl::algo_planfile
+
+struct sl_algorithm_t {
+  // Borrows all of it as long as it lives.
+  sl_algorithm_t(const sl_host_t* host_of, const sl_comm_shape_t& shape,
+                 const std::vector<sl::algo_planfile::PlanFile>& plans, const sl::algo_planfile::CostOptions& cost)
+      : host(host_of), shape_(shape), plans_(plans), cost_(cost) {}
+
+  sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const;
+  sl::Status Plan(const sl_op_t& op, const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) const;
+
+  const sl_host_t* const host;
+
+ private:
+  const sl_comm_shape_t& shape_;
+  const std::vector<sl::algo_planfile::PlanFile>& plans_;
+  const sl::algo_planfile::CostOptions& cost_;
+};

@@ -44,13 +44,19 @@ uint64_t ElementBytes(const sl_op_t& op);
 }  // namespace sl::algo_ring
 
 struct sl_algorithm_t {
-  sl_algorithm_t(std::unique_ptr<sl::algo_ring::Family> family_of, const sl::algo_ring::Shape& shape_of,
-                 const sl::algo_ring::CostOptions& cost_options)
-      : family(std::move(family_of)), options(cost_options), cost(shape_of, cost_options), shape(shape_of) {}
+  // `host_of` gives words to errors of plan().
+  sl_algorithm_t(const sl_host_t* host_of, std::unique_ptr<sl::algo_ring::Family> family_of,
+                 const sl::algo_ring::Shape& shape_of, const sl::algo_ring::CostOptions& cost_options)
+      : host(host_of),
+        family(std::move(family_of)),
+        options(cost_options),
+        cost(shape_of, cost_options),
+        shape(shape_of) {}
 
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const;
   sl::Status Plan(const sl_op_t& op, const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) const;
 
+  const sl_host_t* const host;
   const std::unique_ptr<sl::algo_ring::Family> family;
   const sl::algo_ring::CostOptions options;
   const sl::algo_ring::CostModel cost;

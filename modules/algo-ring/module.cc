@@ -2,8 +2,8 @@
 //
 // algo-ring: collectives as plans over links, in three families. The ABI face; the plans are in ring.cc, tree.cc and
 // direct.cc.
-#include "sdk/module.h"
 #include "algorithm.h"
+#include "sdk/algorithm_module.h"
 
 using sl::algo_ring::CostOptions;
 using sl::algo_ring::Family;
@@ -16,13 +16,6 @@ struct sl_instance_t {
 
 namespace {
 
-// Error texts of plan() need the host, which an algorithm does not carry.
-struct Algorithm : sl_algorithm_t {
-  Algorithm(std::unique_ptr<Family> plans, const Shape& of, const sl_instance_t& instance)
-      : sl_algorithm_t(std::move(plans), of, instance.options), host(instance.host) {}
-  const sl_host_t* const host;
-};
-
 const sl_option_t kOptions[] = {
     sl::IntOption("latency_ns", "ns", "time of one hop between ranks of a host", "700", 0, 1e9),
     sl::IntOption("bytes_per_second", "bytes/s", "rate of one link within a host, reduction included", "6000000000",
@@ -32,61 +25,24 @@ const sl_option_t kOptions[] = {
     sl::IntOption("direct_ranks", "ranks", "most ranks that connect to each other for one operation", "32", 1, 65535),
 };
 
-sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out) {
-  out->symmetric_bytes = 0;
-  return SL_OK;
+sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& options) {
+  const auto value = [&](uint32_t index) { return static_cast<uint64_t>(options.Int(index)); };
+  return sl_instance_t{host, {value(0), value(1), value(2), value(3), static_cast<uint32_t>(value(4))}};
 }
 
-template <std::unique_ptr<Family> (*kMake)(const Shape&)>
-sl_status_t Create(sl_instance_t* instance, const sl_algorithm_env_t* env, sl_algorithm_t** out) {
-  return sl::Guard(instance->host, [&]() -> sl::Status {
-    const Shape shape = Shape::Of(*env->shape);
-    *out = new Algorithm(kMake(shape), shape, *instance);
-    return {};
-  });
+template <std::unique_ptr<Family> (*kFamily)(const Shape&)>
+sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
+  const Shape shape = Shape::Of(*env.shape);
+  return std::make_unique<sl_algorithm_t>(instance.host, kFamily(shape), shape, instance.options);
 }
-
-void Destroy(sl_algorithm_t* algorithm) { delete static_cast<Algorithm*>(algorithm); }
-
-sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t* out) {
-  return algorithm->Estimate(*op, out);
-}
-
-sl_status_t Plan(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_builder_ops_t* ops,
-                 sl_plan_builder_t* builder) {
-  return sl::Guard(static_cast<Algorithm*>(algorithm)->host, [&] { return algorithm->Plan(*op, ops, builder); });
-}
-
-template <std::unique_ptr<Family> (*kMake)(const Shape&)>
-constexpr sl_algorithm_ops_t kOps = {
-    .struct_size = sizeof(sl_algorithm_ops_t),
-    .reserved = 0,
-    .demand = Demand,
-    .create = Create<kMake>,
-    .destroy = Destroy,
-    .estimate = Estimate,
-    .plan = Plan,
-    .launch = nullptr,
-};
-
-sl_status_t Open(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out) {
-  return sl::Guard(host, [&]() -> sl::Status {
-    const sl::OptionReader options(args);
-    const auto value = [&](uint32_t index) { return static_cast<uint64_t>(options.Int(index)); };
-    *out = new sl_instance_t{host, {value(0), value(1), value(2), value(3), static_cast<uint32_t>(value(4))}};
-    return {};
-  });
-}
-
-sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
-void Close(sl_instance_t* instance) { delete instance; }
 
 const sl_provide_t kProvides[] = {
-    {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps<sl::algo_ring::MakeRing>, "ring"},
-    {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps<sl::algo_ring::MakeTree>, "tree"},
-    {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps<sl::algo_ring::MakeDirect>, "direct"},
+    sl::ProvideAlgorithm("ring", &sl::kPlanningOps<Make<sl::algo_ring::MakeRing>>),
+    sl::ProvideAlgorithm("tree", &sl::kPlanningOps<Make<sl::algo_ring::MakeTree>>),
+    sl::ProvideAlgorithm("direct", &sl::kPlanningOps<Make<sl::algo_ring::MakeDirect>>),
 };
 
+using Instance = sl::InstanceCalls<Open>;
 constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
@@ -94,9 +50,9 @@ constexpr sl_module_t kModule = sl::DescribeModule({
     .summary = "collectives and point to point as plans over links",
     .options = sl::kPointersTo<kOptions>,
     .provides = sl::kPointersTo<kProvides>,
-    .open = Open,
-    .quiesce = Quiesce,
-    .close = Close,
+    .open = Instance::Open,
+    .quiesce = Instance::Quiesce,
+    .close = Instance::Close,
 });
 
 }  // namespace

@@ -37,8 +37,8 @@ uint64_t PublicationBytes(const sl_op_t& op, uint32_t size) {
 
 }  // namespace
 
-sl_algorithm_t::sl_algorithm_t(const sl_algorithm_env_t& env, const Sizes& sizes)
-    : device_ops_(env.device_ops), device_(env.device), sizes_(sizes) {
+sl_algorithm_t::sl_algorithm_t(const sl_host_t* host_of, const sl_algorithm_env_t& env, const Sizes& sizes)
+    : host(host_of), device_ops_(env.device_ops), device_(env.device), sizes_(sizes) {
   view_.base = env.symmetric.base;
   view_.stride = env.symmetric.stride;
   view_.layout = Layout::Of(sizes);

@@ -11,7 +11,7 @@
 // Opaque in the ABI; defined here.
 struct sl_algorithm_t {
  public:
-  sl_algorithm_t(const sl_algorithm_env_t& env, const sl::algo_symmetric::Sizes& sizes);
+  sl_algorithm_t(const sl_host_t* host_of, const sl_algorithm_env_t& env, const sl::algo_symmetric::Sizes& sizes);
   ~sl_algorithm_t();
   sl_algorithm_t(const sl_algorithm_t&) = delete;
   sl_algorithm_t& operator=(const sl_algorithm_t&) = delete;
@@ -20,6 +20,8 @@ struct sl_algorithm_t {
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const;
   // [data]; operations are launched in issue order, which numbers their epochs and rounds alike on all ranks.
   sl_status_t Launch(const sl_op_t& op, void* args, sl_launch_t* out);
+
+  const sl_host_t* const host;
 
  private:
   bool FitsOneShot(const sl_op_t& op) const;

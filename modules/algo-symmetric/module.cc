@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // algo-symmetric: collectives by direct loads and stores on symmetric memory. The ABI face; the work is in algorithm.h.
-#include <memory>
-#include <new>
-
 #include "modules/algo-symmetric/algorithm.h"
-#include "sdk/module.h"
+#include "sdk/algorithm_module.h"
 
 using sl::algo_symmetric::Layout;
 using sl::algo_symmetric::Sizes;
@@ -34,63 +31,30 @@ sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_dem
   return SL_OK;
 }
 
-sl_status_t Create(sl_instance_t* instance, const sl_algorithm_env_t* env, sl_algorithm_t** out) {
-  return sl::Guard(instance->host, [&]() -> sl::Status {
-    if (!Serves(*env->shape) || env->symmetric.base == nullptr) {
-      return {SL_ERR_UNSUPPORTED, "algo-symmetric: not all ranks share memory with this one"};
-    }
-    if (env->shape->size > instance->sizes.stage_bytes / sl::dev::kLineBytes) {
-      return {SL_ERR_UNSUPPORTED, "algo-symmetric: stage_bytes is too small for " + std::to_string(env->shape->size) +
-                                      " ranks; raise the option stage_bytes"};
-    }
-    auto algorithm = std::make_unique<sl_algorithm_t>(*env, instance->sizes);
-    SL_TRY(algorithm->LoadKernels());
-    *out = algorithm.release();
-    return {};
-  });
-}
-
-void Destroy(sl_algorithm_t* algorithm) { delete algorithm; }
-
-sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t* out) {
-  return algorithm->Estimate(*op, out);
-}
-
-sl_status_t Launch(sl_algorithm_t* algorithm, const sl_op_t* op, void* args, uint32_t, sl_launch_t* out) {
+sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
   static_assert(sizeof(sl::algo_symmetric::Work) <= 4096, "kernels promise arguments of at least 4,096 bytes");
-  return algorithm->Launch(*op, args, out);
+  if (!Serves(*env.shape) || env.symmetric.base == nullptr) {
+    return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: not all ranks share memory with this one");
+  }
+  if (env.shape->size > instance.sizes.stage_bytes / sl::dev::kLineBytes) {
+    return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: stage_bytes is too small for " +
+                                              std::to_string(env.shape->size) + " ranks; raise the option stage_bytes");
+  }
+  auto algorithm = std::make_unique<sl_algorithm_t>(instance.host, env, instance.sizes);
+  SL_TRY(algorithm->LoadKernels());
+  return algorithm;
 }
 
-const sl_algorithm_ops_t kOps = {
-    .struct_size = sizeof(sl_algorithm_ops_t),
-    .reserved = 0,
-    .demand = Demand,
-    .create = Create,
-    .destroy = Destroy,
-    .estimate = Estimate,
-    .plan = nullptr,
-    .launch = Launch,
-};
-
-sl_status_t Open(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out) {
-  return sl::Guard(host, [&]() -> sl::Status {
-    const sl::OptionReader options(args);
-    *out = new sl_instance_t{host,
-                             {static_cast<uint64_t>(options.Int(0)), static_cast<uint64_t>(options.Int(1)),
-                              static_cast<uint64_t>(options.Int(2))}};
-    return {};
-  });
+sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& options) {
+  const auto value = [&](uint32_t index) { return static_cast<uint64_t>(options.Int(index)); };
+  return sl_instance_t{host, {value(0), value(1), value(2)}};
 }
 
-sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
-void Close(sl_instance_t* instance) { delete instance; }
-
-const sl_provide_t kProvides[] = {
-    {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, "symmetric"},
-};
+const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("symmetric", &sl::kLaunchingOps<Make, Demand>)};
 // It launches kernels on the communicator's device.
 const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
 
+using Instance = sl::InstanceCalls<Open>;
 constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
@@ -99,9 +63,9 @@ constexpr sl_module_t kModule = sl::DescribeModule({
     .options = sl::kPointersTo<kOptions>,
     .provides = sl::kPointersTo<kProvides>,
     .requirements = sl::kPointersTo<kRequirements>,
-    .open = Open,
-    .quiesce = Quiesce,
-    .close = Close,
+    .open = Instance::Open,
+    .quiesce = Instance::Quiesce,
+    .close = Instance::Close,
 });
 
 }  // namespace

@@ -45,7 +45,7 @@ sl_op_t OpOf(sl_op_kind_t kind, uint64_t count, int32_t root = -1) {
 }
 
 uint64_t TimeOf(std::unique_ptr<Family> family, const Shape& shape, const sl_op_t& op) {
-  const sl_algorithm_t algorithm(std::move(family), shape, CostOptions{});
+  const sl_algorithm_t algorithm(nullptr, std::move(family), shape, CostOptions{});
   sl_estimate_t estimate{};
   return algorithm.Estimate(op, &estimate) == SL_OK ? estimate.time_ns : UINT64_MAX;
 }
@@ -95,7 +95,7 @@ TEST(Shape, KnowsHowRanksLieOnHosts) {
 
 TEST(Ring, DeclaresTheTwoSlotsItNeeds) {
   sl_plan_builder_t builder;
-  const sl_algorithm_t ring(MakeRing(kShape), kShape, CostOptions{});
+  const sl_algorithm_t ring(nullptr, MakeRing(kShape), kShape, CostOptions{});
   ASSERT_TRUE(ring.Plan(OpOf(SL_OP_ALL_REDUCE, 1000), &kRecorder, &builder).ok());
   EXPECT_EQ(builder.desc.credits, 2u);
   ASSERT_TRUE(ring.Plan(OpOf(SL_OP_BROADCAST, 1000, 2), &kRecorder, &builder).ok());
@@ -137,7 +137,7 @@ TEST(Direct, GivesUpBeyondItsRanks) {
 }
 
 TEST(Estimate, SaysWhyNot) {
-  const sl_algorithm_t tree(MakeTree(kShape), kShape, CostOptions{});
+  const sl_algorithm_t tree(nullptr, MakeTree(kShape), kShape, CostOptions{});
   sl_estimate_t estimate{};
   EXPECT_EQ(tree.Estimate(OpOf(SL_OP_ALL_TO_ALL, 10), &estimate), SL_ERR_UNSUPPORTED);
   EXPECT_EQ(std::string(estimate.reason), "no tree of this operation");

@@ -54,7 +54,7 @@ class Ranks {
       env.shape = &shape;
       env.device_ops = &ops_;
       env.symmetric = {reinterpret_cast<uint8_t*>(heap_.data()), Layout::Of(kTiny).total, Layout::Of(kTiny).total};
-      ranks_.push_back(std::make_unique<sl_algorithm_t>(env, kTiny));
+      ranks_.push_back(std::make_unique<sl_algorithm_t>(nullptr, env, kTiny));
       EXPECT_TRUE(ranks_.back()->LoadKernels().ok());
     }
   }
