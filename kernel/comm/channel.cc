@@ -95,7 +95,7 @@ Status Channel::ReadAll() {
   for (;;) {
     const ssize_t got = recv(fd_.get(), buffer, sizeof(buffer), 0);
     if (got > 0) {
-      heard_ns_ = NowNs();
+      Hear();
       in_.insert(in_.end(), buffer, buffer + got);
       if (static_cast<size_t>(got) < sizeof(buffer)) return {};
       if (in_.size() > sizeof(FrameHeader) + max_bytes_) return {};  // parse first

@@ -8,6 +8,7 @@
 
 #include "kernel/comm/control_thread.h"
 #include "kernel/comm/frame.h"
+#include "kernel/comm/stream.h"
 
 namespace sl::kernel {
 
@@ -39,10 +40,13 @@ class Channel : public ControlThread::Watched {
   void Close();
   // Bytes that were queued and that the other end, as far as is known, does not have.
   uint64_t unsent() const;
-  // Moment of the last byte that was read, 0: none yet. For ranks on other hosts, whose end may go unreported.
+  // Moment of the last sign of life, 0: none yet. For ranks on other hosts, whose end may go unreported.
   // Control thread only.
   uint64_t heard_ns() const { return heard_ns_; }
+  // A sign of life came by another way.   thread: [control]
+  void Hear() { heard_ns_ = NowNs(); }
   bool is_net() const { return is_net_; }
+  int fd() const { return fd_.get(); }
 
  private:
   void OnReady(int fd, uint32_t events) override;

@@ -15,6 +15,7 @@ namespace {
 constexpr uint32_t kNobody = UINT32_MAX;
 constexpr size_t kMaxReportText = 1024;
 constexpr uint64_t kBeatsPerSilence = 6;  // so that a few may come late
+constexpr uint64_t kLateBeats = 2;        // that many missed, and its host is asked
 
 std::string RankText(uint32_t rank) { return "rank " + std::to_string(rank); }
 
@@ -87,9 +88,10 @@ Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_
 
 Status ControlTree::OpenChannels(std::map<uint32_t, Fd> streams) {
   for (auto& [rank, fd] : streams) {
-    neighbours_.push_back({rank, std::make_unique<Channel>(control_, std::move(fd), kMaxFrameBytes, this), false});
+    neighbours_.push_back({rank, std::make_unique<Channel>(control_, std::move(fd), kMaxFrameBytes, this), nullptr});
   }
   for (Neighbour& neighbour : neighbours_) SL_TRY(neighbour.channel->Open());
+  last_beat_ns_ = NowNs();
   BeatLater();
   return {};
 }
@@ -106,15 +108,29 @@ void ControlTree::BeatLater() {
 void ControlTree::Beat() {
   const uint64_t now = NowNs();
   // This thread itself was kept from running: nobody else is to blame for what it has not heard.
-  const bool was_late = last_beat_ns_ != 0 && now - last_beat_ns_ > silence_ns_ / 2;
+  const bool was_late = now - last_beat_ns_ > silence_ns_ / 2;
   last_beat_ns_ = now;
   for (Neighbour& neighbour : neighbours_) {
     if (neighbour.closed || !neighbour.channel->is_net()) continue;
     neighbour.channel->Send(FrameType::kBeat, 0, {});
-    const uint64_t heard_ns = neighbour.channel->heard_ns();  // 0: it is still busy with its own children
-    if (!was_late && heard_ns != 0 && now - heard_ns > silence_ns_) Lose(&neighbour, Fate::kSilent);
+    const uint64_t heard_ns = neighbour.channel->heard_ns();
+    if (heard_ns == 0) continue;  // it is still busy with its own children
+    const uint64_t silent_ns = now - heard_ns;
+    if (silent_ns > silence_ns_ && !was_late) {
+      Lose(&neighbour, Fate::kSilent);
+    } else if (silent_ns > silence_ns_ * kLateBeats / kBeatsPerSilence) {
+      AskHostOf(&neighbour);
+    }
   }
   BeatLater();
+}
+
+void ControlTree::AskHostOf(Neighbour* neighbour) {
+  Channel* const channel = neighbour->channel.get();
+  if (neighbour->probe == nullptr) {
+    neighbour->probe = std::make_unique<HostProbe>(control_, [channel] { channel->Hear(); });
+  }
+  neighbour->probe->Ask(channel->fd());
 }
 
 ControlTree::Neighbour* ControlTree::Find(Channel* channel) {

@@ -6,8 +6,8 @@
 // Each rank holds a stream to its parent and its children. A neighbour whose stream ends without a kDepart frame is
 // lost, and everybody hears of it. So is the first failure that a rank reports: others wait for that rank in vain.
 // Streams to other hosts carry a beat now and then, since a host that vanishes ends nothing: a neighbour that is silent
-// for too long is lost, too. After Depart() the node goes on relaying until its neighbours are gone too, so that ranks
-// may leave in any order.
+// for too long, and whose host does not answer when it is asked, is lost, too. After Depart() the node goes on relaying
+// until its neighbours are gone too, so that ranks may leave in any order.
 #pragma once
 
 #include <condition_variable>
@@ -21,6 +21,7 @@
 
 #include "kernel/comm/channel.h"
 #include "kernel/comm/extension.h"
+#include "kernel/comm/host_probe.h"
 
 namespace sl::kernel {
 
@@ -46,7 +47,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   using ReportHandler = std::function<void(uint32_t rank, const Status& failure)>;
 
   // Calls the parent, takes the calls of the children. shared_ptr: the node outlives its communicator while it relays.
-  // `silence_ns`: how long a neighbour on another host may be silent.
+  // `silence_ns`: how long another host may be silent.
   static Result<std::shared_ptr<ControlTree>> Build(ControlThread* control, const TreeIdentity& identity,
                                                     Extension* mine, const Endpoint& parent, uint64_t silence_ns,
                                                     FateHandler on_fate, ReportHandler on_report,
@@ -80,6 +81,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   struct Neighbour {
     uint32_t rank;
     std::unique_ptr<Channel> channel;
+    std::unique_ptr<HostProbe> probe;  // of a neighbour on another host, once it has fallen silent
     bool closed = false;
   };
 
@@ -93,6 +95,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   Status AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_children, const Patience& patience);
   void BeatLater();
   void Beat();
+  void AskHostOf(Neighbour* neighbour);
   void Lose(Neighbour* neighbour, Fate fate);
   Status OpenChannels(std::map<uint32_t, Fd> streams);
   void SendToChildren(uint64_t number, const Bytes& all);
@@ -114,7 +117,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   FateHandler on_fate_;                // guarded by mutex_; empty after Depart
   ReportHandler on_report_;            // the same
   std::vector<Neighbour> neighbours_;  // fixed after Build; `closed` is the control thread's
-  uint64_t last_beat_ns_ = 0;          // control thread only
+  uint64_t last_beat_ns_ = 0;          // or of the start; control thread only
   std::mutex relay_mutex_;             // keeps results before the news that follows them; taken before mutex_
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
