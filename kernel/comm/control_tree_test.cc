@@ -321,7 +321,8 @@ TEST_F(SeveralHostsTest, KeepASilentProcessWhoseHostAnswers) {
   }
   GatherAll();
   for (uint32_t rank = 0; rank < 6; ++rank) EXPECT_LT(heard_[rank], 0) << "rank " << rank;
-  for (const auto& process : processes_) EXPECT_EQ(process->switchboard->strangers(), 0u) << "a question is no stranger";
+  for (const auto& process : processes_)
+    EXPECT_EQ(process->switchboard->strangers(), 0u) << "a question is no stranger";
 }
 
 TEST_F(SeveralHostsTest, OpenNoPortWhileThereIsOne) {
