@@ -5,13 +5,11 @@
 #include <cstdio>
 
 #include "sdk/datatype.h"
+#include "sdk/link_cost.h"
 #include "sdk/plan_cut.h"
 
 namespace sl::algo_planfile {
 namespace {
-
-// Handling one chunk at either end, apart from its latency and bytes: about what the engine takes.
-constexpr uint64_t kMessageNs = 150;
 
 // How the elements of one operation are cut.
 struct Cut {

@@ -50,7 +50,7 @@ struct sl_algorithm_t {
       : host(host_of),
         family(std::move(family_of)),
         options(cost_options),
-        cost(shape_of, cost_options),
+        cost(shape_of, cost_options.link),
         shape(shape_of) {}
 
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const;

@@ -17,17 +17,16 @@ struct sl_instance_t {
 namespace {
 
 const sl_option_t kOptions[] = {
-    sl::IntOption("latency_ns", "ns", "time of one hop between ranks of a host", "700", 0, 1e9),
-    sl::IntOption("bytes_per_second", "bytes/s", "rate of one link within a host, reduction included", "6000000000",
-                  1e6, 1e15),
-    sl::IntOption("network_latency_ns", "ns", "time of one hop between hosts", "20000", 0, 1e9),
-    sl::IntOption("network_bytes_per_second", "bytes/s", "rate of one host's network", "3000000000", 1e6, 1e15),
+    sl::kLinkCostOptions[0],
+    sl::kLinkCostOptions[1],
+    sl::kLinkCostOptions[2],
+    sl::kLinkCostOptions[3],
+    sl::kLinkCostOptions[4],
     sl::IntOption("direct_ranks", "ranks", "most ranks that connect to each other for one operation", "32", 1, 65535),
 };
 
 sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& options) {
-  const auto value = [&](uint32_t index) { return static_cast<uint64_t>(options.Int(index)); };
-  return sl_instance_t{host, {value(0), value(1), value(2), value(3), static_cast<uint32_t>(value(4))}};
+  return sl_instance_t{host, {sl::LinkCost::Of(options), static_cast<uint32_t>(options.Int(5))}};
 }
 
 template <std::unique_ptr<Family> (*kFamily)(const Shape&)>
