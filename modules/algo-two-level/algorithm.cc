@@ -12,9 +12,6 @@ using sl::algo_two_level::Work;
 
 namespace {
 
-// Handling one chunk, at either end, apart from its latency and bytes: about what the engine takes.
-constexpr uint64_t kMessageNs = 150;
-
 uint64_t Log2Up(uint64_t value) {
   uint64_t bits = 0;
   while ((uint64_t{1} << bits) < value) ++bits;
@@ -23,11 +20,10 @@ uint64_t Log2Up(uint64_t value) {
 
 }  // namespace
 
-sl_algorithm_t::sl_algorithm_t(const sl_host_t* its_host, const sl_comm_shape_t& shape,
-                               const sl::algo_two_level::CostOptions& options)
+sl_algorithm_t::sl_algorithm_t(const sl_host_t* its_host, const sl_comm_shape_t& shape, const sl::LinkCost& cost)
     : host(its_host),
       hosts_(Hosts::Of(shape)),
-      options_(options),
+      cost_(cost),
       chunk_bytes_(shape.link_chunk_bytes),
       link_lanes_(shape.lanes),
       link_slots_(shape.link_slots) {}
@@ -39,9 +35,12 @@ const char* sl_algorithm_t::Refuses(const sl_op_t& op) const {
     case SL_OP_REDUCE_SCATTER:
     case SL_OP_BROADCAST:
     case SL_OP_REDUCE:
+    case SL_OP_ALL_TO_ALL:
+    case SL_OP_GATHER:
+    case SL_OP_SCATTER:
       break;
     default:
-      return "no byte of it can be saved at a host's border";
+      return "two ranks exchange directly";
   }
   if (hosts_.count() < 2) return "all ranks are on one host";
   if (hosts_.most() < 2) return "every host has one rank";
@@ -49,7 +48,15 @@ const char* sl_algorithm_t::Refuses(const sl_op_t& op) const {
   if (op.kind == SL_OP_REDUCE_SCATTER && link_slots_ != 0 && link_slots_ < Incast()) {
     return "hosts are too uneven for so few slots of a link";
   }
+  if (op.count * sl::DatatypeBytes(op.datatype) * BundledBlocks(op.kind) > chunk_bytes_) {
+    return "blocks fill chunks of their own: none can share one";
+  }
   return nullptr;
+}
+
+uint32_t sl_algorithm_t::BundledBlocks(sl_op_kind_t kind) const {
+  if (kind == SL_OP_ALL_TO_ALL) return hosts_.LongestBundle();
+  return kind == SL_OP_GATHER || kind == SL_OP_SCATTER ? hosts_.most() : 0;
 }
 
 // In bytes and hops of the slowest rank. A host's own sums and copies go through its owners side by side.
@@ -66,7 +73,8 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
       const uint64_t steps = 2 * (hosts_.count() - 1);
       work.local_hops = 2 * rounds;
       work.network_hops = steps * rounds;
-      work.messages = rounds * (steps + 2 * hosts_.count() * (hosts_.most() - 1));
+      work.local_messages = rounds * 2 * hosts_.count() * (hosts_.most() - 1);
+      work.network_messages = rounds * steps;
       work.local_bytes = 2 * bytes * (most - 1) / hosts_.shards;
       work.border_bytes = 2 * bytes * (hosts - 1) / hosts;
       return work;
@@ -76,17 +84,36 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
       const uint64_t rounds = CutBlock(op, op.count).rounds;
       work.local_hops = 2 * rounds;
       work.network_hops = rounds;
-      work.messages = rounds * (hosts_.size + hosts_.most());
+      work.local_messages = rounds * 2 * hosts_.most();
+      work.network_messages = rounds * sl::DivideUp(hosts_.size - hosts_.shards, hosts_.shards);
       work.local_bytes = bytes * ranks * (most - 1) / hosts_.shards;
       work.border_bytes = bytes * (op.kind == SL_OP_ALL_GATHER ? most * (hosts - 1) : ranks - most);
       return work;
     }
+    case SL_OP_ALL_TO_ALL:
+      work.local_hops = 1;
+      work.network_hops = 1;
+      work.local_messages = hosts_.most() - 1;
+      work.network_messages = hosts_.LongestBundle() - 1;
+      work.local_bytes = bytes * (ranks + most);
+      work.border_bytes = bytes * most * (ranks - most);
+      return work;
+    case SL_OP_GATHER:
+    case SL_OP_SCATTER:
+      work.local_hops = 1;
+      work.network_hops = 1;
+      work.local_messages = hosts_.most() - 1;
+      work.network_messages = hosts_.count() - 1;
+      work.local_bytes = bytes * most;
+      work.border_bytes = bytes * (ranks - static_cast<double>(hosts_.shards));
+      return work;
     default: {
       const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, hosts_.shards * lanes)).rounds;
       const uint64_t depth = Log2Up(hosts_.count());
       work.local_hops = 2;
       work.network_hops = depth + rounds - std::min<uint64_t>(rounds, 1);
-      work.messages = rounds * (depth + 2 * hosts_.most());
+      work.local_messages = rounds * 2 * hosts_.most();
+      work.network_messages = rounds * depth;
       work.local_bytes = 2 * bytes;
       work.border_bytes = bytes * static_cast<double>(depth);
       return work;
@@ -105,10 +132,11 @@ sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) cons
     return SL_ERR_UNSUPPORTED;
   }
   const Work work = WorkOf(op);
-  const double moving = work.local_bytes / static_cast<double>(options_.bytes_per_second) +
-                        work.border_bytes / static_cast<double>(options_.network_bytes_per_second);
-  out->time_ns = work.local_hops * options_.latency_ns + work.network_hops * options_.network_latency_ns +
-                 work.messages * kMessageNs + static_cast<uint64_t>(moving * 1e9);
+  const double moving = work.local_bytes / static_cast<double>(cost_.bytes_per_second) +
+                        work.border_bytes / static_cast<double>(cost_.network_bytes_per_second);
+  out->time_ns = work.local_hops * cost_.latency_ns + work.network_hops * cost_.network_latency_ns +
+                 work.local_messages * sl::kMessageNs + work.network_messages * cost_.network_message_ns +
+                 static_cast<uint64_t>(moving * 1e9);
   const uint64_t element = sl::DatatypeBytes(op.datatype);
   if (op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_REDUCE) out->scratch_bytes = op.count * element;
   std::snprintf(out->reason, sizeof(out->reason),
@@ -132,6 +160,15 @@ sl::Status sl_algorithm_t::Plan(const sl_op_t& op, const sl_plan_builder_ops_t* 
       break;
     case SL_OP_BROADCAST:
       Broadcast(op, &writer);
+      break;
+    case SL_OP_ALL_TO_ALL:
+      AllToAll(op, &writer);
+      break;
+    case SL_OP_GATHER:
+      Gather(op, &writer);
+      break;
+    case SL_OP_SCATTER:
+      Scatter(op, &writer);
       break;
     default:
       Reduce(op, &writer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The two-level algorithm of one rank: what it serves, at what cost, and its plans, which are in all_reduce.cc,
-// blocks.cc (all-gather, reduce-scatter) and rooted.cc (broadcast, reduce).
+// blocks.cc (all-gather, reduce-scatter), rooted.cc (broadcast, reduce) and bundles.cc (all-to-all, gather, scatter).
 //
 // Every plan has the same three parts: ranks of a host put together what they have; one rank of each host and shard
 // exchanges it with its like on the other hosts, so that every byte crosses a host's border once; ranks of a host hand
@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "hosts.h"
+#include "sdk/link_cost.h"
 #include "sdk/plan_cut.h"
 #include "sdk/plan_writer.h"
 #include "sdk/status.h"
@@ -18,18 +19,12 @@
 
 namespace sl::algo_two_level {
 
-struct CostOptions {
-  uint64_t latency_ns = 700;                          // one hop within a host
-  uint64_t bytes_per_second = 6'000'000'000;          // through one link within a host, reduction included
-  uint64_t network_latency_ns = 20'000;               // one hop between hosts
-  uint64_t network_bytes_per_second = 3'000'000'000;  // of one host
-};
-
 // What the slowest rank does, and what crosses one host's border in one direction.
 struct Work {
   uint64_t local_hops = 0;
   uint64_t network_hops = 0;
-  uint64_t messages = 0;  // that one rank sends or receives
+  uint64_t local_messages = 0;  // that one rank sends or receives
+  uint64_t network_messages = 0;
   double local_bytes = 0;
   double border_bytes = 0;
 };
@@ -37,7 +32,7 @@ struct Work {
 }  // namespace sl::algo_two_level
 
 struct sl_algorithm_t {
-  sl_algorithm_t(const sl_host_t* host, const sl_comm_shape_t& shape, const sl::algo_two_level::CostOptions& options);
+  sl_algorithm_t(const sl_host_t* host, const sl_comm_shape_t& shape, const sl::LinkCost& cost);
 
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const;
   sl::Status Plan(const sl_op_t& op, const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) const;
@@ -47,6 +42,8 @@ struct sl_algorithm_t {
  private:
   const char* Refuses(const sl_op_t& op) const;
   sl::algo_two_level::Work WorkOf(const sl_op_t& op) const;
+  // Blocks that must fit a chunk together; 0: they need not.
+  uint32_t BundledBlocks(sl_op_kind_t kind) const;
 
   sl::Pieces CutBlock(const sl_op_t& op, uint64_t length) const;
   sl_plan_desc_t Describe(const sl_op_t& op, uint64_t length, uint32_t blocks, const sl_geometry_t& send,
@@ -71,9 +68,12 @@ struct sl_algorithm_t {
   void BroadcastLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
   void Reduce(const sl_op_t& op, sl::PlanWriter* writer) const;
   void ReduceLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
+  void AllToAll(const sl_op_t& op, sl::PlanWriter* writer) const;
+  void Gather(const sl_op_t& op, sl::PlanWriter* writer) const;
+  void Scatter(const sl_op_t& op, sl::PlanWriter* writer) const;
 
   const sl::algo_two_level::Hosts hosts_;
-  const sl::algo_two_level::CostOptions options_;
+  const sl::LinkCost cost_;
   const uint64_t chunk_bytes_;
   const uint32_t link_lanes_;
   const uint32_t link_slots_;

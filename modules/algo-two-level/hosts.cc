@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "sdk/plan_cut.h"
+
 namespace sl::algo_two_level {
 
 Hosts Hosts::Of(const sl_comm_shape_t& shape) {
@@ -31,6 +33,23 @@ uint32_t Hosts::most() const {
   size_t most = 0;
   for (const auto& of_host : members) most = std::max(most, of_host.size());
   return static_cast<uint32_t>(most);
+}
+
+std::vector<uint32_t> Hosts::CarriedBy(uint32_t index) const {
+  std::vector<uint32_t> carried;
+  for (uint32_t i = 1; i < count(); ++i) {
+    const std::vector<uint32_t>& theirs = members[HostAfter(host(), i)];
+    for (size_t at = index; at < theirs.size(); at += members[host()].size()) carried.push_back(theirs[at]);
+  }
+  carried.push_back(members[host()][index]);
+  return carried;
+}
+
+// The first member of the smallest host is the like of one rank of every host, and of more where that has more.
+uint32_t Hosts::LongestBundle() const {
+  uint32_t longest = 0;
+  for (const auto& theirs : members) longest += static_cast<uint32_t>(DivideUp(theirs.size(), shards));
+  return std::max(longest, most());
 }
 
 std::vector<uint32_t> Hosts::Others() const {

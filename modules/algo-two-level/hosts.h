@@ -31,6 +31,14 @@ struct Hosts {
   uint32_t ShardOf(uint32_t its_rank) const { return index_of[its_rank] % shards; }
   // `distance` hosts further round.
   uint32_t HostAfter(uint32_t host, uint32_t distance) const { return (host + distance) % count(); }
+  // The rank of a host that exchanges with `its_rank` of another one what all its ranks have for that one.
+  uint32_t LikeOn(uint32_t host, uint32_t its_rank) const {
+    return members[host][index_of[its_rank] % members[host].size()];
+  }
+  // The ranks whose like on this host is the member at `index`, the nearest host first, and that member itself, last.
+  std::vector<uint32_t> CarriedBy(uint32_t index) const;
+  // Blocks of the longest bundle: of a whole host, or of all that the like of most ranks carries.
+  uint32_t LongestBundle() const;
   // The other members of this rank's host, from the next one round.
   std::vector<uint32_t> Others() const;
 };

@@ -4,30 +4,19 @@
 #include "algorithm.h"
 #include "sdk/algorithm_module.h"
 
-using sl::algo_two_level::CostOptions;
-
 struct sl_instance_t {
   const sl_host_t* host;
-  CostOptions options;
+  sl::LinkCost cost;
 };
 
 namespace {
 
-const sl_option_t kOptions[] = {
-    sl::IntOption("latency_ns", "ns", "time of one hop between ranks of a host", "700", 0, 1e9),
-    sl::IntOption("bytes_per_second", "bytes/s", "rate of one link within a host, reduction included", "6000000000",
-                  1e6, 1e15),
-    sl::IntOption("network_latency_ns", "ns", "time of one hop between hosts", "20000", 0, 1e9),
-    sl::IntOption("network_bytes_per_second", "bytes/s", "rate of one host's network", "3000000000", 1e6, 1e15),
-};
-
 sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& options) {
-  const auto value = [&](uint32_t index) { return static_cast<uint64_t>(options.Int(index)); };
-  return sl_instance_t{host, {value(0), value(1), value(2), value(3)}};
+  return sl_instance_t{host, sl::LinkCost::Of(options)};
 }
 
 sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
-  return std::make_unique<sl_algorithm_t>(instance.host, *env.shape, instance.options);
+  return std::make_unique<sl_algorithm_t>(instance.host, *env.shape, instance.cost);
 }
 
 const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("two-level", &sl::kPlanningOps<Make>)};
@@ -38,7 +27,7 @@ constexpr sl_module_t kModule = sl::DescribeModule({
     .version = SL_MODULE_VERSION,
     .vendor = "Starling",
     .summary = "collectives of several hosts, host-local first",
-    .options = sl::kPointersTo<kOptions>,
+    .options = sl::kPointersTo<sl::kLinkCostOptions>,
     .provides = sl::kPointersTo<kProvides>,
     .open = Instance::Open,
     .quiesce = Instance::Quiesce,
