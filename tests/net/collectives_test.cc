@@ -38,10 +38,10 @@ class Collectives : public testing::TestWithParam<Layout> {
     if (!network_->missing().empty()) GTEST_SKIP() << network_->missing();
   }
 
-  void Run(const integration::Body& body, int seconds = 60) {
-    const std::string profile = std::string(std::getenv("SL_TEST_SOURCE_DIR")) + "/configs/tcp.toml";
-    const Environment named("STARLING_PROFILE", profile.c_str());
-    const TeamOptions options{.seconds = seconds};
+  void Run(const integration::Body& body, const std::string& profile = "configs/tcp.toml") {
+    const std::string file = std::string(std::getenv("SL_TEST_SOURCE_DIR")) + "/" + profile;
+    const Environment named("STARLING_PROFILE", file.c_str());
+    const TeamOptions options{.seconds = 60};
     RunProcesses(
         GetParam().ranks,
         [&](Team& team) {
@@ -65,28 +65,28 @@ std::string Perform(ncclComm_t comm, Team& team, const NcclCase& test) {
   return wrong.empty() ? "" : test.ToString() + ": " + wrong;
 }
 
-TEST_P(Collectives, AreRight) {
-  Run([](Team& team) {
-    const ncclComm_t comm = team.MakeComm();
-    ASSERT_NE(comm, nullptr);
-    uint32_t salt = 0;
-    for (uint32_t kind = 0; kind < static_cast<uint32_t>(Kind::kCount); ++kind) {
-      for (const size_t count : {size_t{0}, size_t{1}, size_t{17}, size_t{5000}, size_t{300'007}}) {
-        for (const bool in_place : {false, true}) {
-          NcclCase test;
-          test.kind = static_cast<Kind>(kind);
-          test.count = count;
-          test.in_place = in_place;
-          test.root = team.size() - 1;
-          test.salt = ++salt;
-          ASSERT_EQ(Perform(comm, team, test), "");
-        }
+void PerformEvery(Team& team) {
+  const ncclComm_t comm = team.MakeComm();
+  ASSERT_NE(comm, nullptr);
+  uint32_t salt = 0;
+  for (uint32_t kind = 0; kind < static_cast<uint32_t>(Kind::kCount); ++kind) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{17}, size_t{5000}, size_t{300'007}}) {
+      for (const bool in_place : {false, true}) {
+        NcclCase test;
+        test.kind = static_cast<Kind>(kind);
+        test.count = count;
+        test.in_place = in_place;
+        test.root = team.size() - 1;
+        test.salt = ++salt;
+        ASSERT_EQ(Perform(comm, team, test), "");
       }
     }
-    NCCL_OK(ncclCommFinalize(comm));
-    NCCL_OK(ncclCommDestroy(comm));
-  });
+  }
+  NCCL_OK(ncclCommFinalize(comm));
+  NCCL_OK(ncclCommDestroy(comm));
 }
+
+TEST_P(Collectives, AreRight) { Run(PerformEvery); }
 
 // A ring of messages, then everybody leaves at once: the last of them must arrive all the same.
 TEST_P(Collectives, MessagesArriveThoughTheirSendersLeave) {
@@ -113,6 +113,22 @@ INSTANTIATE_TEST_SUITE_P(On, Collectives,
                                          Layout{"TwoHostsInTurn", 2, 4, true}, Layout{"UnevenHosts", 3, 5, true},
                                          Layout{"SevenHosts", 7, 7, true}),
                          [](const auto& test) { return std::string(test.param.name); });
+
+// Where nothing else may serve them.
+class TwoLevel : public Collectives {
+ protected:
+  void SetUp() override {
+    const std::string module = std::string(std::getenv("SL_TEST_BUILD_DIR")) + "/lib/starling/algo-two-level.so";
+    if (access(module.c_str(), R_OK) != 0) GTEST_SKIP() << "algo-two-level is not built";
+    Collectives::SetUp();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(On, TwoLevel,
+                         testing::Values(Layout{"TwoHostsOfTwo", 2, 4, false}, Layout{"TwoHostsInTurn", 2, 4, true},
+                                         Layout{"UnevenHosts", 3, 5, true}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(TwoLevel, ServesEveryCollective) { Run(PerformEvery, "tests/net/two_level.toml"); }
 
 // An outage is as long as the commands of the test and the machine's other work make it: only the loss is tested here.
 class Cables : public Collectives {
