@@ -171,7 +171,7 @@ int MeasurePeer(const PeerOptions& options, const std::string& name, tools::Coor
 int RunPeerProcess(const PeerOptions& options, const std::string& name, const PeerFactory& make) {
   const tools::Identity identity = tools::DetectIdentity();
   std::optional<tools::SharedSegment> segment;
-  if (identity.launcher == tools::Identity::Launcher::kStarling) {
+  if (identity.from_starling()) {
     segment.emplace(tools::SharedSegment::Adopt(identity.segment_fd));
   } else if (identity.processes == 1) {
     segment.emplace(tools::SharedSegment::Create(1));

@@ -10,8 +10,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <thread>
 
+#include "tools/launch/share.h"
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_rank.h"
 #include "tools/starling/bench_result.h"
@@ -50,7 +52,8 @@ class Session {
         workers_(identity.processes * options.threads),
         ranks_(workers_ * options.ranks_per_thread),
         api_(LoadNccl(options.libraries.front())),
-        segment_(JoinSegment()) {}
+        segment_(JoinSegment()),
+        share_(MakeShare()) {}
 
   int Run() {
     std::vector<std::thread> others;
@@ -63,8 +66,9 @@ class Session {
   }
 
  private:
+  // Nothing where processes have no memory in common, or shall do as if.
   std::optional<SharedSegment> JoinSegment() {
-    if (identity_.launcher == Identity::Launcher::kStarling) {
+    if (identity_.from_starling()) {
       SharedSegment segment = SharedSegment::Adopt(identity_.segment_fd);
       if (segment.get()->workers != static_cast<uint32_t>(workers_)) {
         throw CommandError(kExitUsage, "STARLING_TOOL_LAUNCH does not fit -t; it is set by starling itself, unset it");
@@ -76,12 +80,19 @@ class Session {
       return identity_.process == 0 ? SharedSegment::CreateNamed(identity_.key, workers_)
                                     : SharedSegment::OpenNamed(identity_.key, workers_, options_.timeout_s);
     }
-    if (options_.id_file.empty()) {
-      throw CommandError(kExitUsage, std::string("the ranks that ") + Name(identity_.launcher) +
-                                         " started are not all on one host: give --id-file PATH on a shared file "
-                                         "system");
+    if (options_.RanksPerProcess() != 1) {
+      throw CommandError(kExitUsage, "-t and -g are for ranks of one host; across hosts start one process per rank");
     }
     return std::nullopt;
+  }
+
+  std::unique_ptr<launch::Share> MakeShare() const {
+    if (segment_) return nullptr;
+    try {
+      return std::make_unique<launch::Share>(*identity_.place, options_.id_file);
+    } catch (const launch::EnvironmentError& error) {
+      throw CommandError(kExitUsage, error.what());
+    }
   }
 
   // Nothing may escape a thread, and nobody may wait for a thread that is stuck: a failure ends the process.
@@ -117,6 +128,7 @@ class Session {
     if (!coordinator) coordinator = OverLibrary(worker, ranks.front());
     coordinator->Barrier(false);
     if (worker == 0 && segment_) segment_->Unlink();
+    if (!segment_) share_.reset();  // all have the id: its file goes
     const size_t bytes = BufferBytes(options_, ranks_);
     for (Rank& rank : ranks) rank.Allocate(bytes, options_.local_register == 2);
     InGroup(ranks, [&](Rank& rank) { rank.Register(options_.local_register); });
@@ -138,25 +150,14 @@ class Session {
 
   NcclUniqueId ShareId(int worker, Coordinator* coordinator) {
     NcclUniqueId id = {};
-    // With a given address every process makes the same id; otherwise the first makes it and hands it on.
-    if (worker == 0 || (!coordinator && options_.id_file.empty())) {
-      CheckNccl(api_, api_.GetUniqueId(&id), "ncclGetUniqueId", nullptr);
-    }
+    if (worker == 0) CheckNccl(api_, api_.GetUniqueId(&id), "ncclGetUniqueId", nullptr);
     if (coordinator) return coordinator->GatherValues(id).front();
-    if (options_.id_file.empty()) return id;
-    if (worker == 0) {
-      WriteIdFile(options_.id_file, &id, sizeof id);
-    } else {
-      ReadIdFile(options_.id_file, &id, sizeof id, options_.timeout_s);
-    }
+    share_->FromFirst(std::as_writable_bytes(std::span(&id, 1)), std::chrono::seconds(options_.timeout_s));
     return id;
   }
 
   // Across hosts the workers agree through the library itself.
   std::unique_ptr<Coordinator> OverLibrary(int worker, const Rank& rank) {
-    if (options_.RanksPerProcess() != 1) {
-      throw CommandError(kExitUsage, "-t and -g are for ranks of one host; across hosts start one process per rank");
-    }
     NcclComm comm = rank.comm();
     auto gather = [this, comm](const void* mine, size_t bytes) {
       std::vector<unsigned char> all(bytes * static_cast<size_t>(ranks_));
@@ -217,6 +218,7 @@ class Session {
   const int ranks_;
   const NcclApi api_;
   std::optional<SharedSegment> segment_;
+  std::unique_ptr<launch::Share> share_;  // where there is no segment
   std::atomic<bool> wrong_ = false;
 };
 

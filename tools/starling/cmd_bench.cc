@@ -84,12 +84,14 @@ void TakePart(BenchOptions& options) {
 
 int Run(const std::vector<std::string>& arguments) {
   BenchOptions options = ParseBenchOptions(arguments);
-  Identity identity = DetectIdentity();
+  // Who starts ranks needs no launcher, and is not disturbed by what one has left.
+  const bool child_of_ours = std::getenv(kLaunchVariable) != nullptr;
+  const Identity identity = options.ranks > 0 && !child_of_ours ? Identity() : DetectIdentity();
   if (options.graph_launches > 0) {
     if (identity.process == 0) printf("# graph launches (-G) need a GPU: 1 measurement skipped\n");
     return kExitGood;
   }
-  const bool child = identity.launcher == Identity::Launcher::kStarling;
+  const bool child = identity.from_starling();
   const bool starts = !child && (options.ranks > 0 || (identity.processes == 1 && options.libraries.size() > 1));
   CheckRanks(options, starts ? std::max(options.ranks, 1) : identity.processes);
   if (access(options.libraries.front().c_str(), R_OK) != 0) {

@@ -269,7 +269,7 @@ class Tuner {
 int Tune(const std::vector<std::string>& arguments) {
   TuneOptions options = ParseTuneOptions(arguments);
   const Identity identity = DetectIdentity();
-  if (identity.launcher == Identity::Launcher::kStarling) {
+  if (identity.from_starling()) {
     return RunTuneProcess(options, identity, TunePart::FromEnvironment());
   }
   if (identity.processes > 1) {

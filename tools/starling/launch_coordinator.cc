@@ -3,11 +3,7 @@
 
 #include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <thread>
 
 #include "tools/starling/bench_error.h"
 
@@ -88,30 +84,6 @@ std::unique_ptr<Coordinator> MakeSegmentCoordinator(Segment* segment, int worker
 
 std::unique_ptr<Coordinator> MakeRemoteCoordinator(int worker, int workers, GatherFunction all_gather) {
   return std::make_unique<RemoteCoordinator>(worker, workers, std::move(all_gather));
-}
-
-void WriteIdFile(const std::string& path, const void* data, size_t bytes) {
-  const std::string fresh = path + ".new";
-  std::remove(path.c_str());
-  std::ofstream file(fresh, std::ios::binary | std::ios::trunc);
-  file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
-  file.close();
-  if (!file || std::rename(fresh.c_str(), path.c_str()) != 0) {
-    throw CommandError(kExitFailure,
-                       "cannot write the id file " + path + "; name one on a shared, writable file system");
-  }
-}
-
-void ReadIdFile(const std::string& path, void* data, size_t bytes, int timeout_s) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(timeout_s);
-  while (std::chrono::steady_clock::now() < deadline) {
-    std::ifstream file(path, std::ios::binary);
-    file.read(static_cast<char*>(data), static_cast<std::streamsize>(bytes));
-    if (file && file.gcount() == static_cast<std::streamsize>(bytes)) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  throw CommandError(kExitFailure, "rank 0 did not write the id file " + path + " within " + std::to_string(timeout_s) +
-                                       " s; is it on a file system that all hosts share?");
 }
 
 }  // namespace sl::tools

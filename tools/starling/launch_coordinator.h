@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/starling/launch_identity.h"
 #include "tools/starling/launch_segment.h"
 
 namespace sl::tools {
@@ -47,10 +46,5 @@ std::unique_ptr<Coordinator> MakeSegmentCoordinator(Segment* segment, int worker
 // Workers of several hosts, over whatever `all_gather` moves: it must behave like Coordinator::Gather.
 using GatherFunction = std::function<std::vector<unsigned char>(const void* mine, size_t bytes)>;
 std::unique_ptr<Coordinator> MakeRemoteCoordinator(int worker, int workers, GatherFunction all_gather);
-
-// Hands `bytes` from process 0 to the others through a file: process 0 writes it at once complete, the others wait at
-// most `timeout_s`. The file must not be left from another job.
-void WriteIdFile(const std::string& path, const void* data, size_t bytes);
-void ReadIdFile(const std::string& path, void* data, size_t bytes, int timeout_s);
 
 }  // namespace sl::tools

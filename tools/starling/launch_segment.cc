@@ -156,7 +156,9 @@ SharedSegment SharedSegment::OpenNamed(const std::string& key, int workers, int 
   while (MonotonicNs() < deadline) {
     int fd = open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     struct stat status;
-    if (fd >= 0 && (fstat(fd, &status) != 0 || static_cast<size_t>(status.st_size) != BytesFor(workers))) {
+    // The folder is everybody's: what another user has put there under our name is not ours.
+    if (fd >= 0 && (fstat(fd, &status) != 0 || status.st_uid != geteuid() ||
+                    static_cast<size_t>(status.st_size) != BytesFor(workers))) {
       close(fd);
       fd = -1;
     }

@@ -153,57 +153,17 @@ TEST(Segment, IsFoundByItsKey) {
   EXPECT_THROW(SharedSegment::OpenNamed(key, 2, 1), CommandError);
 }
 
-class IdentityTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    for (const char* name : kNames) unsetenv(name);
-  }
-  void TearDown() override { SetUp(); }
-  static constexpr const char* kNames[] = {"OMPI_COMM_WORLD_RANK",
-                                           "OMPI_COMM_WORLD_SIZE",
-                                           "OMPI_COMM_WORLD_LOCAL_SIZE",
-                                           "PMI_RANK",
-                                           "PMI_SIZE",
-                                           "SLURM_PROCID",
-                                           "SLURM_NTASKS",
-                                           "SLURM_STEP_ID",
-                                           "SLURM_STEP_NUM_NODES",
-                                           "RANK",
-                                           "WORLD_SIZE",
-                                           "LOCAL_WORLD_SIZE",
-                                           kLaunchVariable};
-};
-
-TEST_F(IdentityTest, IsAloneWithoutALauncher) {
+TEST(Identity, IsTakenFromStarlingOnce) {
+  setenv(kLaunchVariable, "2 4 7", 1);
   const Identity self = DetectIdentity();
-  EXPECT_EQ(self.launcher, Identity::Launcher::kNone);
-  EXPECT_EQ(self.processes, 1);
-}
-
-TEST_F(IdentityTest, JoinsMpirunSrunAndTorchrun) {
-  setenv("RANK", "1", 1);
-  setenv("WORLD_SIZE", "4", 1);
-  setenv("LOCAL_WORLD_SIZE", "2", 1);
-  Identity self = DetectIdentity();
-  EXPECT_EQ(self.launcher, Identity::Launcher::kTorchrun);
-  EXPECT_EQ(self.process, 1);
-  EXPECT_FALSE(self.one_host);
-  setenv("SLURM_PROCID", "2", 1);
-  setenv("SLURM_NTASKS", "3", 1);
-  EXPECT_EQ(DetectIdentity().launcher, Identity::Launcher::kTorchrun);  // a batch script, not a step
-  setenv("SLURM_STEP_ID", "0", 1);
-  self = DetectIdentity();
-  EXPECT_EQ(self.launcher, Identity::Launcher::kSlurm);
+  EXPECT_TRUE(self.from_starling());
   EXPECT_EQ(self.process, 2);
-  setenv("OMPI_COMM_WORLD_RANK", "0", 1);
-  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
-  setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "2", 1);
-  self = DetectIdentity();
-  EXPECT_EQ(self.launcher, Identity::Launcher::kOpenMpi);
-  EXPECT_TRUE(self.one_host);
+  EXPECT_EQ(self.processes, 4);
+  EXPECT_EQ(self.segment_fd, 7);
+  EXPECT_EQ(std::getenv(kLaunchVariable), nullptr);
 }
 
-TEST_F(IdentityTest, NamesAVariableThatHoldsNonsense) {
+TEST(Identity, IsBadUsageWhenALauncherLeftNonsense) {
   setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
   setenv("OMPI_COMM_WORLD_RANK", "two", 1);
   try {
@@ -213,16 +173,8 @@ TEST_F(IdentityTest, NamesAVariableThatHoldsNonsense) {
     EXPECT_EQ(error.exit_code(), kExitUsage);
     EXPECT_NE(std::string(error.what()).find("OMPI_COMM_WORLD_RANK is 'two'"), std::string::npos);
   }
-}
-
-TEST(IdFile, HandsTheIdOn) {
-  const std::string path = std::filesystem::temp_directory_path() / ("starling-id-" + std::to_string(getpid()));
-  char id[128] = "the id", read_back[128] = {};
-  WriteIdFile(path, id, sizeof id);
-  ReadIdFile(path, read_back, sizeof read_back, 5);
-  EXPECT_STREQ(read_back, "the id");
-  std::filesystem::remove(path);
-  EXPECT_THROW(ReadIdFile(path, read_back, sizeof read_back, 1), CommandError);
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  unsetenv("OMPI_COMM_WORLD_RANK");
 }
 
 }  // namespace
