@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,16 +10,16 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <stdexcept>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
+
+#include "tools/launch/share.h"
 
 namespace digits {
 namespace {
@@ -29,8 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 // How long the other ranks may take to report what they saw after one rank has failed.
 constexpr std::chrono::seconds kGrace{2};
-// How often a rank looks whether the id file is there. No event tells of it on a file system shared by hosts.
-constexpr std::chrono::milliseconds kFilePoll{10};
 
 [[noreturn]] void ThrowErrno(const std::string& what) { throw std::runtime_error(what + ": " + std::strerror(errno)); }
 
@@ -109,57 +106,17 @@ class PipeWorld final : public World {
   std::vector<Pipe> pipes_;
 };
 
-// Ranks that a launcher started, perhaps on several hosts: rank 0 leaves the bytes in a file.
-class FileWorld final : public World {
+// Ranks that a launcher started, perhaps on several hosts.
+class LauncherWorld final : public World {
  public:
-  FileWorld(int rank, int size, std::string path, std::chrono::seconds timeout)
-      : World(rank, size), path_(std::move(path)), timeout_(timeout) {}
+  LauncherWorld(const sl::launch::Place& place, const std::string& id_file, std::chrono::seconds timeout)
+      : World(place.rank, place.size), share_(place, id_file), timeout_(timeout) {}
 
-  ~FileWorld() override {
-    if (created_) unlink(path_.c_str());
-  }
-
-  void Share(std::span<std::byte> bytes) override {
-    if (rank() == 0) {
-      Create(bytes);
-    } else {
-      Await(bytes);
-    }
-  }
+  void Share(std::span<std::byte> bytes) override { share_.FromFirst(bytes, timeout_); }
 
  private:
-  void Create(std::span<const std::byte> bytes) {
-    const Descriptor file(open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!file && errno == EEXIST) {
-      throw std::runtime_error("id file " + path_ + " is already there, perhaps from a run that was killed: remove it");
-    }
-    if (!file) ThrowErrno("cannot create id file " + path_);
-    created_ = true;
-    WriteAll(file.get(), bytes, path_);
-  }
-
-  void Await(std::span<std::byte> bytes) const {
-    const Clock::time_point deadline = Clock::now() + timeout_;
-    while (!TryRead(bytes)) {
-      if (Clock::now() >= deadline) {
-        throw std::runtime_error("rank 0 did not write id file " + path_ + " within " +
-                                 std::to_string(timeout_.count()) + " s");
-      }
-      std::this_thread::sleep_for(kFilePoll);
-    }
-  }
-
-  // A file that is shorter than the id is still being written.
-  bool TryRead(std::span<std::byte> bytes) const {
-    const Descriptor file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file && errno == ENOENT) return false;
-    if (!file) ThrowErrno("cannot open id file " + path_);
-    return ReadAll(file.get(), bytes, path_);
-  }
-
-  const std::string path_;
+  sl::launch::Share share_;
   const std::chrono::seconds timeout_;
-  bool created_ = false;
 };
 
 // The children of RunLocally(), indexed by rank; -1 stands for one that has ended.
@@ -258,19 +215,6 @@ int Supervise(Children& children, const ChildSignal& signal, std::chrono::second
   std::exit(code);
 }
 
-// A launcher's variable: nothing when it is not set.
-std::optional<int> ReadEnvironment(const char* name) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return std::nullopt;
-  const std::string_view view(text);
-  int value = 0;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc() || end != view.data() + view.size()) {
-    throw std::runtime_error("environment variable " + std::string(name) + " is not a whole number: '" + text + "'");
-  }
-  return value;
-}
-
 }  // namespace
 
 int RunLocally(int ranks, std::chrono::seconds timeout, const std::function<int(World&)>& body) {
@@ -301,31 +245,9 @@ int RunLocally(int ranks, std::chrono::seconds timeout, const std::function<int(
   return Supervise(children, signal, timeout);
 }
 
-std::optional<LauncherPlace> FindLauncher() {
-  struct Variables {
-    const char* launcher;
-    const char* rank;
-    const char* size;
-  };
-  constexpr std::array<Variables, 3> kLaunchers = {{{"torchrun", "RANK", "WORLD_SIZE"},
-                                                    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                                    {"srun", "SLURM_PROCID", "SLURM_NTASKS"}}};
-  for (const Variables& names : kLaunchers) {
-    const std::optional<int> rank = ReadEnvironment(names.rank);
-    const std::optional<int> size = ReadEnvironment(names.size);
-    if (!rank || !size) continue;
-    if (*rank < 0 || *rank >= *size) {
-      throw std::runtime_error(std::string("environment variables ") + names.rank + " " + std::to_string(*rank) +
-                               " and " + names.size + " " + std::to_string(*size) + " make no sense together");
-    }
-    return LauncherPlace{names.launcher, *rank, *size};
-  }
-  return std::nullopt;
-}
-
-std::unique_ptr<World> JoinLauncher(const LauncherPlace& place, const std::string& id_file,
+std::unique_ptr<World> JoinLauncher(const sl::launch::Place& place, const std::string& id_file,
                                     std::chrono::seconds timeout) {
-  return std::make_unique<FileWorld>(place.rank, place.size, id_file, timeout);
+  return std::make_unique<LauncherWorld>(place, id_file, timeout);
 }
 
 }  // namespace digits

@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+
+#include "tools/launch/place.h"
 
 namespace digits {
 
@@ -24,7 +25,7 @@ class World {
   int size() const { return size_; }
 
   // Copies `bytes` from rank 0 to the other ranks. Every rank calls it once, with the same size. Blocks until the bytes
-  // are there; throws std::runtime_error when rank 0 has gone or, with an id file, when the timeout has passed.
+  // are there; throws std::runtime_error when a rank has gone or did not come in time.
   virtual void Share(std::span<std::byte> bytes) = 0;
 
  private:
@@ -38,20 +39,10 @@ class World {
 // others get two seconds to report what they saw, then are killed; and all are killed when `timeout` has passed.
 int RunLocally(int ranks, std::chrono::seconds timeout, const std::function<int(World&)>& body);
 
-// The place that a launcher (torchrun, mpirun, srun) gave to this process.
-struct LauncherPlace {
-  std::string launcher;
-  int rank;
-  int size;
-};
-
-// Reads the environment; nothing when no launcher has left its variables there. Throws std::runtime_error when what it
-// left makes no sense.
-std::optional<LauncherPlace> FindLauncher();
-
-// Joins the ranks that a launcher started. They share through the file `id_file`, which all of them must see and which
-// must not exist yet; rank 0 creates it, readable to this user only, and removes it when the world is destroyed.
-std::unique_ptr<World> JoinLauncher(const LauncherPlace& place, const std::string& id_file,
+// Joins the ranks that a launcher started, of which `place` is this one. tools/launch/share.h says how they share; with
+// an id file, it must not exist yet, and rank 0 removes it when the world is destroyed. Throws
+// sl::launch::EnvironmentError when there is no way from rank 0 to the others.
+std::unique_ptr<World> JoinLauncher(const sl::launch::Place& place, const std::string& id_file,
                                     std::chrono::seconds timeout);
 
 }  // namespace digits

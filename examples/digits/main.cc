@@ -2,7 +2,8 @@
 //
 // Data-parallel training in one page. Each rank is a process that holds the whole network and learns from its shard of
 // every batch; NCCL keeps the networks the same. Read this file first, then trainer.cc (what is computed),
-// communicator.cc (every NCCL call there is) and launch.cc (how the processes come to be and find each other).
+// communicator.cc (every NCCL call there is) and launch.cc (how the processes come to be and find each other; under a
+// launcher with the help of tools/launch).
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -76,21 +77,17 @@ void Train(World& world, const Options& options, const Split& split) {
 }
 
 // The place of this process among those of a launcher, or nothing where it shall start its ranks itself.
-std::optional<LauncherPlace> ChoosePlace(const Options& options) {
+std::optional<sl::launch::Place> ChoosePlace(const Options& options) {
   if (options.ranks > 0) return std::nullopt;
-  const std::optional<LauncherPlace> place = FindLauncher();
+  std::optional<sl::launch::Place> place = sl::launch::FindPlace();
   if (!options.id_file.empty() && !place) {
-    throw UsageError("--id-file joins the ranks of torchrun, mpirun or srun, but none of them started this process");
+    throw UsageError("--id-file joins the ranks of a launcher, but none started this process");
   }
-  if (options.id_file.empty() && place && place->size > 1) {
-    throw UsageError("started by " + place->launcher + " as rank " + std::to_string(place->rank) + " of " +
-                     std::to_string(place->size) + ": give --id-file FILE to join, or --ranks N to train apart");
-  }
-  return options.id_file.empty() ? std::nullopt : place;
+  return place;
 }
 
 int Run(const Options& options) {
-  const std::optional<LauncherPlace> place = ChoosePlace(options);
+  const std::optional<sl::launch::Place> place = ChoosePlace(options);
 
   // The images are loaded before any process is forked: the ranks share these pages.
   const Split split = SplitSamples(LoadSamples(options.data), options.training.seed);
@@ -120,6 +117,9 @@ int main(int argc, char** argv) {
     }
     return digits::Run(options);
   } catch (const digits::UsageError& error) {
+    std::cerr << "digits: " << error.what() << "\n";
+    return digits::kBadUsage;
+  } catch (const sl::launch::EnvironmentError& error) {
     std::cerr << "digits: " << error.what() << "\n";
     return digits::kBadUsage;
   } catch (const std::exception& error) {

@@ -57,8 +57,8 @@ constexpr std::array<Option, 8> kOptions = {{
     {"--data", "FILE     the images (default: the file beside the source)",
      [](Options& options, std::string_view name, std::string_view value) { options.data = ParseText(name, value); }},
     {"--id-file",
-     "FILE  join the ranks that torchrun, mpirun or srun started, which meet\n"
-     "                  through FILE: all must see it, and it must not exist yet",
+     "FILE  under a launcher: ranks meet through FILE, which all must see and\n"
+     "                  which must not exist yet (default: as the launcher's variables say)",
      [](Options& options, std::string_view name, std::string_view value) { options.id_file = ParseText(name, value); }},
     {"--timeout", "S     seconds after which unfinished ranks are killed (default 120)",
      [](Options& options, std::string_view name, std::string_view value) {

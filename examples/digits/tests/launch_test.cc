@@ -20,11 +20,12 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr std::array<const char*, 6> kVariables = {
-    "RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "SLURM_PROCID", "SLURM_NTASKS"};
-
-void ClearEnvironment() {
-  for (const char* name : kVariables) unsetenv(name);
+// A rank of a launcher that says nothing about hosts.
+sl::launch::Place PlaceOf(int rank, int size) {
+  sl::launch::Place place{};
+  place.rank = rank;
+  place.size = size;
+  return place;
 }
 
 // Shares 128 bytes from rank 0 and returns whether they came.
@@ -73,7 +74,7 @@ TEST(JoinLauncher, SharesThroughAFileAndRemovesIt) {
   std::array<int, 2> done;
   ASSERT_EQ(pipe(done.data()), 0);
   const auto body = [&](World& local) {
-    const auto world = JoinLauncher({"test", local.rank(), local.size()}, id_file, seconds(30));
+    const auto world = JoinLauncher(PlaceOf(local.rank(), local.size()), id_file, seconds(30));
     close(done[local.rank() == 0 ? 1 : 0]);
     if (!SharesBytes(*world)) return 1;
     char told = 0;
@@ -84,48 +85,6 @@ TEST(JoinLauncher, SharesThroughAFileAndRemovesIt) {
   close(done[0]);
   close(done[1]);
   EXPECT_FALSE(std::filesystem::exists(id_file));
-}
-
-TEST(JoinLauncher, RefusesAFileThatIsAlreadyThere) {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "id") << "left over";
-  const auto world = JoinLauncher({"test", 0, 2}, folder / "id", seconds(30));
-  EXPECT_THROW(SharesBytes(*world), std::runtime_error);
-  EXPECT_TRUE(std::filesystem::exists(folder / "id"));
-}
-
-TEST(JoinLauncher, GivesUpWhenRankZeroNeverWrites) {
-  const TemporaryFolder folder;
-  const auto world = JoinLauncher({"test", 1, 2}, folder / "id", seconds(1));
-  EXPECT_THROW(SharesBytes(*world), std::runtime_error);
-}
-
-TEST(FindLauncher, FindsNothingWhenNothingIsSet) {
-  ClearEnvironment();
-  EXPECT_FALSE(FindLauncher());
-}
-
-TEST(FindLauncher, ReadsWhatEachLauncherSets) {
-  for (size_t i = 0; i < kVariables.size(); i += 2) {
-    ClearEnvironment();
-    setenv(kVariables[i], "1", 1);
-    setenv(kVariables[i + 1], "4", 1);
-    const auto place = FindLauncher();
-    ASSERT_TRUE(place) << kVariables[i];
-    EXPECT_EQ(place->rank, 1);
-    EXPECT_EQ(place->size, 4);
-  }
-  ClearEnvironment();
-}
-
-TEST(FindLauncher, RefusesARankOutsideTheWorld) {
-  ClearEnvironment();
-  setenv("RANK", "4", 1);
-  setenv("WORLD_SIZE", "4", 1);
-  EXPECT_THROW(FindLauncher(), std::runtime_error);
-  setenv("RANK", "one", 1);
-  EXPECT_THROW(FindLauncher(), std::runtime_error);
-  ClearEnvironment();
 }
 
 }  // namespace

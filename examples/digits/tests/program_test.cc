@@ -36,8 +36,9 @@ TEST(Program, RefusesWhatItDoesNotUnderstand) {
   ExpectRefused(kProgram + "--ranks 0", "--ranks wants a whole number from 1 to 256, not '0'");
   ExpectRefused(kProgram + "--epochs 3x", "not '3x'");
   ExpectRefused(kProgram + "--ranks 2 --id-file f", "give one of the two");
-  ExpectRefused(kProgram + "--id-file f", "none of them started this process");
-  ExpectRefused("RANK=0 WORLD_SIZE=2 " + kProgram, "give --id-file FILE to join");
+  ExpectRefused(kProgram + "--id-file f", "none started this process");
+  ExpectRefused("RANK=0 WORLD_SIZE=2 " + kProgram, "set MASTER_ADDR to its host and MASTER_PORT to a free port there");
+  ExpectRefused("RANK=0 " + kProgram, "RANK is set and WORLD_SIZE is not");
 }
 
 TEST(Program, PrintsItsOptions) {
