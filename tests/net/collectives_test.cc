@@ -130,6 +130,47 @@ INSTANTIATE_TEST_SUITE_P(On, TwoLevel,
 
 TEST_P(TwoLevel, ServesEveryCollective) { Run(PerformEvery, "tests/net/two_level.toml"); }
 
+// Bytes that leave host 0 while `test` is performed a few times, each.
+double BytesOverTheBorder(const Network& network, ncclComm_t comm, Team& team, NcclCase test) {
+  constexpr uint32_t kTurns = 4;
+  EXPECT_EQ(Perform(comm, team, test), "");  // connects
+  team.Barrier();
+  const uint64_t before = network.SentBytes(0);
+  team.Barrier();
+  for (test.salt = 1; test.salt <= kTurns; ++test.salt) EXPECT_EQ(Perform(comm, team, test), "");
+  team.Barrier();
+  return static_cast<double>(network.SentBytes(0) - before) / kTurns;
+}
+
+// What border_test counts from plans, on the wire: two hosts of two ranks send each other half of an all-reduce twice,
+// their own blocks, or sums for the others' blocks; flat plans send as many times that as a host has ranks.
+class Borders : public TwoLevel {
+ protected:
+  void ExpectShares(const char* profile, double shares) {
+    Run(
+        [&](Team& team) {
+          const ncclComm_t comm = team.MakeComm();
+          ASSERT_NE(comm, nullptr);
+          for (const Kind kind : {Kind::kAllReduce, Kind::kAllGather, Kind::kReduceScatter}) {
+            NcclCase test;
+            test.kind = kind;
+            test.count = kind == Kind::kAllReduce ? 500'000 : 250'000;
+            const double expected = shares * 500'000 * sizeof(float);
+            const double sent = BytesOverTheBorder(*network_, comm, team, test);
+            EXPECT_GE(sent, expected) << test.ToString();
+            EXPECT_LE(sent, expected * 1.1) << test.ToString();  // headers, acknowledgements, beats
+          }
+          NCCL_OK(ncclCommDestroy(comm));
+        },
+        profile);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(On, Borders, testing::Values(Layout{"TwoHostsOfTwo", 2, 4, false}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(Borders, AreCrossedOnceByWhatIsNeeded) { ExpectShares("tests/net/two_level.toml", 1); }
+TEST_P(Borders, AreCrossedByEveryRankWithoutLevels) { ExpectShares("tests/net/direct.toml", 2); }
+
 // An outage is as long as the commands of the test and the machine's other work make it: only the loss is tested here.
 class Cables : public Collectives {
   const Environment patience_{"STARLING_COMM_SILENCE_MS", "10000"};

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 namespace sl::net {
 namespace {
@@ -98,6 +100,21 @@ void Network::RunIp(pid_t space, const std::string& batch) {
 void Network::Enter(int host) const {
   if (EnterSpaceOf(hosts_[static_cast<size_t>(host)])) return;
   std::fprintf(stderr, "cannot enter the namespace of host %d: %s\n", host, std::strerror(errno));
+  std::abort();
+}
+
+uint64_t Network::SentBytes(int host) const {
+  std::ifstream devices("/proc/" + std::to_string(hosts_[static_cast<size_t>(host)]) + "/net/dev");
+  for (std::string line; std::getline(devices, line);) {
+    const size_t name = line.find("eth0:");
+    if (name == std::string::npos) continue;
+    // Eight numbers of what came in, then those of what went out, bytes first.
+    std::istringstream numbers(line.substr(name + 5));
+    uint64_t value = 0;
+    for (int column = 0; column < 9; ++column) numbers >> value;
+    return value;
+  }
+  std::fprintf(stderr, "host %d has no eth0 any more\n", host);
   std::abort();
 }
 

@@ -27,6 +27,8 @@ class Network {
 
   // The calling process runs on that host from now on; it has no other thread yet.
   void Enter(int host) const;
+  // Bytes that have left the host over its cable so far, headers included.   [any process]
+  uint64_t SentBytes(int host) const;
   // Pulls or plugs the host's cable, at the bridge: the host itself sees only silence.   [any process]
   void SetCable(int host, bool plugged) const;
 
