@@ -55,12 +55,7 @@ Module::~Module() {
 }
 
 sl_transport_t* Module::Open(uint32_t rank, uint32_t size, uint8_t secret, uint8_t host) {
-  sl_transport_env_t env = {};
-  env.struct_size = sizeof env;
-  env.rank = rank;
-  env.size = size;
-  std::memset(env.job_secret, secret, sizeof env.job_secret);
-  std::memset(env.host_id, host, sizeof env.host_id);
+  const sl_transport_env_t env = transport_test::Env(rank, size, secret, host);
   sl_transport_t* transport = nullptr;
   EXPECT_EQ(ops->open(instance_, &env, &transport), SL_OK) << LastError();
   return transport;
@@ -85,34 +80,6 @@ size_t Module::CountLines(sl_log_level_t level, const std::string& part) const {
 }
 
 const Counters& CountersOf(sl_transport_t* transport) { return reinterpret_cast<Transport*>(transport)->counters(); }
-
-sl_connect_args_t Args(uint32_t peer, uint64_t window_bytes, uint32_t signals) {
-  sl_connect_args_t args = {};
-  args.struct_size = sizeof args;
-  args.peer = peer;
-  args.lane = 1;
-  args.tag = 42;
-  args.window_bytes = window_bytes;
-  args.signal_count = signals;
-  return args;
-}
-
-sl_put_t MakePut(const void* source, uint64_t bytes, uint64_t offset, uint32_t signal, uint64_t value,
-                 uint64_t cookie) {
-  sl_put_t put = {};
-  put.struct_size = sizeof put;
-  put.signal = signal;
-  put.signal_value = value;
-  put.source = source;
-  put.bytes = bytes;
-  put.offset = offset;
-  put.cookie = cookie;
-  return put;
-}
-
-size_t OpenFds() {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
-}
 
 Pair::Pair(const Options& options, uint64_t window_bytes) : module(options), ops(module.ops) {
   a = module.Open(0, 2);

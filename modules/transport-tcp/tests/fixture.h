@@ -3,37 +3,22 @@
 // The module with a host of the test's own, and pairs of ranks in this process.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <sched.h>
-#include <time.h>
-
-#include <atomic>
-#include <cstring>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "modules/transport-tcp/shared.h"
-#include "sl_transport.h"
+#include "tests/transport/ranks_test_util.h"
 
 namespace sl::transport_tcp {
 
-inline uint64_t NowNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
-// True as soon as `condition` is; false when `seconds` have passed.
-template <typename Condition>
-bool Eventually(Condition condition, uint64_t seconds = 20) {
-  for (const uint64_t end = NowNs() + seconds * 1'000'000'000; NowNs() < end; sched_yield()) {
-    if (condition()) return true;
-  }
-  return condition();
-}
+using transport_test::Args;
+using transport_test::Eventually;
+using transport_test::MakePut;
+using transport_test::NowNs;
+using transport_test::OpenFds;
+using transport_test::Signal;
 
 // Option values that differ from the defaults: text as it stands, numbers in decimal.
 using Options = std::map<std::string, std::string>;
@@ -69,15 +54,6 @@ class Module {
 };
 
 const Counters& CountersOf(sl_transport_t* transport);
-
-sl_connect_args_t Args(uint32_t peer, uint64_t window_bytes = 1 << 16, uint32_t signals = 4);
-sl_put_t MakePut(const void* source, uint64_t bytes, uint64_t offset, uint32_t signal, uint64_t value,
-                 uint64_t cookie = 0);
-size_t OpenFds();
-
-inline uint64_t Signal(const sl_window_t& window, uint32_t index) {
-  return std::atomic_ref<uint64_t>(window.local_signals[index * 8]).load(std::memory_order_acquire);
-}
 
 // Two ranks of one job and a connection between them.
 class Pair {
