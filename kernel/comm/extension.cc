@@ -10,11 +10,48 @@ Result<std::unique_ptr<Extension>> Extension::Open(Switchboard* switchboard, con
   uint64_t number = 0;
   FillRandom({reinterpret_cast<uint8_t*>(&number), sizeof(number)});
   SL_ASSIGN(opened->endpoint_, switchboard->Open(number, secret, [raw = opened.get()](Switchboard::Caller caller) {
-    std::lock_guard lock(raw->mutex_);
-    raw->callers_.push_back(std::move(caller));
-    raw->arrived_.notify_all();
+    raw->OnCaller(std::move(caller));
   }));
   return opened;
+}
+
+Extension::~Extension() {
+  uint64_t showing;
+  {
+    std::lock_guard lock(mutex_);
+    showing = showing_;
+  }
+  if (showing != 0) switchboard_->control()->Cancel(showing);
+  switchboard_->Close(endpoint_.extension);
+}
+
+void Extension::OnCaller(Switchboard::Caller caller) {
+  if (caller.type == FrameType::kBeat) return;  // it wanted to know whether anybody is here
+  Desk desk;
+  {
+    std::lock_guard lock(mutex_);
+    desk = desk_;
+  }
+  if (desk && desk(&caller)) return;
+  std::lock_guard lock(mutex_);
+  callers_.push_back(std::move(caller));
+  arrived_.notify_all();
+}
+
+void Extension::SetDesk(Desk desk) {
+  std::lock_guard lock(mutex_);
+  desk_ = std::move(desk);
+  if (showing_ == 0) showing_ = switchboard_->control()->At(0, [this] { ShowThoseWhoWait(); });
+}
+
+void Extension::ShowThoseWhoWait() {
+  std::deque<Switchboard::Caller> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    waiting.swap(callers_);
+    showing_ = 0;
+  }
+  for (Switchboard::Caller& caller : waiting) OnCaller(std::move(caller));
 }
 
 Result<Switchboard::Caller> Extension::Take(FrameType type, const Patience& patience) {

@@ -15,7 +15,7 @@ class Extension {
  public:
   // Under a fresh random number. The switchboard outlives it.
   static Result<std::unique_ptr<Extension>> Open(Switchboard* switchboard, const Secret& secret);
-  ~Extension() { switchboard_->Close(endpoint_.extension); }
+  ~Extension();
   Extension(const Extension&) = delete;
   Extension& operator=(const Extension&) = delete;
 
@@ -27,14 +27,23 @@ class Extension {
   // returns: SL_ERR_TIMEOUT | SL_ERR_ABORTED
   Result<Switchboard::Caller> Take(FrameType type, const Patience& patience);
 
+  // From now on callers, those who wait included, are shown to `desk` on the control thread; one for whom it returns
+  // false waits on. Replaces the desk before. What it refers to lives as long as it does.   thread: [any]
+  using Desk = std::function<bool(Switchboard::Caller*)>;
+  void SetDesk(Desk desk);
+
  private:
   explicit Extension(Switchboard* switchboard) : switchboard_(switchboard) {}
+  void OnCaller(Switchboard::Caller caller);
+  void ShowThoseWhoWait();
 
   Switchboard* const switchboard_;
   Endpoint endpoint_;
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Switchboard::Caller> callers_;  // guarded by mutex_
+  Desk desk_;                                // guarded by mutex_
+  uint64_t showing_ = 0;                     // the task that shows those who wait; guarded by mutex_
 };
 
 }  // namespace sl::kernel

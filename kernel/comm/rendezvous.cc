@@ -18,7 +18,7 @@ bool IsOwnProcess(const Fd& fd) {
   return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid();
 }
 
-std::string RankText(uint32_t rank) { return "rank " + std::to_string(rank); }
+constexpr const char* kIdRemedy = "see why it did not start, or raise comm.bootstrap_timeout_ms";
 
 }  // namespace
 
@@ -43,51 +43,77 @@ Result<RendezvousId> Rendezvous::NewId() {
   if (switchboard_->HasNet()) SL_TRY(switchboard_->OpenNet().status());
   std::lock_guard lock(mutex_);
   SL_ASSIGN(id.rendezvous, switchboard_->Open(nonce, id.secret, [this, nonce](Switchboard::Caller caller) {
-    OnCaller(nonce, std::move(caller));
+    Admit(nonce, std::move(caller));
   }));
-  sessions_[nonce];
+  Session& session = sessions_[nonce];
+  session.timeout_ms = timeout_ms_;
+  session.remedy = kIdRemedy;
   return id;
 }
 
-void Rendezvous::OnCaller(uint64_t nonce, Switchboard::Caller caller) {
+uint64_t Rendezvous::Host(Gathering gathering) {
+  uint64_t nonce = 0;
+  while (nonce == 0) FillRandom({reinterpret_cast<uint8_t*>(&nonce), sizeof(nonce)});
+  std::lock_guard lock(mutex_);
+  Session& session = sessions_[nonce];
+  session.size = static_cast<uint32_t>(gathering.names.size());
+  session.timeout_ms = gathering.timeout_ms;
+  session.remedy = gathering.remedy;
+  session.gathering = std::make_unique<Gathering>(std::move(gathering));
+  session.timer = control_->At(NowNs() + session.timeout_ms * 1000000, [this, nonce] { Expire(nonce); });
+  return nonce;
+}
+
+void Rendezvous::Admit(uint64_t nonce, Switchboard::Caller caller) {
   const Status joined = Join(nonce, &caller);
   if (joined.ok()) return;
   Logf(SL_LOG_WARN, "rendezvous: refused a rank: {}", joined.message());
   [[maybe_unused]] const Status sent = SendAll(caller.fd.get(), EncodeRefusal(joined), {NowNs()});  // fits
+  // Ranks that shrink a communicator are few and known: one of them in error means that all are.
+  std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(nonce);
+  if (found != sessions_.end() && found->second.gathering != nullptr) RefuseAll(nonce, &found->second, joined);
+}
+
+std::string Rendezvous::Session::Name(uint32_t rank) const {
+  return "rank " + std::to_string(gathering != nullptr && rank < size ? gathering->names[rank] : rank);
+}
+
+Status Rendezvous::Check(Session* session, const JoinRequest& request, const std::string& who) const {
+  const uint32_t size = session->size;
+  if (request.terms != session->terms()) {
+    return {SL_ERR_MISMATCH, who + " meets " + request.terms + ", others " + session->terms()};
+  }
+  if (request.size != size || request.rank >= size) {
+    return {SL_ERR_MISMATCH, who + " says the communicator has " + std::to_string(request.size) +
+                                 " ranks, others said " + std::to_string(size)};
+  }
+  if (const auto other = session->ranks.find(request.rank); other != session->ranks.end()) {
+    return {SL_ERR_MISMATCH, "two processes or threads joined as " + who + ", the other is " +
+                                 ToText(other->second->tree) + "; every rank from 0 to " + std::to_string(size - 1) +
+                                 " joins once"};
+  }
+  return {};
 }
 
 Status Rendezvous::Join(uint64_t nonce, Switchboard::Caller* caller) {
-  Reader in(caller->body);
-  const uint32_t rank = in.Get<uint32_t>();
-  const uint32_t size = in.Get<uint32_t>();
-  const Endpoint tree = in.Get<Endpoint>();
-  if (caller->type != FrameType::kJoin || !in.ok() || !in.empty() || !IsWellFormed(tree)) {
-    return {SL_ERR_LINK_CORRUPT, "a join frame of the wrong length"};
-  }
+  if (caller->type != FrameType::kJoin) return {SL_ERR_LINK_CORRUPT, "a rank said something else than that it joins"};
+  SL_ASSIGN(const JoinRequest request, JoinRequest::Decode(caller->body));
   std::lock_guard lock(mutex_);
   const auto found = sessions_.find(nonce);
   if (found == sessions_.end()) return {SL_ERR_STATE, "this unique id has been used already, or its time is over"};
   Session& session = found->second;
   if (session.size == 0) {
-    session.size = size;
-    session.timer = control_->At(NowNs() + timeout_ms_ * 1000000, [this, nonce] { Expire(nonce); });
+    session.size = request.size;
+    session.timer = control_->At(NowNs() + session.timeout_ms * 1000000, [this, nonce] { Expire(nonce); });
   }
-  const std::string who = RankText(rank) + " (" + ToText(tree) + ")";
-  if (size != session.size || rank >= size) {
-    return {SL_ERR_MISMATCH, who + " says the communicator has " + std::to_string(size) + " ranks, others said " +
-                                 std::to_string(session.size)};
-  }
-  if (const auto other = session.ranks.find(rank); other != session.ranks.end()) {
-    return {SL_ERR_MISMATCH, "two processes or threads joined as " + who + ", the other is " +
-                                 ToText(other->second->tree) + "; every rank from 0 to " + std::to_string(size - 1) +
-                                 " joins once"};
-  }
+  SL_TRY(Check(&session, request, "rank " + std::to_string(request.known_as) + " (" + ToText(request.tree) + ")"));
   const bool own_process = IsOwnProcess(caller->fd);
   auto channel = std::make_unique<Channel>(control_, std::move(caller->fd), kMaxHelloBytes, this);
   SL_TRY(channel->Open());
   Channel* raw = channel.get();
-  auto guest = std::make_unique<Guest>(Guest{std::move(channel), nonce, rank, own_process, tree});
-  session.ranks[rank] = guest.get();
+  auto guest = std::make_unique<Guest>(Guest{std::move(channel), nonce, request.rank, own_process, request.tree});
+  session.ranks[request.rank] = guest.get();
   guests_.emplace(raw, std::move(guest));
   if (session.ranks.size() == session.size) OpenThenWelcome(nonce, &session);
   return {};
@@ -120,7 +146,7 @@ void Rendezvous::OnFrame(Channel* channel, const FrameHeader& header, Bytes payl
       return;
     }
   }
-  const std::string who = RankText(guest->rank) + " (" + ToText(guest->tree) + ")";
+  const std::string who = session.Name(guest->rank) + " (" + ToText(guest->tree) + ")";
   if (header.type == FrameType::kRefuse) {
     const auto code = in.Get<sl_status_t>();
     return RefuseAll(guest->nonce, &session, Status(code < 0 ? code : SL_ERR_INTERNAL, who + ": " + in.GetText()));
@@ -130,9 +156,10 @@ void Rendezvous::OnFrame(Channel* channel, const FrameHeader& header, Bytes payl
 
 void Rendezvous::Welcome(uint64_t nonce, Session* session) {
   for (const auto& [rank, guest] : session->ranks) {
-    Writer parent;
-    parent.Put(rank == 0 ? Endpoint{} : session->ranks[ParentOf(rank)]->tree);
-    guest->channel->Send(FrameType::kWelcome, 0, parent.bytes());
+    Writer welcome;
+    welcome.Put(rank == 0 ? Endpoint{} : session->ranks[ParentOf(rank)]->tree);
+    welcome.Put(nonce);
+    guest->channel->Send(FrameType::kWelcome, 0, welcome.bytes());
   }
   End(nonce, session);
 }
@@ -142,25 +169,19 @@ void Rendezvous::Expire(uint64_t nonce) {
   const auto found = sessions_.find(nonce);
   if (found == sessions_.end()) return;
   Session& session = found->second;
-  std::string absent;
-  uint32_t listed = 0;
-  for (uint32_t rank = 0; rank < session.size && listed < 16; ++rank) {
-    if (session.ranks.count(rank) != 0) continue;
-    absent += (absent.empty() ? "" : ", ") + std::to_string(rank);
-    ++listed;
+  std::vector<uint32_t> absent;
+  for (uint32_t rank = 0; rank < session.size; ++rank) {
+    const auto guest = session.ranks.find(rank);
+    if (session.full ? !guest->second->tree.net.valid() : guest == session.ranks.end()) absent.push_back(rank);
   }
-  const size_t missing = session.size - session.ranks.size();
-  if (missing > listed) absent += ", and " + std::to_string(missing - listed) + " more";
-  if (missing == 0) {
-    for (const auto& [rank, guest] : session.ranks) {
-      if (!guest->tree.net.valid()) absent += (absent.empty() ? "" : ", ") + std::to_string(rank);
-    }
-  }
+  constexpr size_t kListed = 16;
+  std::string names = session.Name(absent[0]);
+  for (size_t i = 1; i < std::min(absent.size(), kListed); ++i) names += ", " + session.Name(absent[i]).substr(5);
+  if (absent.size() > kListed) names += ", and " + std::to_string(absent.size() - kListed) + " more";
   RefuseAll(nonce, &session,
-            {SL_ERR_TIMEOUT, "of " + std::to_string(session.size) + " ranks, rank " + absent +
-                                 (missing == 0 ? " did not open a port" : " did not arrive") + " within " +
-                                 std::to_string(timeout_ms_) +
-                                 " ms; see why it did not start, or raise comm.bootstrap_timeout_ms"});
+            {SL_ERR_TIMEOUT, "of " + std::to_string(session.size) + " ranks, " + names +
+                                 (session.full ? " did not open a port" : " did not arrive") + " within " +
+                                 std::to_string(session.timeout_ms) + " ms; " + session.remedy});
 }
 
 // Ranks of this process last: it may end as soon as one of them knows, and the others would hear nothing.
@@ -173,6 +194,7 @@ void Rendezvous::RefuseAll(uint64_t nonce, Session* session, const Status& why) 
       if (guest->own_process == own_process) guest->channel->Send(FrameType::kRefuse, 0, refusal.bytes());
     }
   }
+  if (session->gathering != nullptr) session->gathering->on_refused(why);
   End(nonce, session);
 }
 
@@ -183,10 +205,11 @@ void Rendezvous::OnClosed(Channel* channel, const Status&) {
   std::lock_guard lock(mutex_);
   Session& session = sessions_[guest->nonce];
   session.ranks.erase(guest->rank);
-  const Status why(SL_ERR_PEER_LOST, RankText(guest->rank) + " (" + ToText(guest->tree) + ") left while the ranks met");
+  const Status why(SL_ERR_PEER_LOST,
+                   session.Name(guest->rank) + " (" + ToText(guest->tree) + ") left while the ranks met");
   const uint64_t nonce = guest->nonce;
   Drop(guest);
-  if (session.full) RefuseAll(nonce, &session, why);
+  if (session.full || session.gathering != nullptr) RefuseAll(nonce, &session, why);
 }
 
 void Rendezvous::End(uint64_t nonce, Session* session) {
@@ -204,55 +227,6 @@ void Rendezvous::Drop(Guest* guest) {
   const auto found = guests_.find(channel);
   leaving_.push_back(std::move(found->second));
   guests_.erase(found);
-}
-
-namespace {
-
-// Answers until the rendezvous welcomes or refuses.
-Result<Endpoint> AwaitWelcome(int fd, Switchboard* switchboard, const Patience& patience) {
-  for (;;) {
-    const Result<Frame> received = ReceiveFrame(fd, kMaxHelloBytes, patience);
-    if (!received.ok() && NowNs() >= patience.deadline_ns) {
-      return Status(SL_ERR_TIMEOUT, "waited for the other ranks until the time was over");
-    }
-    if (!received.ok()) return received.status();
-    const Frame& frame = received.value();
-    Reader in(frame.payload);
-    if (frame.header.type == FrameType::kWelcome) {
-      const auto parent = in.Get<Endpoint>();
-      if (in.ok() && IsWellFormed(parent)) return parent;
-    }
-    if (frame.header.type != FrameType::kOpen) return Status(SL_ERR_LINK_CORRUPT, "the rendezvous spoke out of turn");
-    const Result<NetAddress> opened = switchboard->OpenNet();
-    if (!opened.ok()) {
-      [[maybe_unused]] const Status sent = SendAll(fd, EncodeRefusal(opened.status()), patience);
-      return opened.status();
-    }
-    Writer where;
-    where.Put(opened.value());
-    SL_TRY(SendAll(fd, EncodeFrame(FrameType::kOpened, 0, where.bytes()), patience));
-  }
-}
-
-}  // namespace
-
-Result<Endpoint> JoinRendezvous(const RendezvousId& id, uint32_t rank, uint32_t size, const Extension& mine,
-                                const Patience& patience) {
-  Switchboard* switchboard = mine.switchboard();
-  // Its children are on other hosts, or may be.
-  if (!switchboard->IsHere(id.rendezvous.space)) SL_TRY(switchboard->OpenNet().status());
-  Writer join;
-  join.Put(rank);
-  join.Put(size);
-  join.Put(mine.endpoint());
-  const Result<Fd> fd = switchboard->Call(id.rendezvous, id.secret, FrameType::kJoin, join.bytes(), patience);
-  if (!fd.ok()) {
-    const Status& why = fd.status();
-    if (why.code() != SL_ERR_PEER_LOST && why.code() != SL_ERR_TIMEOUT) return why;
-    return Status(why.code(), "nobody serves the unique id: " + ToText(id.rendezvous) +
-                                  ", which made it, has ended or is out of reach (" + why.message() + ")");
-  }
-  return AwaitWelcome(fd.value().get(), switchboard, patience);
 }
 
 }  // namespace sl::kernel

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where ranks meet. The process that makes a unique id serves it, under an extension of its switchboard: every rank
-// reports once, and when all have come each is told where its parent in the control tree is.
+// reports once, and when all have come each is told where its parent in the control tree is. Ranks that know each other
+// already, because they shrink a communicator, meet at one of them without an id.
 //
 // A job within one host opens no port but that of the id, which cannot know where ranks will come from. Only when all
 // have come and some are on other hosts, those that cannot be reached from there are asked to open one.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "kernel/comm/channel.h"
-#include "kernel/comm/extension.h"
-#include "kernel/comm/switchboard.h"
-#include "kernel/comm/unique_id.h"
+#include "kernel/comm/join.h"
 
 namespace sl::kernel {
 
@@ -31,6 +32,20 @@ class Rendezvous : public Channel::Owner {
   // A new id, served from now on.   thread: [any]
   Result<RendezvousId> NewId();
 
+  // A meeting without an id.
+  struct Gathering {
+    std::vector<uint32_t> names;                    // what each rank is called in messages, by its new number
+    std::string terms;                              // everybody has to come with these
+    uint64_t timeout_ms = 0;                        // from now to the last rank
+    const char* remedy = "";                        // what to do about absent ranks, for the message; a literal
+    std::function<void(const Status&)> on_refused;  // nobody meets; runs on the control thread and calls nothing here
+  };
+  // Returns the nonce of the communicator to be. Those who come are handed to Admit; the first one in error, or lost,
+  // ends it for all.   thread: [any]
+  uint64_t Host(Gathering gathering);
+  // One who has called for the meeting of that nonce.   thread: the control thread's
+  void Admit(uint64_t nonce, Switchboard::Caller caller);
+
  private:
   struct Guest {
     std::unique_ptr<Channel> channel;
@@ -40,14 +55,20 @@ class Rendezvous : public Channel::Owner {
     Endpoint tree;
   };
   struct Session {
-    uint32_t size = 0;                 // stated by the first rank
-    std::map<uint32_t, Guest*> ranks;  // those who have come
-    uint32_t opening = 0;              // of them, those who were asked to be reachable and have not answered
-    bool full = false;                 // all have come
+    uint32_t size = 0;  // stated by the first rank, or by the gathering
+    uint64_t timeout_ms = 0;
+    const char* remedy = "";
+    std::unique_ptr<Gathering> gathering;  // NULL: met by an id
+    std::map<uint32_t, Guest*> ranks;      // those who have come
+    uint32_t opening = 0;                  // of them, those who were asked to be reachable and have not answered
+    bool full = false;                     // all have come
     uint64_t timer = 0;
+
+    std::string terms() const { return gathering != nullptr ? gathering->terms : ""; }
+    std::string Name(uint32_t rank) const;  // "rank 3"
   };
 
-  void OnCaller(uint64_t nonce, Switchboard::Caller caller);
+  Status Check(Session* session, const JoinRequest& request, const std::string& who) const;
   Status Join(uint64_t nonce, Switchboard::Caller* caller);
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
   void OnClosed(Channel* channel, const Status& why) override;
@@ -67,10 +88,5 @@ class Rendezvous : public Channel::Owner {
   std::vector<std::unique_ptr<Guest>> leaving_;        // control thread only; destroyed by the sweep
   uint64_t sweep_ = 0;                                 // control thread only
 };
-
-// A rank's side. Reports to the rendezvous of `id` and returns where its parent in the control tree is; for rank 0 the
-// answer means only that all have come. `mine` is where the rank's own children will call.
-Result<Endpoint> JoinRendezvous(const RendezvousId& id, uint32_t rank, uint32_t size, const Extension& mine,
-                                const Patience& patience);
 
 }  // namespace sl::kernel

@@ -71,6 +71,7 @@ class Switchboard : public ControlThread::Watched {
   Result<Fd> Call(const Endpoint& to, const Secret& secret, FrameType type, std::span<const uint8_t> body,
                   const Patience& patience) const;
 
+  ControlThread* control() const { return control_; }
   // Dropped so far, for tests.
   uint64_t strangers() const { return strangers_; }
 

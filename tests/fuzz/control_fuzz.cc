@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The decoders of docs/control-protocol.md: ids, cards, frames and all-gathers. The first byte says which. What a
-// decoder accepts must be what its encoder writes.
+// The decoders of docs/control-protocol.md: ids, cards, frames, all-gathers and joins. The first byte says which. What
+// a decoder accepts must be what its encoder writes.
 #include <cstdlib>
 #include <cstring>
 
 #include "kernel/comm/card.h"
 #include "kernel/comm/contributions.h"
+#include "kernel/comm/join_request.h"
 #include "kernel/comm/unique_id.h"
 
 namespace sl::kernel {
@@ -59,13 +60,20 @@ void ReadGather(std::span<const uint8_t> bytes) {
   Require(total == bytes.size());
 }
 
+void ReadJoin(std::span<const uint8_t> bytes) {
+  const Result<JoinRequest> read = JoinRequest::Decode(bytes);
+  if (!read.ok()) return;
+  const Bytes again = read.value().Encode();
+  Require(std::equal(again.begin(), again.end(), bytes.begin(), bytes.end()));
+}
+
 }  // namespace
 }  // namespace sl::kernel
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::span<const uint8_t> bytes(data + 1, size - 1);
-  switch (data[0] % 4) {
+  switch (data[0] % 5) {
     case 0:
       sl::kernel::ReadId(bytes);
       break;
@@ -75,8 +83,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 2:
       sl::kernel::ReadFrame(bytes);
       break;
-    default:
+    case 3:
       sl::kernel::ReadGather(bytes);
+      break;
+    default:
+      sl::kernel::ReadJoin(bytes);
   }
   return 0;
 }

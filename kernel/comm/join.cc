@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/join.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kLookNs = 20'000'000;
+
+// A frame, or why waiting for one is pointless.
+Result<Frame> AwaitFrame(int fd, const Patience& patience, const std::function<Status()>& look) {
+  for (;;) {
+    const uint64_t slice_ns = std::min(patience.deadline_ns, NowNs() + kLookNs);
+    const Status waited = WaitFor(fd, POLLIN, {slice_ns, patience.cancel_ns});
+    if (waited.ok()) return ReceiveFrame(fd, kMaxHelloBytes, patience);
+    if (waited.code() != SL_ERR_TIMEOUT) return waited;
+    if (NowNs() >= patience.deadline_ns) {
+      return Status(SL_ERR_TIMEOUT, "waited for the other ranks until the time was over");
+    }
+    if (Status found = look ? look() : Status(); !found.ok()) {
+      [[maybe_unused]] const Status sent = SendAll(fd, EncodeRefusal(found), {NowNs()});
+      return found;
+    }
+  }
+}
+
+}  // namespace
+
+Result<Welcome> AwaitWelcome(int fd, Switchboard* switchboard, const Patience& patience,
+                             const std::function<Status()>& look) {
+  for (;;) {
+    SL_ASSIGN(const Frame frame, AwaitFrame(fd, patience, look));
+    Reader in(frame.payload);
+    if (frame.header.type == FrameType::kWelcome) {
+      Welcome welcome;
+      welcome.parent = in.Get<Endpoint>();
+      welcome.nonce = in.Get<uint64_t>();
+      if (in.ok() && IsWellFormed(welcome.parent)) return welcome;
+    }
+    if (frame.header.type != FrameType::kOpen) return Status(SL_ERR_LINK_CORRUPT, "the rendezvous spoke out of turn");
+    const Result<NetAddress> opened = switchboard->OpenNet();
+    if (!opened.ok()) {
+      [[maybe_unused]] const Status sent = SendAll(fd, EncodeRefusal(opened.status()), patience);
+      return opened.status();
+    }
+    Writer where;
+    where.Put(opened.value());
+    SL_TRY(SendAll(fd, EncodeFrame(FrameType::kOpened, 0, where.bytes()), patience));
+  }
+}
+
+Result<Endpoint> JoinRendezvous(const RendezvousId& id, uint32_t rank, uint32_t size, const Extension& mine,
+                                const Patience& patience) {
+  Switchboard* switchboard = mine.switchboard();
+  // Its children are on other hosts, or may be.
+  if (!switchboard->IsHere(id.rendezvous.space)) SL_TRY(switchboard->OpenNet().status());
+  const JoinRequest request{rank, size, mine.endpoint(), rank, ""};
+  const Result<Fd> fd = switchboard->Call(id.rendezvous, id.secret, FrameType::kJoin, request.Encode(), patience);
+  if (!fd.ok()) {
+    const Status& why = fd.status();
+    if (why.code() != SL_ERR_PEER_LOST && why.code() != SL_ERR_TIMEOUT) return why;
+    return Status(why.code(), "nobody serves the unique id: " + ToText(id.rendezvous) +
+                                  ", which made it, has ended or is out of reach (" + why.message() + ")");
+  }
+  SL_ASSIGN(const Welcome welcome, AwaitWelcome(fd.value().get(), switchboard, patience, nullptr));
+  return welcome.parent;
+}
+
+}  // namespace sl::kernel

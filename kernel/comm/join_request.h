@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a rank says when it comes to a rendezvous.
+#pragma once
+
+#include <string>
+
+#include "kernel/comm/endpoint.h"
+#include "kernel/comm/frame.h"
+
+namespace sl::kernel {
+
+// The body of a kJoin frame.
+struct JoinRequest {
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  Endpoint tree;          // where its children in the control tree will call
+  uint32_t known_as = 0;  // its number in messages: in the communicator that is shrunk; else `rank`
+  std::string terms;      // what all have to say alike; "" by an id
+
+  Bytes Encode() const;
+  // SL_ERR_LINK_CORRUPT unless it is one, and nothing else.
+  static Result<JoinRequest> Decode(std::span<const uint8_t> bytes);
+};
+
+}  // namespace sl::kernel
