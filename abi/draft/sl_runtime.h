@@ -69,6 +69,10 @@ typedef struct sl_group_entry_t {
 
 #define SL_WINDOW_SYMMETRIC 1u
 
+/* comm_shrink: ends the parent's outstanding operations first; the parent can then only be shrunk again, destroyed or
+ * aborted. */
+#define SL_SHRINK_ABORT 1u
+
 typedef struct sl_runtime_ops_t {
   uint32_t struct_size;
   uint32_t revision;
@@ -178,6 +182,18 @@ typedef struct sl_runtime_ops_t {
   /* Log lines of front ends, through the kernel's sink.
    * thread: [any]   blocking: may write to a file   owns: borrows `text`   since: 1 */
   void (*log)(sl_log_level_t level, const char* text);
+
+  /* Makes a communicator of the ranks of `parent` but the `excluded_count` ones in `excluded`, in the parent's order.
+   * Called by all of them and by no excluded rank, with the same set. Needs no excluded rank and nothing that may have
+   * broken with one: with SL_SHRINK_ABORT in `flags` it works after ranks were lost. `config` may be NULL; its ids,
+   * rank and size are not looked at. Without the flag the parent stays as it is, its operations included. Non-blocking,
+   * the outcome is the new communicator's state; the parent outlives the call.
+   * thread: [control]   blocking: until all ranks have called it, or `nonblocking`
+   * owns: the caller destroys it; borrows `excluded` during the call
+   * returns: as comm_create | SL_ERR_PEER_LOST a rank is not excluded and does not live, named | SL_ERR_MISMATCH ranks
+   * exclude different ones   since: 1 */
+  sl_status_t (*comm_shrink)(sl_comm_t* parent, const uint32_t* excluded, uint32_t excluded_count, uint32_t flags,
+                             const sl_comm_config_t* config, sl_comm_t** out_comm);
 } sl_runtime_ops_t;
 
 /* The table of `revision`, constant for the life of the process.   thread: [any]   blocking: never

@@ -486,6 +486,11 @@ void Communicator::Fail(const Status& status) {
   Logf(level, "communicator {:016x} rank {}: {}", nonce_, config_.rank, status.message());
 }
 
+void Communicator::Revoke() {
+  revoked_.store(true);
+  Fail({SL_ERR_ABORTED, "a shrink has ended its operations; no other may follow"});
+}
+
 Status Communicator::Health() const {
   if (healthy()) return {};
   std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "kernel/comm/control_tree.h"
+#include "kernel/comm/join.h"
 #include "kernel/comm/op_log.h"
 #include "kernel/comm/process.h"
 #include "kernel/engine/run.h"
@@ -41,11 +43,14 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // Set-up, one of the two, once. Blocks; every wait is bounded by the timeout and by Cancel().
+  // Set-up, one of the three, once. Blocks; every wait is bounded by the timeout and by Cancel().
   Status Join(const RendezvousId& id);
   // `seat` came from the parent's Split.
   struct Seat;
   Status JoinAsChild(Seat seat);
+  // As the parent's ranks but the excluded ones, ascending and not this one's. Needs of the parent what its set-up left
+  // behind, and no other rank of it but the members. In shrink.cc.
+  Status JoinShrunk(Communicator* parent, const std::vector<uint32_t>& excluded);
 
   // Splits are numbered when they are called; all ranks call them in the same order, but they may overlap.
   struct SplitTurn {
@@ -73,6 +78,9 @@ class Communicator {
     give_up_joining_ns_.store(0);
   }
   bool cancelled() const { return cancelled_ns_.load(std::memory_order_relaxed) != SL_NO_DEADLINE; }
+  // Ends the operations of this rank and lets none follow; what else the communicator is for goes on.   [any]
+  void Revoke();
+  bool revoked() const { return revoked_.load(std::memory_order_relaxed); }
 
   // The first failure stays, and the other ranks hear of it.   [any]
   void Fail(const Status& status);
@@ -128,6 +136,11 @@ class Communicator {
   void OnReport(uint32_t rank, const Status& failure);
   Patience patience() const { return {deadline_ns_, &give_up_joining_ns_}; }
   Status WhyGivenUp(const Status& joined) const;
+  // As a parent, in shrink.cc: members that cannot come, and a member's way to where all meet.
+  Status FindLost(const std::vector<uint32_t>& members) const;
+  Status Probe(uint32_t member) const;
+  Result<Welcome> MeetAt(uint32_t host, const JoinRequest& request, const Patience& patience,
+                         const std::function<Status()>& look) const;
 
   Process* const process_;
   CommConfig config_;
@@ -136,6 +149,7 @@ class Communicator {
   uint64_t deadline_ns_ = SL_NO_DEADLINE;
   std::atomic<uint64_t> cancelled_ns_{SL_NO_DEADLINE};        // 0: cancelled
   std::atomic<uint64_t> give_up_joining_ns_{SL_NO_DEADLINE};  // 0: cancelled; else GiveUpJoiningSoon has set it
+  std::atomic<bool> revoked_{false};
   std::atomic<bool> broken_{false};
   std::atomic<bool> incomplete_{false};
   std::atomic<int32_t> lost_rank_{-1};

@@ -81,6 +81,32 @@ bool DrainWithin(sl_comm_t* handle, uint64_t deadline_ns) {
   return true;
 }
 
+// A communicator that comes out of `parent`, not yet joined.
+std::unique_ptr<sl_comm_t> NewChild(const sl_comm_t& parent, const sl_comm_config_t* config) {
+  CommConfig child = parent.comm.config();
+  if (config != nullptr && config->timeout_ns != 0) child.timeout_ns = config->timeout_ns;
+  if (config != nullptr && config->name != nullptr) child.name = config->name;
+  auto handle = std::make_unique<sl_comm_t>(parent.comm.process(), child);
+  handle->nonblocking = config != nullptr ? config->nonblocking != 0 : parent.nonblocking;
+  return handle;
+}
+
+// `excluded` is sorted.
+Status CheckExcluded(const Communicator& parent, const std::vector<uint32_t>& excluded) {
+  if (excluded.empty()) return {SL_ERR_INVALID, "no rank is excluded; a copy of all is made by a split"};
+  if (excluded.back() >= parent.size()) {
+    return {SL_ERR_INVALID, "rank " + std::to_string(excluded.back()) + " is excluded; ranks are 0 to " +
+                                std::to_string(parent.size() - 1)};
+  }
+  if (const auto twice = std::adjacent_find(excluded.begin(), excluded.end()); twice != excluded.end()) {
+    return {SL_ERR_INVALID, "rank " + std::to_string(*twice) + " is excluded twice"};
+  }
+  if (std::binary_search(excluded.begin(), excluded.end(), parent.rank())) {
+    return {SL_ERR_INVALID, "rank " + std::to_string(parent.rank()) + " excludes itself; excluded ranks do not call"};
+  }
+  return {};
+}
+
 void JoinWorker(sl_comm_t* handle) {
   std::thread worker;
   {
@@ -132,9 +158,6 @@ Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_co
     return {SL_ERR_STATE, "split of a communicator that is not ready"};
   }
   SL_TRY(parent->comm.Health());
-  CommConfig child = parent->comm.config();
-  if (config != nullptr && config->timeout_ns != 0) child.timeout_ns = config->timeout_ns;
-  if (config != nullptr && config->name != nullptr) child.name = config->name;
   const bool nonblocking = config != nullptr ? config->nonblocking != 0 : parent->nonblocking;
   const Communicator::SplitTurn turn = parent->comm.BeginSplit();
   if (color < 0) {
@@ -142,13 +165,45 @@ Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_co
     return RunCall(parent, nonblocking,
                    [parent, turn, color, key] { return parent->comm.Split(turn, color, key).status(); });
   }
-  auto handle = std::make_unique<sl_comm_t>(parent->comm.process(), child);
-  handle->nonblocking = nonblocking;
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config);
   sl_comm_t* raw = handle.get();
   Status status = RunCall(raw, nonblocking, [raw, parent, turn, color, key]() -> Status {
     Result<Communicator::Seat> seat = parent->comm.Split(turn, color, key);
     if (!seat.ok()) return BecomeReady(raw, seat.status());
     return BecomeReady(raw, raw->comm.JoinAsChild(seat.Take()));
+  });
+  if (!status.ok()) {
+    StopIssuing(raw);
+    return status;
+  }
+  *out_comm = handle.release();
+  return status;
+}
+
+Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_t flags, const sl_comm_config_t* config,
+                  sl_comm_t** out_comm) {
+  if (parent->comm.state.load() != Communicator::State::kReady) {
+    return {SL_ERR_STATE, "shrink of a communicator that is not ready, or was finalized"};
+  }
+  if ((flags & ~SL_SHRINK_ABORT) != 0) {
+    return {SL_ERR_INVALID, "shrink knows no flags " + std::to_string(flags & ~SL_SHRINK_ABORT)};
+  }
+  std::vector<uint32_t> sorted(excluded.begin(), excluded.end());
+  std::sort(sorted.begin(), sorted.end());
+  SL_TRY(CheckExcluded(parent->comm, sorted));
+  const bool abort = (flags & SL_SHRINK_ABORT) != 0;
+  if (const Status health = parent->comm.Health(); !abort && !health.ok()) {
+    return {health.code(), health.message() + "; a broken communicator is shrunk with the abort flag"};
+  }
+  if (abort) parent->comm.Revoke();
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config);
+  sl_comm_t* raw = handle.get();
+  Status status = RunCall(raw, raw->nonblocking, [raw, parent, abort, sorted]() -> Status {
+    if (abort && !DrainWithin(parent, NowNs() + kAbortNs)) {
+      return BecomeReady(raw,
+                         {SL_ERR_TIMEOUT, "operations of the communicator that is shrunk did not stop within 1 s"});
+    }
+    return BecomeReady(raw, raw->comm.JoinShrunk(&parent->comm, sorted));
   });
   if (!status.ok()) {
     StopIssuing(raw);

@@ -66,6 +66,15 @@ sl_status_t CommSplit(sl_comm_t* parent, int32_t color, int32_t key, const sl_co
   });
 }
 
+sl_status_t CommShrink(sl_comm_t* parent, const uint32_t* excluded, uint32_t excluded_count, uint32_t flags,
+                       const sl_comm_config_t* config, sl_comm_t** out_comm) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(parent));
+    if (excluded == nullptr && excluded_count != 0) return {SL_ERR_INVALID, "the list of excluded ranks is null"};
+    return sl::kernel::ShrinkComm(parent, {excluded, excluded_count}, flags, config, out_comm);
+  });
+}
+
 sl_status_t CommStateText(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed) {
   return Call([&]() -> Status {
     SL_TRY(CheckComm(comm));
@@ -294,6 +303,7 @@ const sl_runtime_ops_t kOps = {
     .profile_text = ProfileText,
     .modules_text = ModulesText,
     .log = LogLine,
+    .comm_shrink = CommShrink,
 };
 
 }  // namespace

@@ -87,6 +87,9 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
   if (pending->unchanged_since_ns == 0 || !SameWait(pending->last_wait, wait)) pending->unchanged_since_ns = now_ns;
   pending->last_wait = wait;
   if (handle->comm.cancelled()) return {SL_ERR_ABORTED, "aborted: " + WaitText(handle->comm, *pending)};
+  if (handle->comm.revoked()) {
+    return {SL_ERR_ABORTED, "ended by a shrink: " + WaitText(handle->comm, *pending)};
+  }
   SL_TRY(FindMismatch(handle));
   SL_TRY(PeerIsGone(handle, *pending, now_ns));
   return TakesTooLong(handle, pending, waited_ns);

@@ -147,6 +147,9 @@ def update(root):
             done = run("abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", library, "--out-file", side.baseline)
             if done.returncode != 0:
                 raise SystemExit(done.stderr)
+            text = read(side.baseline).replace(os.path.abspath(root) + os.sep, "")  # the same wherever the tree lies
+            with open(side.baseline, "w", encoding="utf-8") as file:
+                file.write(text)
     with open(os.path.join(HERE, "baseline", "constants.txt"), "w", encoding="utf-8") as file:
         file.writelines(f"{name} {value}\n" for name, value in sorted(constants_of(root).items()))
     with open(os.path.join(HERE, "baseline", "build_id"), "w", encoding="utf-8") as file:

@@ -84,6 +84,17 @@ sl_status_t CommSplit(sl_comm_t* parent, int32_t color, int32_t key, const sl_co
   return SL_IN_PROGRESS;
 }
 
+// The child has the id 1000 * p; ranks keep their order.
+sl_status_t CommShrink(sl_comm_t* parent, const uint32_t* excluded, uint32_t excluded_count, uint32_t flags,
+                       const sl_comm_config_t* config, sl_comm_t** out_comm) {
+  Note("comm_shrink -" + std::to_string(excluded_count) + " flags " + std::to_string(flags));
+  const auto before =
+      std::count_if(excluded, excluded + excluded_count, [parent](uint32_t rank) { return rank < parent->rank; });
+  *out_comm = NewComm(parent->rank - static_cast<uint32_t>(before), parent->size - excluded_count,
+                      parent->comm_id * 1000, config->name);
+  return SL_IN_PROGRESS;
+}
+
 bool AllHere(const sl_comm_t* comm) {
   const std::lock_guard<std::mutex> lock(Fake().mutex);
   if (comm->finalizing) return Fake().finalizing[comm->comm_id] >= comm->size;
@@ -233,6 +244,7 @@ sl_runtime_ops_t MakeTable() {
   table.window_memory = WindowMemory;
   table.estimate = Estimate;
   table.log = LogLine;
+  table.comm_shrink = CommShrink;
   return table;
 }
 

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shrinking. The parent's control tree may be broken, but its ranks know each other's endpoints and a secret: so the
+// members meet at the lowest of them, and call it under the number that it has in the parent. No other rank is needed.
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "kernel/comm/comm.h"
+#include "kernel/comm/join.h"
+#include "kernel/comm/roster.h"
+#include "kernel/profile/profile.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kHostGivesUpFirstNs = 5'000'000'000;  // it knows who is missing
+constexpr uint64_t kProbeNs = 100'000'000;               // between two looks whether a rank that is waited for lives
+constexpr const char* kRemedy = "every rank that is not excluded has to call it, with the same ones excluded";
+
+// "without ranks 1, 3-5". Long lists are cut short, and end with a number that tells them apart.
+std::string TermsOf(const std::vector<uint32_t>& excluded) {
+  constexpr size_t kMaxText = 200;
+  std::string list;
+  for (size_t i = 0; i < excluded.size();) {
+    size_t last = i;
+    while (last + 1 < excluded.size() && excluded[last + 1] == excluded[last] + 1) ++last;
+    list += (list.empty() ? "" : ", ") + std::to_string(excluded[i]);
+    if (last > i) list += "-" + std::to_string(excluded[last]);
+    i = last + 1;
+  }
+  std::string terms = std::string("without rank") + (excluded.size() == 1 ? " " : "s ");
+  if (list.size() <= kMaxText) return terms + list;
+  return terms + list.substr(0, kMaxText) + "…, " + std::to_string(excluded.size()) + " in all, hash " +
+         std::to_string(HashText(list));
+}
+
+// Who calls a rank, under its number in the parent, because it takes that rank for the one where all meet. Outlives the
+// shrink, as long as the parent has no other: a member that calls after it has failed is told so at once. One that had
+// its answer, or is not a member, calls for another shrink and waits until that begins here.
+class ShrinkDesk {
+ public:
+  ShrinkDesk(std::string name, std::string terms, const std::vector<uint32_t>& members)
+      : name_(std::move(name)), terms_(std::move(terms)), unanswered_(members.begin(), members.end()) {}
+
+  // This rank is where all meet. Before anybody calls.
+  void HostAt(Rendezvous* rendezvous, uint64_t nonce) {
+    rendezvous_ = rendezvous;
+    nonce_ = nonce;
+  }
+
+  // Control thread only. False: it waits on.
+  bool OnCaller(Switchboard::Caller* caller) {
+    if (caller->type != FrameType::kJoin) return false;
+    const Result<JoinRequest> request = JoinRequest::Decode(caller->body);
+    if (!request.ok()) return true;  // dropped
+    Status refusal;
+    {
+      std::lock_guard lock(mutex_);
+      if (over_ && outcome_.ok()) return false;
+      if (unanswered_.erase(request.value().known_as) == 0) return false;
+      if (outcome_.ok() && rendezvous_ == nullptr) {
+        outcome_ = Status(SL_ERR_MISMATCH, "rank " + std::to_string(request.value().known_as) + " (" +
+                                               ToText(request.value().tree) + ") shrinks " + request.value().terms +
+                                               ", " + name_ + " " + terms_ + "; " + kRemedy);
+      }
+      refusal = outcome_;
+    }
+    if (refusal.ok()) {
+      rendezvous_->Admit(nonce_, std::move(*caller));
+    } else {
+      [[maybe_unused]] const Status sent = SendAll(caller->fd.get(), EncodeRefusal(refusal), {NowNs()});  // fits
+    }
+    return true;
+  }
+
+  // Members that have not come, ascending.
+  std::vector<uint32_t> Absent() const {
+    std::lock_guard lock(mutex_);
+    return {unanswered_.begin(), unanswered_.end()};
+  }
+  // The shrink has failed: why, for those who still come. The first reason stays.   [any]
+  void Fail(const Status& why) {
+    std::lock_guard lock(mutex_);
+    if (outcome_.ok() && !over_) outcome_ = why;
+  }
+  // Why it has failed, or SL_OK so far.
+  Status outcome() const {
+    std::lock_guard lock(mutex_);
+    return outcome_;
+  }
+  // All have met, or this rank has given up.
+  void End(const Status& outcome) {
+    if (!outcome.ok()) Fail(outcome);
+    std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+
+ private:
+  const std::string name_;  // this rank
+  const std::string terms_;
+  Rendezvous* rendezvous_ = nullptr;
+  uint64_t nonce_ = 0;
+  mutable std::mutex mutex_;
+  std::set<uint32_t> unanswered_;  // members, by their numbers in the parent; guarded by mutex_
+  Status outcome_;                 // guarded by mutex_
+  bool over_ = false;              // guarded by mutex_
+};
+
+}  // namespace
+
+Status Communicator::FindLost(const std::vector<uint32_t>& members) const {
+  if (complete()) return {};
+  for (const uint32_t member : members) {
+    Fate fate;
+    if (!FateOf(member, &fate) || !IsLost(fate)) continue;
+    return {SL_ERR_PEER_LOST, RankName(member) + " " + FateText(fate) + "; exclude it, too"};
+  }
+  return {};
+}
+
+// Whether a member can still come. One that was lost together with all its neighbours in the control tree is known to
+// nobody; and one that has ended the communicator is not lost.
+Status Communicator::Probe(uint32_t member) const {
+  const Endpoint& endpoint = roster_->cards()[member].endpoint;
+  const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
+  const Result<Fd> answer = process_->switchboard()->Call(endpoint, tree_->identity().secret, FrameType::kBeat, {},
+                                                          {NowNs() + silence_ns, &cancelled_ns_});
+  // A process of this host that does not answer is kept from running.
+  if (answer.status().code() == SL_ERR_TIMEOUT && process_->switchboard()->IsHere(endpoint.space)) return {};
+  switch (answer.status().code()) {
+    case SL_ERR_STATE:
+      return {SL_ERR_PEER_LOST, RankName(member) + " has ended the communicator that is shrunk; exclude it, too"};
+    case SL_ERR_PEER_LOST:
+    case SL_ERR_TIMEOUT:
+      return {SL_ERR_PEER_LOST, RankName(member) + " was lost: " + answer.status().message() + "; exclude it, too"};
+    default:
+      return {};
+  }
+}
+
+Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t>& excluded) {
+  deadline_ns_ = NowNs() + config_.timeout_ns;
+  std::vector<uint32_t> members;
+  for (uint32_t rank = 0; rank < parent->size(); ++rank) {
+    if (!std::binary_search(excluded.begin(), excluded.end(), rank)) members.push_back(rank);
+  }
+  config_.size = static_cast<uint32_t>(members.size());
+  config_.rank = static_cast<uint32_t>(std::find(members.begin(), members.end(), parent->rank()) - members.begin());
+  nonce_ = parent->id();  // for messages, until there is one of its own
+  SL_TRY(parent->FindLost(members));
+  const std::string terms = TermsOf(excluded);
+  const Secret& parents_secret = parent->tree_->identity().secret;
+  const Secret secret = DeriveSecret(parents_secret, "shrink", parent->id(), HashText(terms));
+  SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), secret));
+
+  // shared_ptr: the parent's extension and the rendezvous keep it, and neither outlives the other for certain.
+  const auto desk = std::make_shared<ShrinkDesk>(parent->RankName(parent->rank()), terms, members);
+  if (config_.rank == 0) {
+    const auto on_refused = [desk](const Status& why) { desk->Fail(why); };
+    desk->HostAt(process_->rendezvous(),
+                 process_->rendezvous()->Host({members, terms, config_.timeout_ns / 1000000, kRemedy, on_refused}));
+  }
+  parent->extension_->SetDesk([desk](Switchboard::Caller* caller) { return desk->OnCaller(caller); });
+  uint64_t next_probe_ns = NowNs() + kProbeNs;
+  uint32_t probed = 0;
+  const auto look = [&]() -> Status {
+    if (parent->cancelled()) return {SL_ERR_ABORTED, "the communicator that is shrunk was aborted"};
+    SL_TRY(desk->outcome());
+    SL_TRY(parent->FindLost(members));
+    if (config_.rank != 0 || NowNs() < next_probe_ns) return {};
+    next_probe_ns = NowNs() + kProbeNs;
+    const std::vector<uint32_t> absent = desk->Absent();
+    return absent.empty() ? Status() : parent->Probe(absent[probed++ % absent.size()]);
+  };
+  const JoinRequest request{config_.rank, config_.size, extension_->endpoint(), parent->rank(), terms};
+  const Result<Welcome> welcome =
+      parent->MeetAt(members[0], request, {deadline_ns_ + kHostGivesUpFirstNs, &cancelled_ns_}, look);
+  desk->End(welcome.status());
+  SL_TRY(welcome.status());
+  return WhyGivenUp(SetUp({config_.rank, config_.size, welcome.value().nonce, secret}, welcome.value().parent));
+}
+
+Result<Welcome> Communicator::MeetAt(uint32_t host, const JoinRequest& request, const Patience& patience,
+                                     const std::function<Status()>& look) const {
+  Switchboard* switchboard = process_->switchboard();
+  const Result<Fd> fd = switchboard->Call(roster_->cards()[host].endpoint, tree_->identity().secret, FrameType::kJoin,
+                                          request.Encode(), patience);
+  const std::string name = RankName(host);
+  switch (fd.status().code()) {
+    case SL_OK:
+      break;
+    case SL_ERR_STATE:
+      return Status(SL_ERR_PEER_LOST, name + " has ended the communicator that is shrunk; " + kRemedy);
+    case SL_ERR_PEER_LOST:
+    case SL_ERR_TIMEOUT:
+      return Status(fd.status().code(), name + ", the lowest that is not excluded, does not answer: " +
+                                            fd.status().message() + "; if it is lost, exclude it, too");
+    default:
+      return fd.status();
+  }
+  Result<Welcome> welcome = AwaitWelcome(fd.value().get(), switchboard, patience, look);
+  if (welcome.status().code() == SL_ERR_PEER_LOST) {
+    SL_TRY(look());
+    return Status(SL_ERR_PEER_LOST, name + ", where all meet: " + welcome.status().message());
+  }
+  if (welcome.status().code() == SL_ERR_TIMEOUT && NowNs() >= patience.deadline_ns) {
+    return Status(SL_ERR_TIMEOUT, name + ", the lowest that is not excluded, did not shrink in time; " + kRemedy);
+  }
+  return welcome;
+}
+
+}  // namespace sl::kernel
