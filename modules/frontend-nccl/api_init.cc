@@ -166,6 +166,62 @@ ncclResult_t Split(ncclComm_t handle, int color, int key, ncclComm_t* out, const
   return SubmitJob(std::move(job));
 }
 
+ncclResult_t CheckExcluded(const char* function, const ncclComm& comm, const int* list, int count,
+                           std::vector<uint32_t>* out_excluded) {
+  if (count < 1) {
+    return Fail(ncclInvalidArgument, "%s: argument excludeRanksCount is %d, must be at least 1", function, count);
+  }
+  if (list == nullptr) return Fail(ncclInvalidArgument, "%s: argument excludeRanksList is NULL", function);
+  std::set<int> seen;
+  for (int i = 0; i < count; ++i) {
+    const int rank = list[i];
+    if (rank < 0 || rank >= comm.size) {
+      return Fail(ncclInvalidArgument, "%s: excludeRanksList[%d] is %d, must be 0 to %d", function, i, rank,
+                  comm.size - 1);
+    }
+    if (rank == comm.rank) {
+      return Fail(ncclInvalidArgument,
+                  "%s: excludeRanksList[%d] is %d, the calling rank itself; excluded ranks do not "
+                  "call",
+                  function, i, rank);
+    }
+    if (!seen.insert(rank).second) {
+      return Fail(ncclInvalidArgument, "%s: excludeRanksList[%d] names rank %d a second time", function, i, rank);
+    }
+    out_excluded->push_back(static_cast<uint32_t>(rank));
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t Shrink(ncclComm_t handle, const int* list, int count, ncclComm_t* out, const ncclConfig_t* config,
+                    int flags) {
+  constexpr const char* kFunction = "ncclCommShrink";
+  static_assert(NCCL_SHRINK_ABORT == SL_SHRINK_ABORT, "flags are passed on as they are");
+  ncclComm* parent = CheckComm(kFunction, handle);
+  if (parent == nullptr) return ncclInvalidArgument;
+  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", kFunction);
+  if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
+    return Fail(ncclInvalidArgument,
+                "%s: argument shrinkFlags is %d, must be NCCL_SHRINK_DEFAULT (%d) or NCCL_SHRINK_ABORT (%d)", kFunction,
+                flags, NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT);
+  }
+  if (const ncclResult_t ready = RequireReady(kFunction, parent); ready != ncclSuccess) return ready;
+  Job job(JobKind::kShrink, kFunction);
+  const ncclResult_t checked = CheckExcluded(kFunction, *parent, list, count, &job.excluded);
+  if (checked != ncclSuccess) return checked;
+  CommSettings settings;
+  const ncclResult_t parsed = ParseConfig(kFunction, config, &parent->cold->settings, &settings);
+  if (parsed != ncclSuccess) return parsed;
+  job.parent = parent;
+  job.shrink_flags = static_cast<uint32_t>(flags);
+  job.out = out;
+  *out = nullptr;
+  const ncclResult_t made = NewHandle(kFunction, std::move(settings), &job.comm);
+  if (made != ncclSuccess) return made;
+  *out = job.comm;
+  return SubmitJob(std::move(job));
+}
+
 ncclResult_t Finalize(ncclComm_t handle) {
   constexpr const char* kFunction = "ncclCommFinalize";
   if (handle == nullptr) return ncclSuccess;
@@ -248,6 +304,13 @@ SL_NCCL_API(ncclResult_t, ncclCommInitAll, ncclComm_t* comm, int ndev, const int
 SL_NCCL_API(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
             ncclConfig_t* config) {
   return fe::NoteInGroup(fe::Guarded("ncclCommSplit", [&] { return fe::Split(comm, color, key, newcomm, config); }));
+}
+
+SL_NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
+            ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
+  return fe::NoteInGroup(fe::Guarded("ncclCommShrink", [&] {
+    return fe::Shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
+  }));
 }
 
 SL_NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {

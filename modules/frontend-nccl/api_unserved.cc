@@ -28,14 +28,6 @@ SL_NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
   return fe::Unserved("ncclCommRevoke", comm, fe::kGpus, fe::kAbort);
 }
 
-SL_NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
-            ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
-  (void)excludeRanksList, (void)excludeRanksCount, (void)config, (void)shrinkFlags;
-  if (newcomm != nullptr) *newcomm = nullptr;
-  return fe::Unserved("ncclCommShrink", comm, fe::kGpus,
-                      "while all ranks live use ncclCommSplit, after a failure ncclCommAbort and a new communicator");
-}
-
 SL_NCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank,
             ncclComm_t* newcomm, ncclConfig_t* config) {
   (void)nRanks, (void)uniqueId, (void)rank, (void)config;

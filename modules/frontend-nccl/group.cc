@@ -34,7 +34,7 @@ ncclResult_t AgreeOnWaiting(const char* function, Group& group, ncclComm* comm) 
 void DropJobs(std::vector<Job>& jobs) {
   for (Job& job : jobs) {
     if (job.out != nullptr) *job.out = nullptr;
-    if ((job.kind == JobKind::kCreate || job.kind == JobKind::kSplit) && job.comm != nullptr) Release(job.comm);
+    if (Makes(job.kind) && job.comm != nullptr) Release(job.comm);
   }
 }
 

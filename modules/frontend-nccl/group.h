@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a group collects and how its end issues it: first communicators are made, split, finalized or destroyed, all at
-// once; then every operation of every communicator goes to the kernel in one call.
+// What a group collects and how its end issues it: first communicators are made, split, shrunk, finalized or destroyed,
+// all at once; then every operation of every communicator goes to the kernel in one call.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,11 @@
 
 namespace sl::frontend_nccl {
 
-enum class JobKind : uint8_t { kCreate, kSplit, kFinalize, kDestroy, kWindow };
+enum class JobKind : uint8_t { kCreate, kSplit, kShrink, kFinalize, kDestroy, kWindow };
+// Whether a job of this kind makes the communicator it is about.
+constexpr bool Makes(JobKind kind) {
+  return kind == JobKind::kCreate || kind == JobKind::kSplit || kind == JobKind::kShrink;
+}
 
 // A call on a communicator that meets other ranks, and so cannot be waited for before all of a thread's have started.
 struct Job {
@@ -22,11 +26,13 @@ struct Job {
 
   JobKind kind;
   const char* function;        // what the program called
-  ncclComm* comm = nullptr;    // create and split: the new one (NULL: this rank goes without); else the one meant
-  ncclComm_t* out = nullptr;   // create and split: where the program's handle stands, set to NULL on failure
-  ncclComm* parent = nullptr;  // split
-  int color = 0;
+  ncclComm* comm = nullptr;    // one that is made: the new one (NULL: this rank goes without); else the one meant
+  ncclComm_t* out = nullptr;   // one that is made: where the program's handle stands, set to NULL on failure
+  ncclComm* parent = nullptr;  // split, shrink
+  int color = 0;               // split
   int key = 0;
+  std::vector<uint32_t> excluded;  // shrink
+  uint32_t shrink_flags = 0;
   int size = 0;  // create
   int rank = 0;
   int device = -1;

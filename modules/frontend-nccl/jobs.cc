@@ -57,12 +57,25 @@ ncclResult_t StartSplit(const Job& job) {
   return status < SL_OK ? FailWith(job.function, status) : ResultOf(status);
 }
 
+ncclResult_t StartShrink(const Job& job) {
+  const ncclResult_t ready = RequireReady(job.function, job.parent);
+  if (ready != ncclSuccess) return ready;
+  const sl_comm_config_t config = KernelConfig(job, job.comm->cold->settings);
+  sl_comm_t* kernel = nullptr;
+  const sl_status_t status =
+      LoadedRuntime().comm_shrink(job.parent->kernel, job.excluded.data(), static_cast<uint32_t>(job.excluded.size()),
+                                  job.shrink_flags, &config, &kernel);
+  return Accepted(job, status, kernel);
+}
+
 ncclResult_t Start(Job& job) {
   switch (job.kind) {
     case JobKind::kCreate:
       return StartCreate(job);
     case JobKind::kSplit:
       return StartSplit(job);
+    case JobKind::kShrink:
+      return StartShrink(job);
     case JobKind::kFinalize:
       return StartFinalize(job.function, job.comm);
     case JobKind::kDestroy:
@@ -84,6 +97,7 @@ ncclResult_t AwaitConnection(Job& job) {
 ncclResult_t Await(Job& job) {
   switch (job.kind) {
     case JobKind::kCreate:
+    case JobKind::kShrink:
       return AwaitConnection(job);
     case JobKind::kSplit: {
       if (job.comm != nullptr) return AwaitConnection(job);
@@ -126,8 +140,7 @@ void RunWindows(std::vector<Job*>& windows) {
 
 // What a failed call made is unmade; the program's handle becomes NULL.
 void Unmake(Job& job) {
-  const bool makes = job.kind == JobKind::kCreate || job.kind == JobKind::kSplit;
-  if (!makes) return;
+  if (!Makes(job.kind)) return;
   if (job.out != nullptr) *job.out = nullptr;
   if (job.comm == nullptr) return;
   if (!ClaimForEnding(job.comm)) return;

@@ -240,13 +240,61 @@ TEST_F(Comm, SplitWithoutColorGivesNull) {
   DestroyComms({parent});
 }
 
+// Two ranks of three, on one thread.
+TEST_F(Comm, ShrinkInAGroupStartsAllBeforeItWaits) {
+  ncclComm_t parents[3];
+  ASSERT_EQ(ncclCommInitAll(parents, 3, nullptr), ncclSuccess) << Text();
+  Fake().calls.clear();
+  int excluded = 1;
+  ncclComm_t children[2];
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclCommShrink(parents[0], &excluded, 1, &children[0], nullptr, NCCL_SHRINK_DEFAULT), ncclSuccess);
+  EXPECT_EQ(ncclCommShrink(parents[2], &excluded, 1, &children[1], nullptr, NCCL_SHRINK_ABORT), ncclSuccess);
+  ASSERT_EQ(ncclGroupEnd(), ncclSuccess) << Text();
+  EXPECT_EQ(Fake().Count("comm_shrink -1 flags 0"), 1);
+  EXPECT_EQ(Fake().Count("comm_shrink -1 flags 1"), 1);
+  int rank = -1;
+  EXPECT_EQ(ncclCommUserRank(children[1], &rank), ncclSuccess);
+  EXPECT_EQ(rank, 1);
+  DestroyComms({children[0], children[1], parents[0], parents[1], parents[2]});
+}
+
+TEST_F(Comm, ShrinkNamesTheWrongArgument) {
+  ncclComm_t comms[3];
+  ASSERT_EQ(ncclCommInitAll(comms, 3, nullptr), ncclSuccess) << Text();
+  const struct {
+    std::vector<int> excluded;
+    int flags;
+    const char* words;
+  } cases[] = {
+      {{}, NCCL_SHRINK_DEFAULT, "excludeRanksCount is 0, must be at least 1"},
+      {{1, 3}, NCCL_SHRINK_DEFAULT, "excludeRanksList[1] is 3, must be 0 to 2"},
+      {{-1}, NCCL_SHRINK_DEFAULT, "excludeRanksList[0] is -1, must be 0 to 2"},
+      {{2, 0}, NCCL_SHRINK_DEFAULT, "excludeRanksList[1] is 0, the calling rank itself"},
+      {{2, 2}, NCCL_SHRINK_DEFAULT, "excludeRanksList[1] names rank 2 a second time"},
+      {{1}, 2, "shrinkFlags is 2, must be NCCL_SHRINK_DEFAULT (0) or NCCL_SHRINK_ABORT (1)"},
+  };
+  for (const auto& wrong : cases) {
+    std::vector<int> list = wrong.excluded;
+    ncclComm_t child = nullptr;
+    EXPECT_EQ(ncclCommShrink(comms[0], list.data(), static_cast<int>(list.size()), &child, nullptr, wrong.flags),
+              ncclInvalidArgument);
+    EXPECT_TRUE(TextHas(wrong.words)) << Text();
+  }
+  ncclComm_t child = nullptr;
+  int excluded = 1;
+  EXPECT_EQ(ncclCommShrink(nullptr, &excluded, 1, &child, nullptr, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommShrink(comms[0], nullptr, 1, &child, nullptr, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommShrink(comms[0], &excluded, 1, nullptr, nullptr, NCCL_SHRINK_DEFAULT), ncclInvalidArgument);
+  EXPECT_EQ(Fake().Count("comm_shrink"), 0);
+  DestroyComms({comms[0], comms[1], comms[2]});
+}
+
 TEST_F(Comm, WhatComesLaterSaysSo) {
   const ncclComm_t comm = MakeComm();
   ncclComm_t child = comm;
-  EXPECT_EQ(ncclCommShrink(comm, nullptr, 0, &child, nullptr, NCCL_SHRINK_DEFAULT), ncclInvalidUsage);
-  EXPECT_EQ(child, nullptr);
-  EXPECT_TRUE(TextHas("ncclCommShrink is not served yet: it comes with ")) << Text();
   EXPECT_EQ(ncclCommRevoke(comm, 0), ncclInvalidUsage);
+  EXPECT_TRUE(TextHas("ncclCommRevoke is not served yet: it comes with ")) << Text();
   EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
   EXPECT_EQ(ncclCommResume(comm), ncclInvalidUsage);
   EXPECT_EQ(ncclCommGrow(nullptr, 2, nullptr, 1, &child, nullptr), ncclInvalidUsage);
