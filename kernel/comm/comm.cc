@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernel/comm/meet.h"
 #include "kernel/comm/roster.h"
 #include "kernel/comm/tree_shape.h"
 #include "kernel/events/last_error.h"
@@ -37,13 +38,14 @@ Communicator::~Communicator() {
   for (const Transport& transport : transports_) transport.ops->close(transport.handle);
 }
 
-Status Communicator::Join(const RendezvousId& id) {
+Status Communicator::Join(const std::vector<RendezvousId>& ids) {
+  const RendezvousId& id = ids[0];
   nonce_ = id.nonce();
-  deadline_ns_ = NowNs() + config_.timeout_ns;
   SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), id.secret));
-  SL_ASSIGN(const Endpoint parent, JoinRendezvous(id, config_.rank, config_.size, *extension_,
-                                                  // The rendezvous gives up first, and knows who is missing.
-                                                  {deadline_ns_ + 5'000'000'000, &cancelled_ns_}));
+  const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
+  SL_ASSIGN(const Endpoint parent,
+            Meet({ids, config_.rank, config_.size, extension_.get(), config_.timeout_ns, silence_ns, &cancelled_ns_}));
+  deadline_ns_ = NowNs() + config_.timeout_ns;
   return WhyGivenUp(SetUp({config_.rank, config_.size, nonce_, id.secret}, parent));
 }
 

@@ -44,7 +44,7 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   // Set-up, one of the three, once. Blocks; every wait is bounded by the timeout and by Cancel().
-  Status Join(const RendezvousId& id);
+  Status Join(const std::vector<RendezvousId>& ids);
   // `seat` came from the parent's Split.
   struct Seat;
   Status JoinAsChild(Seat seat);

@@ -17,8 +17,6 @@ constexpr size_t kMaxReportText = 1024;
 constexpr uint64_t kBeatsPerSilence = 6;  // so that a few may come late
 constexpr uint64_t kLateBeats = 2;        // that many missed, and its host is asked
 
-std::string RankText(uint32_t rank) { return "rank " + std::to_string(rank); }
-
 }  // namespace
 
 const char* FateText(Fate fate) {
@@ -47,13 +45,18 @@ Result<std::shared_ptr<ControlTree>> ControlTree::Build(ControlThread* control, 
     hello.Put(identity.rank);
     Result<Fd> fd = mine->switchboard()->Call(parent, identity.secret, FrameType::kChild, hello.bytes(), patience);
     if (!fd.ok()) {
-      return Status(fd.status().code(), RankText(parent_rank) + " (" + ToText(parent) + "): " + fd.status().message());
+      return Status(fd.status().code(),
+                    tree->Name(parent_rank) + " (" + ToText(parent) + "): " + fd.status().message());
     }
     streams.emplace(parent_rank, fd.Take());
   }
   SL_TRY(tree->AcceptChildren(mine, &streams, patience));
   SL_TRY(tree->OpenChannels(std::move(streams)));
   return tree;
+}
+
+std::string ControlTree::Name(uint32_t rank) const {
+  return "rank " + std::to_string(rank < identity_.names.size() ? identity_.names[rank] : rank);
 }
 
 ControlTree::~ControlTree() {
@@ -67,18 +70,17 @@ Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_
     if (caller.status().code() == SL_ERR_TIMEOUT) {
       std::string absent;
       for (const uint32_t rank : expected) {
-        if (out_children->count(rank) == 0) absent += (absent.empty() ? "" : " and ") + RankText(rank);
+        if (out_children->count(rank) == 0) absent += (absent.empty() ? "" : " and ") + Name(rank);
       }
       return {SL_ERR_TIMEOUT,
-              absent + " did not connect to " + RankText(identity_.rank) + " in the control tree; see its output"};
+              absent + " did not connect to " + Name(identity_.rank) + " in the control tree; see its output"};
     }
     if (!caller.ok()) return caller.status();
     Reader in(caller.value().body);
     const uint32_t rank = in.Get<uint32_t>();
     const bool wanted = std::find(expected.begin(), expected.end(), rank) != expected.end();
     if (!in.ok() || !in.empty() || !wanted || !out_children->emplace(rank, std::move(caller.value().fd)).second) {
-      Logf(SL_LOG_WARN, "rank {}: {} called as a child in the control tree, and is none", identity_.rank,
-           RankText(rank));
+      Logf(SL_LOG_WARN, "rank {}: {} called as a child in the control tree, and is none", identity_.rank, Name(rank));
       continue;
     }
     ++accepted;
@@ -156,6 +158,16 @@ void ControlTree::SendToChildren(uint64_t number, const Bytes& all) {
   for (uint32_t child : ChildrenOf(identity_.rank, identity_.size)) SendTo(child, FrameType::kSpread, number, all);
 }
 
+// A loss explains what others report, and a report why its rank has left.
+Status ControlTree::WhyInVainLocked() const {
+  const auto lost = std::find_if(fates_.begin(), fates_.end(), [](const auto& entry) { return IsLost(entry.second); });
+  if (lost == fates_.end() && !failure_.ok() && failed_rank_ != identity_.rank) {
+    return {SL_ERR_PEER_FAILED, Name(failed_rank_) + " has failed: " + failure_.message()};
+  }
+  const auto gone = lost != fates_.end() ? lost : fates_.begin();
+  return gone == fates_.end() ? Status() : Status(SL_ERR_PEER_LOST, Name(gone->first) + " " + FateText(gone->second));
+}
+
 Result<Bytes> ControlTree::Await(uint64_t number, uint32_t from, const Patience& patience) {
   constexpr auto kSlice = std::chrono::milliseconds(50);
   std::unique_lock lock(mutex_);
@@ -166,15 +178,10 @@ Result<Bytes> ControlTree::Await(uint64_t number, uint32_t from, const Patience&
       inbox_.erase(found);
       return payload;
     }
-    for (const auto& [rank, fate] : fates_) {
-      return Status(SL_ERR_PEER_LOST, RankText(rank) + " " + FateText(fate));
-    }
-    if (!failure_.ok() && failed_rank_ != identity_.rank) {
-      return Status(SL_ERR_PEER_FAILED, RankText(failed_rank_) + " has failed: " + failure_.message());
-    }
-    if (patience.cancelled()) return Status(SL_ERR_ABORTED, "aborted while waiting for " + RankText(from));
+    SL_TRY(WhyInVainLocked());
+    if (patience.cancelled()) return Status(SL_ERR_ABORTED, "aborted while waiting for " + Name(from));
     if (NowNs() >= patience.deadline_ns) {
-      return Status(SL_ERR_TIMEOUT, RankText(from) + " or a rank behind it did not take part in time");
+      return Status(SL_ERR_TIMEOUT, Name(from) + " or a rank behind it did not take part in time");
     }
     arrived_.wait_for(lock, kSlice);
   }

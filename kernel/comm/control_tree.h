@@ -31,6 +31,7 @@ struct TreeIdentity {
   uint32_t size;
   uint64_t nonce;
   Secret secret;
+  std::vector<uint32_t> names = {};  // what ranks are called in messages; empty: by their numbers
 };
 
 // What became of a rank: its process ended; it left in good order; it left in haste; its host does not answer.
@@ -92,6 +93,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
         silence_ns_(silence_ns),
         on_fate_(std::move(on_fate)),
         on_report_(std::move(on_report)) {}
+  std::string Name(uint32_t rank) const;  // "rank 3"
   Status AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_children, const Patience& patience);
   void BeatLater();
   void Beat();
@@ -99,6 +101,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   void Lose(Neighbour* neighbour, Fate fate);
   Status OpenChannels(std::map<uint32_t, Fd> streams);
   void SendToChildren(uint64_t number, const Bytes& all);
+  Status WhyInVainLocked() const;
   Result<Bytes> Await(uint64_t number, uint32_t from, const Patience& patience);
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
   void OnClosed(Channel* channel, const Status& why) override;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <thread>
 
+#include "kernel/comm/meet.h"
 #include "kernel/comm/rendezvous.h"
 #include "kernel/comm/tree_shape.h"
 
@@ -47,7 +48,7 @@ class ControlTreeTest : public testing::Test {
                                               ControlTree::FateHandler on_fate = nullptr,
                                               ControlTree::ReportHandler on_report = nullptr) {
     SL_ASSIGN(const std::unique_ptr<Extension> extension, Extension::Open(switchboard_.get(), id.secret));
-    SL_ASSIGN(const Endpoint parent, JoinRendezvous(id, rank, size, *extension, Brief()));
+    SL_ASSIGN(const Endpoint parent, Meet({{&id, 1}, rank, size, extension.get(), 5 * kSecond, kSecond, nullptr}));
     return ControlTree::Build(control_.get(), {rank, size, id.nonce(), id.secret}, extension.get(), parent, kSecond,
                               std::move(on_fate), std::move(on_report), Brief());
   }
@@ -260,7 +261,7 @@ class SeveralHostsTest : public testing::Test {
     FakeProcess* process = processes_[rank % processes_.size()].get();
     const Patience patience{NowNs() + 20 * kSecond};
     SL_ASSIGN(const std::unique_ptr<Extension> extension, Extension::Open(process->switchboard.get(), id.secret));
-    SL_ASSIGN(const Endpoint parent, JoinRendezvous(id, rank, size, *extension, patience));
+    SL_ASSIGN(const Endpoint parent, Meet({{&id, 1}, rank, size, extension.get(), 15 * kSecond, kSecond, nullptr}));
     auto on_fate = [this, rank](uint32_t lost, Fate fate) {
       if (IsLost(fate)) heard_[rank] = static_cast<int64_t>(fate) << 32 | lost;
     };

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "kernel/profile/profile.h"
+
 namespace sl::kernel {
 namespace {
 
@@ -52,12 +54,8 @@ Result<Welcome> AwaitWelcome(int fd, Switchboard* switchboard, const Patience& p
   }
 }
 
-Result<Endpoint> JoinRendezvous(const RendezvousId& id, uint32_t rank, uint32_t size, const Extension& mine,
+Result<Endpoint> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
                                 const Patience& patience) {
-  Switchboard* switchboard = mine.switchboard();
-  // Its children are on other hosts, or may be.
-  if (!switchboard->IsHere(id.rendezvous.space)) SL_TRY(switchboard->OpenNet().status());
-  const JoinRequest request{rank, size, mine.endpoint(), rank, ""};
   const Result<Fd> fd = switchboard->Call(id.rendezvous, id.secret, FrameType::kJoin, request.Encode(), patience);
   if (!fd.ok()) {
     const Status& why = fd.status();
@@ -67,6 +65,13 @@ Result<Endpoint> JoinRendezvous(const RendezvousId& id, uint32_t rank, uint32_t 
   }
   SL_ASSIGN(const Welcome welcome, AwaitWelcome(fd.value().get(), switchboard, patience, nullptr));
   return welcome.parent;
+}
+
+RendezvousId LeadersId(const RendezvousId& first) {
+  RendezvousId id = first;
+  id.rendezvous.extension = HashText("leaders/" + std::to_string(first.nonce()));
+  id.secret = DeriveSecret(first.secret, "leaders", first.nonce(), 0);
+  return id;
 }
 
 }  // namespace sl::kernel

@@ -22,9 +22,12 @@ struct Welcome {
 Result<Welcome> AwaitWelcome(int fd, Switchboard* switchboard, const Patience& patience,
                              const std::function<Status()>& look);
 
-// Reports to the rendezvous of `id` and returns where the parent in the control tree is; for rank 0 the answer means
-// only that all have come. `mine` is where the rank's own children will call.
-Result<Endpoint> JoinRendezvous(const RendezvousId& id, uint32_t rank, uint32_t size, const Extension& mine,
+// Reports to the rendezvous of `id` and returns where the parent in the control tree of those who meet is; for rank 0
+// the answer means only that all have come.
+Result<Endpoint> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
                                 const Patience& patience);
+
+// Where the first ranks of the groups of several ids meet: beside the meeting of the first id's own group.
+RendezvousId LeadersId(const RendezvousId& first);
 
 }  // namespace sl::kernel

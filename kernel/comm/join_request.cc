@@ -9,6 +9,7 @@ Bytes JoinRequest::Encode() const {
   out.Put(size);
   out.Put(tree);
   out.Put(known_as);
+  out.Put(total);
   out.PutText(terms);
   return out.Take();
 }
@@ -20,6 +21,7 @@ Result<JoinRequest> JoinRequest::Decode(std::span<const uint8_t> bytes) {
   request.size = in.Get<uint32_t>();
   request.tree = in.Get<Endpoint>();
   request.known_as = in.Get<uint32_t>();
+  request.total = in.Get<uint32_t>();
   request.terms = in.GetText();
   if (!in.ok() || !in.empty() || !IsWellFormed(request.tree)) {
     return Status(SL_ERR_LINK_CORRUPT, "a join frame of the wrong form");

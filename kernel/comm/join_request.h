@@ -15,8 +15,9 @@ struct JoinRequest {
   uint32_t rank = 0;
   uint32_t size = 0;
   Endpoint tree;          // where its children in the control tree will call
-  uint32_t known_as = 0;  // its number in messages: in the communicator that is shrunk; else `rank`
-  std::string terms;      // what all have to say alike; "" by an id
+  uint32_t known_as = 0;  // its number in messages: in the communicator that is shrunk, or made by several ids
+  uint32_t total = 0;     // ranks of the communicator: more than `size` where it is made by several ids
+  std::string terms;      // what all have to say alike; "" by one id
 
   Bytes Encode() const;
   // SL_ERR_LINK_CORRUPT unless it is one, and nothing else.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "kernel/comm/id_groups.h"
 #include "kernel/comm/tree_shape.h"
 #include "kernel/events/log.h"
 
@@ -18,6 +19,7 @@ bool IsOwnProcess(const Fd& fd) {
   return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid();
 }
 
+constexpr uint64_t kLeadersExtraMs = 2000;  // a group that fails names the absent rank first
 constexpr const char* kIdRemedy = "see why it did not start, or raise comm.bootstrap_timeout_ms";
 
 }  // namespace
@@ -41,14 +43,22 @@ Result<RendezvousId> Rendezvous::NewId() {
   FillRandom(id.secret);
   // Ranks may come from other hosts: nobody can know. Without an interface they cannot, and hear so.
   if (switchboard_->HasNet()) SL_TRY(switchboard_->OpenNet().status());
-  std::lock_guard lock(mutex_);
-  SL_ASSIGN(id.rendezvous, switchboard_->Open(nonce, id.secret, [this, nonce](Switchboard::Caller caller) {
-    Admit(nonce, std::move(caller));
-  }));
-  Session& session = sessions_[nonce];
-  session.timeout_ms = timeout_ms_;
-  session.remedy = kIdRemedy;
+  id.rendezvous.extension = nonce;
+  SL_ASSIGN(id.rendezvous, Serve(id, false));
+  SL_TRY(Serve(LeadersId(id), true).status());
   return id;
+}
+
+Result<Endpoint> Rendezvous::Serve(const RendezvousId& id, bool of_leaders) {
+  const uint64_t nonce = id.nonce();
+  std::lock_guard lock(mutex_);
+  Session& session = sessions_[nonce];
+  session.timeout_ms = timeout_ms_ + (of_leaders ? kLeadersExtraMs : 0);
+  session.remedy = kIdRemedy;
+  session.of_leaders = of_leaders;
+  if (!of_leaders) session.leaders = LeadersId(id).nonce();
+  return switchboard_->Open(nonce, id.secret,
+                            [this, nonce](Switchboard::Caller caller) { Admit(nonce, std::move(caller)); });
 }
 
 uint64_t Rendezvous::Host(Gathering gathering) {
@@ -57,6 +67,7 @@ uint64_t Rendezvous::Host(Gathering gathering) {
   std::lock_guard lock(mutex_);
   Session& session = sessions_[nonce];
   session.size = static_cast<uint32_t>(gathering.names.size());
+  session.terms = gathering.terms;
   session.timeout_ms = gathering.timeout_ms;
   session.remedy = gathering.remedy;
   session.gathering = std::make_unique<Gathering>(std::move(gathering));
@@ -76,13 +87,33 @@ void Rendezvous::Admit(uint64_t nonce, Switchboard::Caller caller) {
 }
 
 std::string Rendezvous::Session::Name(uint32_t rank) const {
-  return "rank " + std::to_string(gathering != nullptr && rank < size ? gathering->names[rank] : rank);
+  if (gathering != nullptr && rank < size) return "rank " + std::to_string(gathering->names[rank]);
+  return "rank " + std::to_string(of_leaders ? IdGroups{total, size}.First(rank) : first + rank);
+}
+
+// The first to come says what all have to say.
+void Rendezvous::Begin(uint64_t nonce, Session* session, const JoinRequest& request) {
+  session->size = request.size;
+  session->total = request.total;
+  session->terms = request.terms;
+  if (!session->of_leaders) session->first = request.known_as - request.rank;
+  control_->Cancel(session->timer);
+  session->timer = control_->At(NowNs() + session->timeout_ms * 1000000, [this, nonce] { Expire(nonce); });
+  const auto found = sessions_.find(session->leaders);
+  if (found == sessions_.end()) return;
+  const uint64_t leaders = found->first;
+  if (request.total == request.size || session->first != 0) {
+    End(leaders, &found->second);  // leaders meet elsewhere, or not at all
+  } else if (found->second.timer == 0) {
+    const uint64_t over_ns = NowNs() + 2 * found->second.timeout_ms * 1000000;
+    found->second.timer = control_->At(over_ns, [this, leaders] { Expire(leaders); });
+  }
 }
 
 Status Rendezvous::Check(Session* session, const JoinRequest& request, const std::string& who) const {
   const uint32_t size = session->size;
-  if (request.terms != session->terms()) {
-    return {SL_ERR_MISMATCH, who + " meets " + request.terms + ", others " + session->terms()};
+  if (request.terms != session->terms) {
+    return {SL_ERR_MISMATCH, who + " meets " + request.terms + ", others " + session->terms};
   }
   if (request.size != size || request.rank >= size) {
     return {SL_ERR_MISMATCH, who + " says the communicator has " + std::to_string(request.size) +
@@ -90,8 +121,8 @@ Status Rendezvous::Check(Session* session, const JoinRequest& request, const std
   }
   if (const auto other = session->ranks.find(request.rank); other != session->ranks.end()) {
     return {SL_ERR_MISMATCH, "two processes or threads joined as " + who + ", the other is " +
-                                 ToText(other->second->tree) + "; every rank from 0 to " + std::to_string(size - 1) +
-                                 " joins once"};
+                                 ToText(other->second->tree) + "; every rank from " + session->Name(0).substr(5) +
+                                 " to " + session->Name(size - 1).substr(5) + " joins once"};
   }
   return {};
 }
@@ -103,16 +134,14 @@ Status Rendezvous::Join(uint64_t nonce, Switchboard::Caller* caller) {
   const auto found = sessions_.find(nonce);
   if (found == sessions_.end()) return {SL_ERR_STATE, "this unique id has been used already, or its time is over"};
   Session& session = found->second;
-  if (session.size == 0) {
-    session.size = request.size;
-    session.timer = control_->At(NowNs() + session.timeout_ms * 1000000, [this, nonce] { Expire(nonce); });
-  }
+  if (session.size == 0) Begin(nonce, &session, request);
   SL_TRY(Check(&session, request, "rank " + std::to_string(request.known_as) + " (" + ToText(request.tree) + ")"));
   const bool own_process = IsOwnProcess(caller->fd);
   auto channel = std::make_unique<Channel>(control_, std::move(caller->fd), kMaxHelloBytes, this);
   SL_TRY(channel->Open());
   Channel* raw = channel.get();
   auto guest = std::make_unique<Guest>(Guest{std::move(channel), nonce, request.rank, own_process, request.tree});
+  ++admitted_;
   session.ranks[request.rank] = guest.get();
   guests_.emplace(raw, std::move(guest));
   if (session.ranks.size() == session.size) OpenThenWelcome(nonce, &session);
@@ -169,6 +198,7 @@ void Rendezvous::Expire(uint64_t nonce) {
   const auto found = sessions_.find(nonce);
   if (found == sessions_.end()) return;
   Session& session = found->second;
+  if (session.size == 0) return End(nonce, &session);  // leaders whose groups have all failed
   std::vector<uint32_t> absent;
   for (uint32_t rank = 0; rank < session.size; ++rank) {
     const auto guest = session.ranks.find(rank);
@@ -179,7 +209,7 @@ void Rendezvous::Expire(uint64_t nonce) {
   for (size_t i = 1; i < std::min(absent.size(), kListed); ++i) names += ", " + session.Name(absent[i]).substr(5);
   if (absent.size() > kListed) names += ", and " + std::to_string(absent.size() - kListed) + " more";
   RefuseAll(nonce, &session,
-            {SL_ERR_TIMEOUT, "of " + std::to_string(session.size) + " ranks, " + names +
+            {SL_ERR_TIMEOUT, "of " + std::to_string(std::max(session.size, session.total)) + " ranks, " + names +
                                  (session.full ? " did not open a port" : " did not arrive") + " within " +
                                  std::to_string(session.timeout_ms) + " ms; " + session.remedy});
 }

@@ -2,12 +2,14 @@
 //
 // Where ranks meet. The process that makes a unique id serves it, under an extension of its switchboard: every rank
 // reports once, and when all have come each is told where its parent in the control tree is. Ranks that know each other
-// already, because they shrink a communicator, meet at one of them without an id.
+// already, because they shrink a communicator, meet at one of them without an id. With several ids each is where a
+// group of ranks meets, and the first one also where the first ranks of all groups do (meet.h).
 //
 // A job within one host opens no port but that of the id, which cannot know where ranks will come from. Only when all
 // have come and some are on other hosts, those that cannot be reached from there are asked to open one.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -45,6 +47,8 @@ class Rendezvous : public Channel::Owner {
   uint64_t Host(Gathering gathering);
   // One who has called for the meeting of that nonce.   thread: the control thread's
   void Admit(uint64_t nonce, Switchboard::Caller caller);
+  // Ranks that have come so far, to all meetings; for tests of scale.
+  uint64_t admitted() const { return admitted_; }
 
  private:
   struct Guest {
@@ -59,15 +63,21 @@ class Rendezvous : public Channel::Owner {
     uint64_t timeout_ms = 0;
     const char* remedy = "";
     std::unique_ptr<Gathering> gathering;  // NULL: met by an id
-    std::map<uint32_t, Guest*> ranks;      // those who have come
-    uint32_t opening = 0;                  // of them, those who were asked to be reachable and have not answered
-    bool full = false;                     // all have come
+    std::string terms;                     // stated likewise
+    uint32_t total = 0;                    // ranks of the communicator, stated likewise
+    uint32_t first = 0;                    // of several ids: the number of rank 0 in the communicator
+    uint64_t leaders = 0;                  // the meeting of leaders that belongs to this one; 0: none
+    bool of_leaders = false;
+    std::map<uint32_t, Guest*> ranks;  // those who have come
+    uint32_t opening = 0;              // of them, those who were asked to be reachable and have not answered
+    bool full = false;                 // all have come
     uint64_t timer = 0;
 
-    std::string terms() const { return gathering != nullptr ? gathering->terms : ""; }
     std::string Name(uint32_t rank) const;  // "rank 3"
   };
 
+  Result<Endpoint> Serve(const RendezvousId& id, bool of_leaders);
+  void Begin(uint64_t nonce, Session* session, const JoinRequest& request);
   Status Check(Session* session, const JoinRequest& request, const std::string& who) const;
   Status Join(uint64_t nonce, Switchboard::Caller* caller);
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
@@ -82,6 +92,7 @@ class Rendezvous : public Channel::Owner {
   ControlThread* control_;
   Switchboard* switchboard_;
   const uint64_t timeout_ms_;
+  std::atomic<uint64_t> admitted_{0};
   std::mutex mutex_;
   std::map<uint64_t, Session> sessions_;               // by nonce; guarded by mutex_
   std::map<Channel*, std::unique_ptr<Guest>> guests_;  // control thread only

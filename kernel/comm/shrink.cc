@@ -173,7 +173,7 @@ Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t
     const std::vector<uint32_t> absent = desk->Absent();
     return absent.empty() ? Status() : parent->Probe(absent[probed++ % absent.size()]);
   };
-  const JoinRequest request{config_.rank, config_.size, extension_->endpoint(), parent->rank(), terms};
+  const JoinRequest request{config_.rank, config_.size, extension_->endpoint(), parent->rank(), config_.size, terms};
   const Result<Welcome> welcome =
       parent->MeetAt(members[0], request, {deadline_ns_ + kHostGivesUpFirstNs, &cancelled_ns_}, look);
   desk->End(welcome.status());

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <map>
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
@@ -65,6 +66,10 @@ Status CheckConfig(const sl_comm_config_t& config) {
                                 "; ranks are 0 to " + std::to_string(config.size - 1)};
   }
   if (config.ids == nullptr || config.id_count == 0) return {SL_ERR_INVALID, "a communicator needs a unique id"};
+  if (config.id_count > config.size) {
+    return {SL_ERR_INVALID, std::to_string(config.id_count) + " ids for " + std::to_string(config.size) +
+                                " ranks; every id needs a rank"};
+  }
   if (config.device_kind >= 0 && config.device_kind != SL_DEVICE_HOST) {
     return {SL_ERR_UNSUPPORTED, "device kind " + std::to_string(config.device_kind) +
                                     " has no module here; communicators run on host memory"};
@@ -124,6 +129,25 @@ void Free(sl_comm_t* handle) {
 
 }  // namespace
 
+namespace {
+
+Result<std::vector<RendezvousId>> DecodeIds(const sl_comm_config_t& config) {
+  std::vector<RendezvousId> ids;
+  std::map<uint64_t, uint32_t> known;
+  for (uint32_t i = 0; i < config.id_count; ++i) {
+    SL_ASSIGN(const RendezvousId id, DecodeId(config.ids[i]));
+    const auto [other, fresh] = known.emplace(id.nonce(), i);
+    if (!fresh) {
+      return Status(SL_ERR_INVALID, "ids " + std::to_string(other->second) + " and " + std::to_string(i) +
+                                        " are the same; every id comes from a call of its own");
+    }
+    ids.push_back(id);
+  }
+  return ids;
+}
+
+}  // namespace
+
 Status MakeId(sl_unique_id_t* out_id) {
   SL_ASSIGN(Process * process, Process::Get());
   SL_ASSIGN(const RendezvousId id, process->rendezvous()->NewId());
@@ -134,7 +158,7 @@ Status MakeId(sl_unique_id_t* out_id) {
 Status CreateComm(const sl_comm_config_t& config, sl_comm_t** out_comm) {
   SL_TRY(CheckConfig(config));
   SL_ASSIGN(Process * process, Process::Get());
-  SL_ASSIGN(const RendezvousId id, DecodeId(config.ids[0]));
+  SL_ASSIGN(const std::vector<RendezvousId> ids, DecodeIds(config));
   CommConfig mine;
   mine.rank = config.rank;
   mine.size = config.size;
@@ -144,7 +168,7 @@ Status CreateComm(const sl_comm_config_t& config, sl_comm_t** out_comm) {
   auto handle = std::make_unique<sl_comm_t>(process, mine);
   handle->nonblocking = config.nonblocking != 0;
   sl_comm_t* raw = handle.get();
-  Status status = RunCall(raw, raw->nonblocking, [raw, id] { return BecomeReady(raw, raw->comm.Join(id)); });
+  Status status = RunCall(raw, raw->nonblocking, [raw, ids] { return BecomeReady(raw, raw->comm.Join(ids)); });
   if (!status.ok()) {
     StopIssuing(raw);
     return status;

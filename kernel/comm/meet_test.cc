@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/meet.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "kernel/comm/id_groups.h"
+#include "kernel/comm/rendezvous.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+TEST(IdGroups, AreNeighboursAndDifferByOneAtMost) {
+  for (uint32_t ranks = 1; ranks <= 40; ++ranks) {
+    for (uint32_t ids = 1; ids <= ranks; ++ids) {
+      const IdGroups groups{ranks, ids};
+      EXPECT_EQ(groups.First(0), 0u);
+      EXPECT_EQ(groups.First(ids), ranks);
+      for (uint32_t group = 0; group < ids; ++group) {
+        EXPECT_GE(groups.Size(group), ranks / ids);
+        EXPECT_LE(groups.Size(group), (ranks + ids - 1) / ids);
+        for (uint32_t rank = groups.First(group); rank < groups.First(group + 1); ++rank) {
+          EXPECT_EQ(groups.Of(rank), group) << rank << " of " << ranks << ", " << ids << " ids";
+        }
+      }
+    }
+  }
+}
+
+// Ranks are threads, their processes are made up; each serves one id.
+class MeetTest : public testing::Test {
+ protected:
+  struct Process {
+    explicit Process(uint64_t timeout_ms)
+        : control(ControlThread::Start().Take()),
+          switchboard(std::make_unique<Switchboard>(control.get(), NetChoice{})),
+          rendezvous(std::make_unique<Rendezvous>(control.get(), switchboard.get(), timeout_ms)) {}
+    std::unique_ptr<ControlThread> control;
+    std::unique_ptr<Switchboard> switchboard;
+    std::unique_ptr<Rendezvous> rendezvous;
+  };
+
+  void MakeIds(uint32_t count, uint64_t timeout_ms = 10'000) {
+    ids_.clear();
+    for (uint32_t i = 0; i < count; ++i) {
+      processes_.push_back(std::make_unique<Process>(timeout_ms));
+      ids_.push_back(processes_.back()->rendezvous->NewId().Take());
+    }
+  }
+  Process* ProcessOf(size_t id) { return processes_[processes_.size() - ids_.size() + id].get(); }
+
+  // What every rank meets with; a rank that `comes` leaves out stays away.
+  std::vector<Status> MeetAll(uint32_t size, const std::function<bool(uint32_t)>& comes) {
+    std::vector<Status> outcomes(size);
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < size; ++rank) {
+      if (comes(rank)) threads.emplace_back([&, rank] { outcomes[rank] = MeetAs(rank, size, ids_); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return outcomes;
+  }
+  // Meets, makes the tree and looks whether everybody is in it.
+  Status MeetAs(uint32_t rank, uint32_t size, const std::vector<RendezvousId>& ids) {
+    Process* process = ProcessOf(rank % ids.size());
+    const Secret& secret = ids[0].secret;
+    SL_ASSIGN(const std::unique_ptr<Extension> extension, Extension::Open(process->switchboard.get(), secret));
+    SL_ASSIGN(const Endpoint parent, Meet({ids, rank, size, extension.get(), 10 * kSecond, kSecond, nullptr}));
+    const Patience patience{NowNs() + 10 * kSecond};
+    SL_ASSIGN(const std::shared_ptr<ControlTree> tree,
+              ControlTree::Build(process->control.get(), {rank, size, ids[0].nonce(), secret}, extension.get(), parent,
+                                 kSecond, nullptr, nullptr, patience));
+    const auto number = static_cast<uint8_t>(rank);
+    const Result<std::vector<Bytes>> all = tree->AllGather(tree->TakeNumber(), {&number, 1}, patience);
+    tree->Depart(Fate::kDeparted);
+    SL_TRY(all.status());
+    for (uint32_t r = 0; r < size; ++r) EXPECT_EQ(all.value()[r], Bytes(1, static_cast<uint8_t>(r)));
+    return {};
+  }
+  // Nodes that have left relay until their neighbours have left too, and need their control thread for that.
+  void TearDown() override {
+    static auto* kept = new std::vector<std::unique_ptr<Process>>;
+    for (auto& process : processes_) kept->push_back(std::move(process));
+  }
+
+  std::vector<std::unique_ptr<Process>> processes_;
+  std::vector<RendezvousId> ids_;  // of the newest processes
+};
+
+TEST_F(MeetTest, SharesTheCallsOfAllRanksBetweenTheIds) {
+  for (const uint32_t count : {1u, 2u, 3u, 7u}) {
+    for (const uint32_t size : {7u, 8u, 40u}) {
+      MakeIds(count);
+      for (const Status& outcome : MeetAll(size, [](uint32_t) { return true; })) {
+        EXPECT_TRUE(outcome.ok()) << size << " ranks, " << count << " ids: " << outcome.message();
+      }
+      for (uint32_t id = 0; id < count; ++id) {
+        const uint32_t leaders = id == 0 && count > 1 ? count : 0;
+        EXPECT_EQ(ProcessOf(id)->rendezvous->admitted(), (IdGroups{size, count}.Size(id)) + leaders);
+      }
+    }
+  }
+}
+
+// Groups of 3, 3 and 2: a rank that leads a group, one that does not, and one at the first id.
+TEST_F(MeetTest, EverybodyHearsWhichRankIsAbsentWhereverItBelongs) {
+  for (const uint32_t absent : {1u, 3u, 7u}) {
+    MakeIds(3, 500);
+    const std::vector<Status> outcomes = MeetAll(8, [&](uint32_t rank) { return rank != absent; });
+    for (uint32_t rank = 0; rank < 8; ++rank) {
+      if (rank == absent) continue;
+      const std::string name = "rank " + std::to_string(absent) + " did not arrive";
+      EXPECT_NE(outcomes[rank].message().find(name), std::string::npos)
+          << "rank " << rank << ", absent " << absent << ": " << outcomes[rank].message();
+    }
+  }
+}
+
+TEST_F(MeetTest, TellsARankWhoseIdsAreInAnotherOrder) {
+  MakeIds(2, 500);
+  const std::vector<RendezvousId> swapped = {ids_[1], ids_[0]};
+  std::thread right([this] { EXPECT_FALSE(MeetAs(0, 4, ids_).ok()); });
+  while (ProcessOf(0)->rendezvous->admitted() == 0) std::this_thread::yield();
+  const Status told = MeetAs(3, 4, swapped);
+  right.join();
+  EXPECT_EQ(told.code(), SL_ERR_MISMATCH);
+  EXPECT_NE(told.message().find("meets with 4 ranks and 2 ids, at id 1, others with 4 ranks and 2 ids, at id 0"),
+            std::string::npos)
+      << told.message();
+}
+
+}  // namespace
+}  // namespace sl::kernel
