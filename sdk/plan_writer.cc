@@ -35,7 +35,7 @@ void PlanWriter::EndRepeat(uint32_t count) {
   sl_step_t repeat = Step(SL_STEP_REPEAT, kNoOperand);
   repeat.length = static_cast<uint32_t>(repeated_.size());
   repeat.count = count;
-  if (count != 0) {
+  if (count != 0 && !repeated_.empty()) {
     Add(repeat);
     for (const sl_step_t& step : repeated_) Add(step);
   }

@@ -39,6 +39,7 @@ TEST(PlanWriter, PutsTheRepeatedStepsBehindTheirRepeat) {
     writer.Release(2, RecvBlock(0, 1));
   });
   writer.Repeat(0, [&] { writer.Put(3, SendBlock(0)); });
+  writer.Repeat(3, [] {});
   EXPECT_EQ(writer.status(), SL_OK);
   ASSERT_EQ(builder.steps.size(), 3u);
   EXPECT_EQ(builder.steps[0].kind, SL_STEP_REPEAT);

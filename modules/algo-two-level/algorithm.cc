@@ -69,12 +69,14 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
   Work work;
   switch (op.kind) {
     case SL_OP_ALL_REDUCE: {
-      const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, hosts_.shards * hosts_.count() * lanes)).rounds;
+      const uint32_t blocks = hosts_.shards * hosts_.count() * lanes;
+      const uint32_t waves = WavesFor(op, blocks);
+      const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, blocks * waves)).rounds;
       const uint64_t steps = 2 * (hosts_.count() - 1);
       work.local_hops = 2 * rounds;
       work.network_hops = steps * rounds;
-      work.local_messages = rounds * 2 * hosts_.count() * (hosts_.most() - 1);
-      work.network_messages = rounds * steps;
+      work.local_messages = rounds * waves * 2 * hosts_.count() * (hosts_.most() - 1);
+      work.network_messages = rounds * waves * steps;
       work.local_bytes = 2 * bytes * (most - 1) / hosts_.shards;
       work.border_bytes = 2 * bytes * (hosts - 1) / hosts;
       return work;
@@ -188,6 +190,13 @@ sl_plan_desc_t sl_algorithm_t::Describe(const sl_op_t& op, uint64_t length, uint
 uint32_t sl_algorithm_t::LanesFor(const sl_op_t& op, uint32_t blocks) const {
   const uint64_t bytes = op.count * sl::DatatypeBytes(op.datatype);
   return bytes / blocks >= 2 * chunk_bytes_ ? std::min(link_lanes_, 2u) : 1;
+}
+
+uint32_t sl_algorithm_t::WavesFor(const sl_op_t& op, uint32_t blocks) const {
+  constexpr uint64_t kMost = 3;
+  const uint64_t chunks = op.count * sl::DatatypeBytes(op.datatype) / blocks / chunk_bytes_;
+  const uint64_t room = link_slots_ / 2;
+  return static_cast<uint32_t>(std::clamp<uint64_t>(std::min(chunks, room), 1, kMost));
 }
 
 uint32_t sl_algorithm_t::Incast() const { return static_cast<uint32_t>(sl::DivideUp(hosts_.most(), hosts_.shards)); }

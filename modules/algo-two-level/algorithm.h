@@ -50,6 +50,9 @@ struct sl_algorithm_t {
                           const sl_geometry_t& recv) const;
   // Plan lanes for buffers that are cut freely: several, where every block fills a chunk.
   uint32_t LanesFor(const sl_op_t& op, uint32_t blocks) const;
+  // How many times each of so many blocks of an all-reduce is cut again, into waves that follow each other: where they
+  // fill chunks and links have the slots, two for a wave.
+  uint32_t WavesFor(const sl_op_t& op, uint32_t blocks) const;
   // Chunks that one rank sends to one of another host before the other takes the first.
   uint32_t Incast() const;
 
@@ -60,8 +63,9 @@ struct sl_algorithm_t {
   void Take(uint32_t from, sl_operand_t into, sl::PlanWriter* writer) const;
 
   void AllReduce(const sl_op_t& op, sl::PlanWriter* writer) const;
-  void AllReduceLane(uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
-  void RingOfHosts(uint32_t first, uint32_t step, uint32_t modulus, sl::PlanWriter* writer) const;
+  struct LaneBlocks;  // how one lane's blocks lie
+  void SumUp(const LaneBlocks& blocks, sl::PlanWriter* writer) const;
+  void RingOfHosts(const LaneBlocks& blocks, sl::PlanWriter* writer) const;
   void AllGather(const sl_op_t& op, sl::PlanWriter* writer) const;
   void ReduceScatter(const sl_op_t& op, sl::PlanWriter* writer) const;
   void Broadcast(const sl_op_t& op, sl::PlanWriter* writer) const;

@@ -3,78 +3,109 @@
 // All-reduce: the members of a host sum up, each owner one shard; owners of a shard reduce it round the ring of hosts
 // and send it round again (as rings do: every byte of the shard leaves a host 2 (H - 1) / H times); owners hand it out.
 //
-// Blocks: a buffer is cut into lanes * shards * hosts blocks, so that a step along the ring of hosts is a fixed stride.
+// Blocks: a buffer is cut into hosts * shards * lanes * waves blocks, so that a step along the ring of hosts is a fixed
+// stride. The waves of a lane do every part one after the other before the lane goes on to the next part: while one
+// crosses the border, the next one is summed up behind it, and the one before is handed out.
 #include "algorithm.h"
 #include "sdk/datatype.h"
 
 using sl::RecvBlock;
 using sl::SendBlock;
 
+struct sl_algorithm_t::LaneBlocks {
+  const sl::algo_two_level::Hosts& hosts;
+  uint32_t lane;
+  uint32_t lanes;
+  uint32_t waves;
+
+  uint32_t step() const { return hosts.shards * lanes * waves; }  // from one host's block to the next one's
+  // Of the host that lies so many further round.
+  uint32_t At(uint32_t shard, uint32_t distance, uint32_t wave) const {
+    return hosts.HostAfter(hosts.host(), distance) * step() + (shard * lanes + lane) * waves + wave;
+  }
+};
+
 void sl_algorithm_t::AllReduce(const sl_op_t& op, sl::PlanWriter* writer) const {
   const uint32_t lanes = LanesFor(op, hosts_.shards * hosts_.count());
-  const uint32_t blocks = lanes * hosts_.shards * hosts_.count();
+  const uint32_t waves = WavesFor(op, hosts_.count() * hosts_.shards * lanes);
+  const uint32_t blocks = hosts_.count() * hosts_.shards * lanes * waves;
   const uint64_t length = sl::BlockOf(op.count, blocks);
   const sl_geometry_t split = sl::Split(op.count, length);
   sl_plan_desc_t desc = Describe(op, length, blocks, split, split);
-  desc.credits = 2;
+  desc.credits = 2 * waves;
   writer->Begin(desc);
   for (uint32_t lane = 0; lane < lanes; ++lane) {
     if (lane != 0) writer->NextLane(lane);
-    AllReduceLane(lane, lanes, writer);
+    SumUp({hosts_, lane, lanes, waves}, writer);
+    RingOfHosts({hosts_, lane, lanes, waves}, writer);
   }
 }
 
-void sl_algorithm_t::AllReduceLane(uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const {
-  const uint32_t own_host = hosts_.host();
-  const uint32_t hosts = hosts_.count();
-  const uint32_t step = lanes * hosts_.shards;
-  const auto block = [&](uint32_t shard, uint32_t at_host) { return at_host * step + shard * lanes + lane; };
-  // First the block with which the ring begins.
-  for (uint32_t i = 0; i < hosts; ++i) {
-    const uint32_t at = hosts_.HostAfter(own_host, hosts - i);
-    for (uint32_t shard = 0; shard < hosts_.shards; ++shard) {
-      const sl_operand_t part = SendBlock(block(shard, at));
-      if (shard != hosts_.index()) Contribute(hosts_.Owner(own_host, shard), part, writer);
-    }
-    if (hosts_.owns()) {
-      const uint32_t mine = block(hosts_.index(), at);
+// First the blocks with which the ring begins: they leave as soon as they are summed up.
+void sl_algorithm_t::SumUp(const LaneBlocks& blocks, sl::PlanWriter* writer) const {
+  for (uint32_t i = 0; i < hosts_.count(); ++i) {
+    for (uint32_t wave = 0; wave < blocks.waves; ++wave) {
+      for (uint32_t shard = 0; shard < hosts_.shards; ++shard) {
+        const sl_operand_t part = SendBlock(blocks.At(shard, hosts_.count() - i, wave));
+        if (shard != hosts_.index()) Contribute(hosts_.Owner(hosts_.host(), shard), part, writer);
+      }
+      if (!hosts_.owns()) continue;
+      const uint32_t mine = blocks.At(hosts_.index(), hosts_.count() - i, wave);
       SumOfHost(SendBlock(mine), RecvBlock(mine), writer);
-    }
-  }
-  if (hosts_.owns()) RingOfHosts(block(hosts_.index(), 0), step, step * hosts, writer);
-  for (uint32_t i = 0; i < hosts; ++i) {
-    const uint32_t at = hosts_.HostAfter(own_host, hosts + 1 - i);
-    for (const uint32_t other : hosts_.Others()) {
-      const sl_operand_t part = RecvBlock(block(hosts_.index(), at));
-      if (hosts_.owns()) writer->Put(other, part, part);
-    }
-    for (uint32_t shard = 0; shard < hosts_.shards; ++shard) {
-      if (shard != hosts_.index()) Take(hosts_.Owner(own_host, shard), RecvBlock(block(shard, at)), writer);
+      if (i != 0) continue;
+      writer->Put(hosts_.LikeOn(hosts_.HostAfter(hosts_.host(), 1), hosts_.rank), RecvBlock(mine), RecvBlock(mine));
     }
   }
 }
 
-// This owner's blocks are `first`, `first` + step, …: one for each host.
-void sl_algorithm_t::RingOfHosts(uint32_t first, uint32_t step, uint32_t modulus, sl::PlanWriter* writer) const {
+// What is complete is handed out while the ring goes on. Each rank takes what it is handed one turn later than it hands
+// out, so that owners do not hold each other up; links need room for the waves of two turns.
+void sl_algorithm_t::RingOfHosts(const LaneBlocks& blocks, sl::PlanWriter* writer) const {
   const uint32_t hosts = hosts_.count();
-  const uint32_t next = hosts_.Owner(hosts_.HostAfter(hosts_.host(), 1), hosts_.index());
-  const uint32_t previous = hosts_.Owner(hosts_.HostAfter(hosts_.host(), hosts - 1), hosts_.index());
-  const auto block = [&](uint32_t distance) {
-    return static_cast<uint32_t>((first + uint64_t{hosts_.HostAfter(hosts_.host(), distance)} * step) % modulus);
+  const uint32_t next = hosts_.LikeOn(hosts_.HostAfter(hosts_.host(), 1), hosts_.rank);
+  const uint32_t previous = hosts_.LikeOn(hosts_.HostAfter(hosts_.host(), hosts - 1), hosts_.rank);
+  const auto back = -static_cast<int32_t>(blocks.step());
+  // What an owner does with its blocks of all waves, so far round the ring.
+  const auto own = [&](uint32_t distance, int32_t step, auto act) {
+    for (uint32_t wave = 0; wave < blocks.waves && hosts_.owns(); ++wave) {
+      act(RecvBlock(blocks.At(hosts_.index(), distance, wave), step));
+    }
   };
-  const auto back = -static_cast<int32_t>(step);
-  writer->Put(next, RecvBlock(block(0)), RecvBlock(block(0)));
+  const auto hand_out = [&](sl_operand_t part) {
+    for (const uint32_t other : hosts_.Others()) writer->Put(other, part, part);
+  };
+  const auto take = [&](uint32_t distance, int32_t step) {
+    for (uint32_t wave = 0; wave < blocks.waves; ++wave) {
+      for (uint32_t shard = 0; shard < hosts_.shards; ++shard) {
+        if (shard == hosts_.index()) continue;
+        Take(hosts_.Owner(hosts_.host(), shard), RecvBlock(blocks.At(shard, distance, wave), step), writer);
+      }
+    }
+  };
   writer->Repeat(hosts - 2, [&] {
-    const sl_operand_t own = RecvBlock(block(hosts - 1), back);
-    writer->Relay(previous, next, own, [&] { writer->Reduce(own, 0, sl::Inbox(previous), own, sl::Outbox(next)); });
+    own(hosts - 1, back, [&](sl_operand_t part) {
+      const auto join = [&] { writer->Reduce(part, 0, sl::Inbox(previous), part, sl::Outbox(next)); };
+      writer->Relay(previous, next, part, join);
+    });
   });
-  const sl_operand_t complete = RecvBlock(block(1));
-  writer->Relay(previous, next, complete, [&] {
-    writer->Reduce(complete, SL_STEP_FINAL, sl::Inbox(previous), complete, complete, sl::Outbox(next));
+  own(1, 0, [&](sl_operand_t part) {
+    const auto complete = [&] {
+      writer->Reduce(part, SL_STEP_FINAL, sl::Inbox(previous), part, part, sl::Outbox(next));
+    };
+    writer->Relay(previous, next, part, complete);
+    hand_out(part);
   });
   writer->Repeat(hosts - 2, [&] {
-    const sl_operand_t own = RecvBlock(block(0), back);
-    writer->Relay(previous, next, own, [&] { writer->Copy(own, sl::Inbox(previous), own, sl::Outbox(next)); });
+    own(0, back, [&](sl_operand_t part) {
+      writer->Relay(previous, next, part, [&] { writer->Copy(part, sl::Inbox(previous), part, sl::Outbox(next)); });
+      hand_out(part);
+    });
+    take(1, back);
   });
-  Take(previous, RecvBlock(block(2)), writer);
+  own(2, 0, [&](sl_operand_t part) {
+    Take(previous, part, writer);
+    hand_out(part);
+  });
+  take(3, 0);
+  take(2, 0);
 }
