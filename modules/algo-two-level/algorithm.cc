@@ -44,7 +44,6 @@ const char* sl_algorithm_t::Refuses(const sl_op_t& op) const {
   }
   if (hosts_.count() < 2) return "all ranks are on one host";
   if (hosts_.most() < 2) return "every host has one rank";
-  if (op.kind == SL_OP_ALL_REDUCE && link_slots_ == 1) return "a ring of hosts needs links of two slots";
   if (op.kind == SL_OP_REDUCE_SCATTER && link_slots_ != 0 && link_slots_ < Incast()) {
     return "hosts are too uneven for so few slots of a link";
   }
@@ -68,19 +67,8 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
   const uint32_t lanes = LanesFor(op, hosts_.shards);
   Work work;
   switch (op.kind) {
-    case SL_OP_ALL_REDUCE: {
-      const uint32_t blocks = hosts_.shards * hosts_.count() * lanes;
-      const uint32_t waves = WavesFor(op, blocks);
-      const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, blocks * waves)).rounds;
-      const uint64_t steps = 2 * (hosts_.count() - 1);
-      work.local_hops = 2 * rounds;
-      work.network_hops = steps * rounds;
-      work.local_messages = rounds * waves * 2 * hosts_.count() * (hosts_.most() - 1);
-      work.network_messages = rounds * waves * steps;
-      work.local_bytes = 2 * bytes * (most - 1) / hosts_.shards;
-      work.border_bytes = 2 * bytes * (hosts - 1) / hosts;
-      return work;
-    }
+    case SL_OP_ALL_REDUCE:
+      return Exchanges(op) ? WorkOfExchange(op) : WorkOfRing(op);
     case SL_OP_ALL_GATHER:
     case SL_OP_REDUCE_SCATTER: {
       const uint64_t rounds = CutBlock(op, op.count).rounds;
@@ -123,6 +111,18 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
   }
 }
 
+uint64_t sl_algorithm_t::TimeOf(const Work& work) const {
+  const double moving = work.local_bytes / static_cast<double>(cost_.bytes_per_second) +
+                        work.border_bytes / static_cast<double>(cost_.network_bytes_per_second);
+  return work.local_hops * cost_.latency_ns + work.network_hops * cost_.network_latency_ns +
+         work.local_messages * sl::kMessageNs + work.network_messages * cost_.network_message_ns +
+         static_cast<uint64_t>(moving * 1e9);
+}
+
+bool sl_algorithm_t::Exchanges(const sl_op_t& op) const {
+  return link_slots_ == 1 || TimeOf(WorkOfExchange(op)) <= TimeOf(WorkOfRing(op));
+}
+
 sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
   out->run = SL_RUN_PLAN;
   out->time_ns = 0;
@@ -134,13 +134,11 @@ sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) cons
     return SL_ERR_UNSUPPORTED;
   }
   const Work work = WorkOf(op);
-  const double moving = work.local_bytes / static_cast<double>(cost_.bytes_per_second) +
-                        work.border_bytes / static_cast<double>(cost_.network_bytes_per_second);
-  out->time_ns = work.local_hops * cost_.latency_ns + work.network_hops * cost_.network_latency_ns +
-                 work.local_messages * sl::kMessageNs + work.network_messages * cost_.network_message_ns +
-                 static_cast<uint64_t>(moving * 1e9);
+  out->time_ns = TimeOf(work);
   const uint64_t element = sl::DatatypeBytes(op.datatype);
-  if (op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_REDUCE) out->scratch_bytes = op.count * element;
+  const bool scratch =
+      op.kind == SL_OP_ALL_REDUCE ? Exchanges(op) : op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_REDUCE;
+  if (scratch) out->scratch_bytes = op.count * element;
   std::snprintf(out->reason, sizeof(out->reason),
                 "%u hosts, %u shards: %" PRIu64 " network hops, %.0f bytes over a border", hosts_.count(),
                 hosts_.shards, work.network_hops, work.border_bytes);
@@ -152,7 +150,11 @@ sl::Status sl_algorithm_t::Plan(const sl_op_t& op, const sl_plan_builder_ops_t* 
   sl::PlanWriter writer(ops, builder);
   switch (op.kind) {
     case SL_OP_ALL_REDUCE:
-      AllReduce(op, &writer);
+      if (Exchanges(op)) {
+        Exchange(op, &writer);
+      } else {
+        AllReduce(op, &writer);
+      }
       break;
     case SL_OP_ALL_GATHER:
       AllGather(op, &writer);

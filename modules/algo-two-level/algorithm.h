@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two-level algorithm of one rank: what it serves, at what cost, and its plans, which are in all_reduce.cc,
-// blocks.cc (all-gather, reduce-scatter), rooted.cc (broadcast, reduce) and bundles.cc (all-to-all, gather, scatter).
+// The two-level algorithm of one rank: what it serves, at what cost, and its plans, which are in all_reduce.cc and
+// exchange.cc (all-reduce), blocks.cc (all-gather, reduce-scatter), rooted.cc (broadcast, reduce) and bundles.cc
+// (all-to-all, gather, scatter).
 //
 // Every plan has the same three parts: ranks of a host put together what they have; one rank of each host and shard
 // exchanges it with its like on the other hosts, so that every byte crosses a host's border once; ranks of a host hand
@@ -42,6 +43,7 @@ struct sl_algorithm_t {
  private:
   const char* Refuses(const sl_op_t& op) const;
   sl::algo_two_level::Work WorkOf(const sl_op_t& op) const;
+  uint64_t TimeOf(const sl::algo_two_level::Work& work) const;
   // Blocks that must fit a chunk together; 0: they need not.
   uint32_t BundledBlocks(sl_op_kind_t kind) const;
 
@@ -63,7 +65,17 @@ struct sl_algorithm_t {
   void Take(uint32_t from, sl_operand_t into, sl::PlanWriter* writer) const;
 
   void AllReduce(const sl_op_t& op, sl::PlanWriter* writer) const;
-  struct LaneBlocks;  // how one lane's blocks lie
+  // Whether an all-reduce goes by exchange, rather than round a ring of hosts.
+  bool Exchanges(const sl_op_t& op) const;
+  struct ExchangeShape;  // how the buffer is cut then
+  ExchangeShape ExchangeOf(const sl_op_t& op) const;
+  sl::algo_two_level::Work WorkOfExchange(const sl_op_t& op) const;
+  void Exchange(const sl_op_t& op, sl::PlanWriter* writer) const;
+  void ExchangeLane(const ExchangeShape& shape, uint32_t lane, sl::PlanWriter* writer) const;
+  void SumOfHosts(sl_operand_t own, sl_operand_t into, sl::PlanWriter* writer) const;
+
+  sl::algo_two_level::Work WorkOfRing(const sl_op_t& op) const;
+  struct LaneBlocks;  // how one lane's blocks lie on the ring
   void SumUp(const LaneBlocks& blocks, sl::PlanWriter* writer) const;
   void RingOfHosts(const LaneBlocks& blocks, sl::PlanWriter* writer) const;
   void AllGather(const sl_op_t& op, sl::PlanWriter* writer) const;

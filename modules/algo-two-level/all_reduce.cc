@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-reduce: the members of a host sum up, each owner one shard; owners of a shard reduce it round the ring of hosts
-// and send it round again (as rings do: every byte of the shard leaves a host 2 (H - 1) / H times); owners hand it out.
+// All-reduce round a ring: the members of a host sum up, each owner one shard; owners of a shard reduce it round the
+// ring of hosts and send it round again (as rings do: every byte of the shard leaves a host 2 (H - 1) / H times);
+// owners hand it out.
 //
 // Blocks: a buffer is cut into hosts * shards * lanes * waves blocks, so that a step along the ring of hosts is a fixed
 // stride. The waves of a lane do every part one after the other before the lane goes on to the next part: while one
@@ -24,6 +25,23 @@ struct sl_algorithm_t::LaneBlocks {
     return hosts.HostAfter(hosts.host(), distance) * step() + (shard * lanes + lane) * waves + wave;
   }
 };
+
+sl::algo_two_level::Work sl_algorithm_t::WorkOfRing(const sl_op_t& op) const {
+  const auto bytes = static_cast<double>(op.count * sl::DatatypeBytes(op.datatype));
+  const double hosts = hosts_.count();
+  const uint32_t blocks = hosts_.shards * hosts_.count() * LanesFor(op, hosts_.shards * hosts_.count());
+  const uint32_t waves = WavesFor(op, blocks);
+  const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, blocks * waves)).rounds;
+  const uint64_t steps = 2 * (hosts_.count() - 1);
+  sl::algo_two_level::Work work;
+  work.local_hops = 2 * rounds;
+  work.network_hops = steps * rounds;
+  work.local_messages = rounds * waves * 2 * hosts_.count() * (hosts_.most() - 1);
+  work.network_messages = rounds * waves * steps;
+  work.local_bytes = 2 * bytes * (hosts_.most() - 1) / hosts_.shards;
+  work.border_bytes = 2 * bytes * (hosts - 1) / hosts;
+  return work;
+}
 
 void sl_algorithm_t::AllReduce(const sl_op_t& op, sl::PlanWriter* writer) const {
   const uint32_t lanes = LanesFor(op, hosts_.shards * hosts_.count());

@@ -107,7 +107,7 @@ struct Layout {
 };
 constexpr Layout kEven[] = {{4, 2, "2"}, {4, 2, "2:cyclic"}, {8, 2, "2"}, {16, 4, "4"}, {16, 4, "4:cyclic"}};
 
-constexpr uint64_t kBlock = 4096;  // elements a rank
+constexpr uint64_t kBlock = 65536;  // elements a rank
 
 // A direct exchange sends every rank's part to every rank of another host; so does a ring whose ranks lie in turn.
 TEST_F(Borders, AreCrossedByOneShareInAsManyAsAHostHasRanks) {
