@@ -23,7 +23,7 @@ set(sl_same "starling (= ${PROJECT_VERSION})")
 
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME starling)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_DEPENDS "${sl_libc}")
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "python3")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libssl3, python3")
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "The core, the modules, the starling command, profiles and pages.")
 
 set(CPACK_DEBIAN_NCCL_PACKAGE_NAME starling-nccl)

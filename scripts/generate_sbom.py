@@ -19,7 +19,8 @@ import uuid
 NOT_SHIPPED = ("obj/bench/", "obj/examples/", "obj/tests/")
 LICENSES = {
     "libhwy-dev": "Apache-2.0", "libspdlog-dev": "MIT", "libfmt-dev": "MIT", "libtomlplusplus-dev": "MIT",
-    "libcli11-dev": "BSD-3-Clause", "nlohmann-json3-dev": "MIT", "libc6-dev": "LGPL-2.1-or-later",
+    "libcli11-dev": "BSD-3-Clause", "nlohmann-json3-dev": "MIT", "libssl-dev": "Apache-2.0",
+    "libc6-dev": "LGPL-2.1-or-later",
     "libc6": "LGPL-2.1-or-later", "linux-libc-dev": "GPL-2.0-only WITH Linux-syscall-note",
 }
 LICENSE_PATTERNS = [(re.compile(r"libboost[\d.]*-dev"), "BSL-1.0"),

@@ -22,8 +22,12 @@ void GiveBackRoom(Bytes* buffer) {
 
 }  // namespace
 
-Channel::Channel(ControlThread* control, Fd fd, uint32_t max_bytes, Owner* owner)
-    : control_(control), fd_(std::move(fd)), is_net_(IsNet(fd_.get())), max_bytes_(max_bytes), owner_(owner) {}
+Channel::Channel(ControlThread* control, Stream stream, uint32_t max_bytes, Owner* owner)
+    : control_(control),
+      stream_(std::move(stream)),
+      is_net_(IsNet(stream_.fd())),
+      max_bytes_(max_bytes),
+      owner_(owner) {}
 
 Channel::~Channel() {
   Close();
@@ -33,11 +37,11 @@ Channel::~Channel() {
 
 Status Channel::Open() {
   open_ = true;
-  return control_->Watch(fd_.get(), EPOLLIN | EPOLLRDHUP, this);
+  return control_->Watch(stream_.fd(), EPOLLIN | EPOLLRDHUP, this);
 }
 
 void Channel::Close() {
-  if (open_.exchange(false)) control_->Forget(fd_.get());
+  if (open_.exchange(false)) control_->Forget(stream_.fd());
 }
 
 void Channel::Send(FrameType type, uint64_t sequence, std::span<const uint8_t> payload) {
@@ -50,7 +54,7 @@ void Channel::Send(FrameType type, uint64_t sequence, std::span<const uint8_t> p
 void Channel::WriteLocked() {
   size_t at = 0;
   while (at < out_.size()) {
-    const ssize_t sent = send(fd_.get(), out_.data() + at, out_.size() - at, MSG_NOSIGNAL);
+    const ssize_t sent = stream_.Send(out_.data() + at, out_.size() - at);
     if (sent > 0) {
       at += static_cast<size_t>(sent);
     } else if (sent < 0 && errno == EINTR) {
@@ -66,7 +70,7 @@ void Channel::WriteLocked() {
   const bool wants_out = !out_.empty();
   if (open_ && wants_out != wants_out_) {
     [[maybe_unused]] const Status changed =
-        control_->Change(fd_.get(), EPOLLIN | EPOLLRDHUP | (wants_out ? EPOLLOUT : 0u));
+        control_->Change(stream_.fd(), EPOLLIN | EPOLLRDHUP | (wants_out ? EPOLLOUT : 0u));
     wants_out_ = wants_out;
   }
 }
@@ -74,7 +78,7 @@ void Channel::WriteLocked() {
 uint64_t Channel::unsent() const {
   if (!open_) return 0;  // there is no other end any more
   int queued = 0;
-  if (ioctl(fd_.get(), SIOCOUTQ, &queued) != 0) queued = 0;
+  if (ioctl(stream_.fd(), SIOCOUTQ, &queued) != 0) queued = 0;
   std::lock_guard lock(mutex_);
   return out_.size() + static_cast<uint64_t>(queued);
 }
@@ -86,14 +90,14 @@ void Channel::Flush(uint64_t deadline_ns) {
       WriteLocked();
       if (out_.empty()) return;
     }
-    if (!WaitFor(fd_.get(), POLLOUT, {deadline_ns}).ok()) return;
+    if (!WaitFor(stream_.fd(), POLLOUT, {deadline_ns}).ok()) return;
   }
 }
 
 Status Channel::ReadAll() {
   uint8_t buffer[65536];
   for (;;) {
-    const ssize_t got = recv(fd_.get(), buffer, sizeof(buffer), 0);
+    const ssize_t got = stream_.Receive(buffer, sizeof(buffer));
     if (got > 0) {
       Hear();
       in_.insert(in_.end(), buffer, buffer + got);

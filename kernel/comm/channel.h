@@ -24,7 +24,7 @@ class Channel : public ControlThread::Watched {
   };
 
   // Owner and control thread outlive the channel. `max_bytes` bounds a payload.
-  Channel(ControlThread* control, Fd fd, uint32_t max_bytes, Owner* owner);
+  Channel(ControlThread* control, Stream stream, uint32_t max_bytes, Owner* owner);
   ~Channel() override;
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -46,7 +46,7 @@ class Channel : public ControlThread::Watched {
   // A sign of life came by another way.   thread: [control]
   void Hear() { heard_ns_ = NowNs(); }
   bool is_net() const { return is_net_; }
-  int fd() const { return fd_.get(); }
+  int fd() const { return stream_.fd(); }
 
  private:
   void OnReady(int fd, uint32_t events) override;
@@ -54,7 +54,7 @@ class Channel : public ControlThread::Watched {
   void WriteLocked();
 
   ControlThread* control_;
-  Fd fd_;
+  const Stream stream_;
   const bool is_net_;
   uint64_t heard_ns_ = 0;
   uint32_t max_bytes_;

@@ -226,7 +226,7 @@ Status Communicator::ServeHeap() {
   const Fd descriptor(handle.fd);
   for (uint32_t served = 1; served < shape_.local_size; ++served) {
     SL_ASSIGN(const Switchboard::Caller member, extension_->Take(FrameType::kHeap, patience()));
-    SL_TRY(SendDescriptor(member.fd.get(), descriptor.get(), patience()));
+    SL_TRY(SendDescriptor(member.stream.fd(), descriptor.get(), patience()));
   }
   return {};
 }
@@ -240,9 +240,9 @@ Status Communicator::FetchHeap(uint64_t slice_bytes) {
                                " is on this host, but it runs under another kernel or in another network namespace; "
                                "give NCCL_HOSTID different values, or none"};
   }
-  SL_ASSIGN(const Fd stream, process_->switchboard()->Call(leader->endpoint, tree_->identity().secret, FrameType::kHeap,
-                                                           {}, patience()));
-  SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.get(), patience()));
+  SL_ASSIGN(const Stream stream, process_->switchboard()->Call(leader->endpoint, tree_->identity().secret,
+                                                               FrameType::kHeap, {}, patience()));
+  SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.fd(), patience()));
   struct stat facts {};
   if (fstat(descriptor.get(), &facts) != 0) return {SL_ERR_SYSTEM, "fstat of the symmetric heap failed"};
   sl_memory_handle_t handle{};

@@ -38,17 +38,18 @@ Result<std::shared_ptr<ControlTree>> ControlTree::Build(ControlThread* control, 
                                                         const Patience& patience) {
   std::shared_ptr<ControlTree> tree(
       new ControlTree(control, identity, silence_ns, std::move(on_fate), std::move(on_report)));
-  std::map<uint32_t, Fd> streams;
+  std::map<uint32_t, Stream> streams;
   if (identity.rank != 0) {
     const uint32_t parent_rank = ParentOf(identity.rank);
     Writer hello;
     hello.Put(identity.rank);
-    Result<Fd> fd = mine->switchboard()->Call(parent, identity.secret, FrameType::kChild, hello.bytes(), patience);
-    if (!fd.ok()) {
-      return Status(fd.status().code(),
-                    tree->Name(parent_rank) + " (" + ToText(parent) + "): " + fd.status().message());
+    Result<Stream> stream =
+        mine->switchboard()->Call(parent, identity.secret, FrameType::kChild, hello.bytes(), patience);
+    if (!stream.ok()) {
+      return Status(stream.status().code(),
+                    tree->Name(parent_rank) + " (" + ToText(parent) + "): " + stream.status().message());
     }
-    streams.emplace(parent_rank, fd.Take());
+    streams.emplace(parent_rank, stream.Take());
   }
   SL_TRY(tree->AcceptChildren(mine, &streams, patience));
   SL_TRY(tree->OpenChannels(std::move(streams)));
@@ -63,7 +64,8 @@ ControlTree::~ControlTree() {
   for (Neighbour& neighbour : neighbours_) neighbour.channel->Close();
 }
 
-Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_children, const Patience& patience) {
+Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Stream>* out_children,
+                                   const Patience& patience) {
   const std::vector<uint32_t> expected = ChildrenOf(identity_.rank, identity_.size);
   for (size_t accepted = 0; accepted < expected.size();) {
     Result<Switchboard::Caller> caller = mine->Take(FrameType::kChild, patience);
@@ -79,7 +81,7 @@ Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_
     Reader in(caller.value().body);
     const uint32_t rank = in.Get<uint32_t>();
     const bool wanted = std::find(expected.begin(), expected.end(), rank) != expected.end();
-    if (!in.ok() || !in.empty() || !wanted || !out_children->emplace(rank, std::move(caller.value().fd)).second) {
+    if (!in.ok() || !in.empty() || !wanted || !out_children->emplace(rank, std::move(caller.value().stream)).second) {
       Logf(SL_LOG_WARN, "rank {}: {} called as a child in the control tree, and is none", identity_.rank, Name(rank));
       continue;
     }
@@ -88,9 +90,10 @@ Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_
   return {};
 }
 
-Status ControlTree::OpenChannels(std::map<uint32_t, Fd> streams) {
-  for (auto& [rank, fd] : streams) {
-    neighbours_.push_back({rank, std::make_unique<Channel>(control_, std::move(fd), kMaxFrameBytes, this), nullptr});
+Status ControlTree::OpenChannels(std::map<uint32_t, Stream> streams) {
+  for (auto& [rank, stream] : streams) {
+    neighbours_.push_back(
+        {rank, std::make_unique<Channel>(control_, std::move(stream), kMaxFrameBytes, this), nullptr});
   }
   for (Neighbour& neighbour : neighbours_) SL_TRY(neighbour.channel->Open());
   last_beat_ns_ = NowNs();

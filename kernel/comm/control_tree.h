@@ -94,12 +94,12 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
         on_fate_(std::move(on_fate)),
         on_report_(std::move(on_report)) {}
   std::string Name(uint32_t rank) const;  // "rank 3"
-  Status AcceptChildren(Extension* mine, std::map<uint32_t, Fd>* out_children, const Patience& patience);
+  Status AcceptChildren(Extension* mine, std::map<uint32_t, Stream>* out_children, const Patience& patience);
   void BeatLater();
   void Beat();
   void AskHostOf(Neighbour* neighbour);
   void Lose(Neighbour* neighbour, Fate fate);
-  Status OpenChannels(std::map<uint32_t, Fd> streams);
+  Status OpenChannels(std::map<uint32_t, Stream> streams);
   void SendToChildren(uint64_t number, const Bytes& all);
   Status WhyInVainLocked() const;
   Result<Bytes> Await(uint64_t number, uint32_t from, const Patience& patience);

@@ -8,6 +8,7 @@ Proof MakeRoleProof(const Secret& secret, const char* role, const Greeting& gree
   Writer message;
   message.PutText(role);
   message.Put(greeting.extension);
+  message.Put(greeting.options);
   message.Put(greeting.callers);
   message.Put(greeting.calleds);
   message.PutBytes(rest);
@@ -27,12 +28,12 @@ Proof CallerProof(const Secret& secret, const Greeting& greeting, FrameType type
   return MakeRoleProof(secret, "caller", greeting, rest.bytes());
 }
 
-Result<Frame> ReceiveFrame(int fd, uint32_t max_bytes, const Patience& patience) {
+Result<Frame> ReceiveFrame(const Stream& stream, uint32_t max_bytes, const Patience& patience) {
   Frame frame;
-  SL_TRY(ReceiveAll(fd, {reinterpret_cast<uint8_t*>(&frame.header), sizeof(frame.header)}, patience));
+  SL_TRY(ReceiveAll(stream, {reinterpret_cast<uint8_t*>(&frame.header), sizeof(frame.header)}, patience));
   SL_TRY(CheckHeader(frame.header, max_bytes));
   frame.payload.resize(frame.header.bytes);
-  SL_TRY(ReceiveAll(fd, frame.payload, patience));
+  SL_TRY(ReceiveAll(stream, frame.payload, patience));
   if (frame.header.type != FrameType::kRefuse) return frame;
   Reader in(frame.payload);
   const auto code = in.Get<sl_status_t>();
@@ -46,15 +47,20 @@ Bytes EncodeRefusal(const Status& why) {
   return EncodeFrame(FrameType::kRefuse, 0, out.bytes());
 }
 
-Status Introduce(int fd, uint64_t extension, const Secret& secret, FrameType type, std::span<const uint8_t> body,
-                 const Patience& patience) {
-  Greeting greeting{extension, {}, {}};
+Status Encrypt(Stream* stream, Tls::Role role, const Secret& secret, uint64_t extension) {
+  return stream->Encrypt(role, DeriveSecret(secret, "tls", extension, 0));
+}
+
+Status Introduce(Stream* stream, uint64_t extension, bool encrypts, const Secret& secret, FrameType type,
+                 std::span<const uint8_t> body, const Patience& patience) {
+  Greeting greeting{extension, encrypts ? kEncrypts : 0, {}, {}};
   FillRandom(greeting.callers);
   Writer hello;
   hello.Put(greeting.extension);
+  hello.Put(greeting.options);
   hello.Put(greeting.callers);
-  SL_TRY(SendAll(fd, EncodeFrame(FrameType::kHello, 0, hello.bytes()), patience));
-  SL_ASSIGN(const Frame answer, ReceiveFrame(fd, kMaxHelloBytes, patience));
+  SL_TRY(SendAll(*stream, EncodeFrame(FrameType::kHello, 0, hello.bytes()), patience));
+  SL_ASSIGN(const Frame answer, ReceiveFrame(*stream, kMaxHelloBytes, patience));
   if (answer.header.type != FrameType::kAnswer || answer.payload.size() != kAnswerBytes) {
     return {SL_ERR_LINK_CORRUPT, "the process that was called spoke out of turn"};
   }
@@ -66,7 +72,8 @@ Status Introduce(int fd, uint64_t extension, const Secret& secret, FrameType typ
   Writer proven;
   proven.Put(CallerProof(secret, greeting, type, body));
   proven.Append(body);
-  return SendAll(fd, EncodeFrame(type, 0, proven.bytes()), patience);
+  if (encrypts) SL_TRY(Encrypt(stream, Tls::Role::kCaller, secret, extension));
+  return SendAll(*stream, EncodeFrame(type, 0, proven.bytes()), patience);
 }
 
 }  // namespace sl::kernel

@@ -13,17 +13,17 @@ namespace {
 constexpr uint64_t kLookNs = 20'000'000;
 
 // A frame, or why waiting for one is pointless.
-Result<Frame> AwaitFrame(int fd, const Patience& patience, const std::function<Status()>& look) {
+Result<Frame> AwaitFrame(const Stream& stream, const Patience& patience, const std::function<Status()>& look) {
   for (;;) {
     const uint64_t slice_ns = std::min(patience.deadline_ns, NowNs() + kLookNs);
-    const Status waited = WaitFor(fd, POLLIN, {slice_ns, patience.cancel_ns});
-    if (waited.ok()) return ReceiveFrame(fd, kMaxHelloBytes, patience);
+    const Status waited = stream.has_input() ? Status() : WaitFor(stream.fd(), POLLIN, {slice_ns, patience.cancel_ns});
+    if (waited.ok()) return ReceiveFrame(stream, kMaxHelloBytes, patience);
     if (waited.code() != SL_ERR_TIMEOUT) return waited;
     if (NowNs() >= patience.deadline_ns) {
       return Status(SL_ERR_TIMEOUT, "waited for the other ranks until the time was over");
     }
     if (Status found = look ? look() : Status(); !found.ok()) {
-      [[maybe_unused]] const Status sent = SendAll(fd, EncodeRefusal(found), {NowNs()});
+      [[maybe_unused]] const Status sent = SendAll(stream, EncodeRefusal(found), {NowNs()});
       return found;
     }
   }
@@ -31,10 +31,10 @@ Result<Frame> AwaitFrame(int fd, const Patience& patience, const std::function<S
 
 }  // namespace
 
-Result<Welcome> AwaitWelcome(int fd, Switchboard* switchboard, const Patience& patience,
+Result<Welcome> AwaitWelcome(const Stream& stream, Switchboard* switchboard, const Patience& patience,
                              const std::function<Status()>& look) {
   for (;;) {
-    SL_ASSIGN(const Frame frame, AwaitFrame(fd, patience, look));
+    SL_ASSIGN(const Frame frame, AwaitFrame(stream, patience, look));
     Reader in(frame.payload);
     if (frame.header.type == FrameType::kWelcome) {
       Welcome welcome;
@@ -45,25 +45,26 @@ Result<Welcome> AwaitWelcome(int fd, Switchboard* switchboard, const Patience& p
     if (frame.header.type != FrameType::kOpen) return Status(SL_ERR_LINK_CORRUPT, "the rendezvous spoke out of turn");
     const Result<NetAddress> opened = switchboard->OpenNet();
     if (!opened.ok()) {
-      [[maybe_unused]] const Status sent = SendAll(fd, EncodeRefusal(opened.status()), patience);
+      [[maybe_unused]] const Status sent = SendAll(stream, EncodeRefusal(opened.status()), patience);
       return opened.status();
     }
     Writer where;
     where.Put(opened.value());
-    SL_TRY(SendAll(fd, EncodeFrame(FrameType::kOpened, 0, where.bytes()), patience));
+    SL_TRY(SendAll(stream, EncodeFrame(FrameType::kOpened, 0, where.bytes()), patience));
   }
 }
 
 Result<Endpoint> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
                                 const Patience& patience) {
-  const Result<Fd> fd = switchboard->Call(id.rendezvous, id.secret, FrameType::kJoin, request.Encode(), patience);
-  if (!fd.ok()) {
-    const Status& why = fd.status();
+  const Result<Stream> stream =
+      switchboard->Call(id.rendezvous, id.secret, FrameType::kJoin, request.Encode(), patience);
+  if (!stream.ok()) {
+    const Status& why = stream.status();
     if (why.code() != SL_ERR_PEER_LOST && why.code() != SL_ERR_TIMEOUT) return why;
     return Status(why.code(), "nobody serves the unique id: " + ToText(id.rendezvous) +
                                   ", which made it, has ended or is out of reach (" + why.message() + ")");
   }
-  SL_ASSIGN(const Welcome welcome, AwaitWelcome(fd.value().get(), switchboard, patience, nullptr));
+  SL_ASSIGN(const Welcome welcome, AwaitWelcome(stream.value(), switchboard, patience, nullptr));
   return welcome.parent;
 }
 

@@ -19,7 +19,7 @@ struct Welcome {
 
 // Waits for the welcome on a stream to a rendezvous. Every 20 ms `look` may find that waiting has become pointless; the
 // rendezvous hears why.
-Result<Welcome> AwaitWelcome(int fd, Switchboard* switchboard, const Patience& patience,
+Result<Welcome> AwaitWelcome(const Stream& stream, Switchboard* switchboard, const Patience& patience,
                              const std::function<Status()>& look);
 
 // Reports to the rendezvous of `id` and returns where the parent in the control tree of those who meet is; for rank 0

@@ -77,7 +77,7 @@ Result<Process*> Process::Make() {
   SL_ASSIGN(made->control_, ControlThread::Start());
   const Settings::Comm& comm = made->profile_.settings().comm;
   made->switchboard_ =
-      std::make_unique<Switchboard>(made->control_.get(), NetChoice{comm.interface, comm.socket_family});
+      std::make_unique<Switchboard>(made->control_.get(), NetChoice{comm.interface, comm.socket_family, comm.tls});
   made->rendezvous_ =
       std::make_unique<Rendezvous>(made->control_.get(), made->switchboard_.get(), comm.bootstrap_timeout_ms);
   EngineSettings engine;

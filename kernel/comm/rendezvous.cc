@@ -13,10 +13,10 @@
 namespace sl::kernel {
 namespace {
 
-bool IsOwnProcess(const Fd& fd) {
+bool IsOwnProcess(const Stream& stream) {
   ucred peer{};
   socklen_t length = sizeof(peer);
-  return getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid();
+  return getsockopt(stream.fd(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid == getpid();
 }
 
 constexpr uint64_t kLeadersExtraMs = 2000;  // a group that fails names the absent rank first
@@ -79,7 +79,7 @@ void Rendezvous::Admit(uint64_t nonce, Switchboard::Caller caller) {
   const Status joined = Join(nonce, &caller);
   if (joined.ok()) return;
   Logf(SL_LOG_WARN, "rendezvous: refused a rank: {}", joined.message());
-  [[maybe_unused]] const Status sent = SendAll(caller.fd.get(), EncodeRefusal(joined), {NowNs()});  // fits
+  [[maybe_unused]] const Status sent = SendAll(caller.stream, EncodeRefusal(joined), {NowNs()});  // fits
   // Ranks that shrink a communicator are few and known: one of them in error means that all are.
   std::lock_guard lock(mutex_);
   const auto found = sessions_.find(nonce);
@@ -136,8 +136,8 @@ Status Rendezvous::Join(uint64_t nonce, Switchboard::Caller* caller) {
   Session& session = found->second;
   if (session.size == 0) Begin(nonce, &session, request);
   SL_TRY(Check(&session, request, "rank " + std::to_string(request.known_as) + " (" + ToText(request.tree) + ")"));
-  const bool own_process = IsOwnProcess(caller->fd);
-  auto channel = std::make_unique<Channel>(control_, std::move(caller->fd), kMaxHelloBytes, this);
+  const bool own_process = IsOwnProcess(caller->stream);
+  auto channel = std::make_unique<Channel>(control_, std::move(caller->stream), kMaxHelloBytes, this);
   SL_TRY(channel->Open());
   Channel* raw = channel.get();
   auto guest = std::make_unique<Guest>(Guest{std::move(channel), nonce, request.rank, own_process, request.tree});

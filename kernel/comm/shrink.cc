@@ -69,7 +69,7 @@ class ShrinkDesk {
     if (refusal.ok()) {
       rendezvous_->Admit(nonce_, std::move(*caller));
     } else {
-      [[maybe_unused]] const Status sent = SendAll(caller->fd.get(), EncodeRefusal(refusal), {NowNs()});  // fits
+      [[maybe_unused]] const Status sent = SendAll(caller->stream, EncodeRefusal(refusal), {NowNs()});  // fits
     }
     return true;
   }
@@ -124,8 +124,8 @@ Status Communicator::FindLost(const std::vector<uint32_t>& members) const {
 Status Communicator::Probe(uint32_t member) const {
   const Endpoint& endpoint = roster_->cards()[member].endpoint;
   const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
-  const Result<Fd> answer = process_->switchboard()->Call(endpoint, tree_->identity().secret, FrameType::kBeat, {},
-                                                          {NowNs() + silence_ns, &cancelled_ns_});
+  const Result<Stream> answer = process_->switchboard()->Call(endpoint, tree_->identity().secret, FrameType::kBeat, {},
+                                                              {NowNs() + silence_ns, &cancelled_ns_});
   // A process of this host that does not answer is kept from running.
   if (answer.status().code() == SL_ERR_TIMEOUT && process_->switchboard()->IsHere(endpoint.space)) return {};
   switch (answer.status().code()) {
@@ -184,22 +184,22 @@ Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t
 Result<Welcome> Communicator::MeetAt(uint32_t host, const JoinRequest& request, const Patience& patience,
                                      const std::function<Status()>& look) const {
   Switchboard* switchboard = process_->switchboard();
-  const Result<Fd> fd = switchboard->Call(roster_->cards()[host].endpoint, tree_->identity().secret, FrameType::kJoin,
-                                          request.Encode(), patience);
+  const Result<Stream> stream = switchboard->Call(roster_->cards()[host].endpoint, tree_->identity().secret,
+                                                  FrameType::kJoin, request.Encode(), patience);
   const std::string name = RankName(host);
-  switch (fd.status().code()) {
+  switch (stream.status().code()) {
     case SL_OK:
       break;
     case SL_ERR_STATE:
       return Status(SL_ERR_PEER_LOST, name + " has ended the communicator that is shrunk; " + kRemedy);
     case SL_ERR_PEER_LOST:
     case SL_ERR_TIMEOUT:
-      return Status(fd.status().code(), name + ", the lowest that is not excluded, does not answer: " +
-                                            fd.status().message() + "; if it is lost, exclude it, too");
+      return Status(stream.status().code(), name + ", the lowest that is not excluded, does not answer: " +
+                                                stream.status().message() + "; if it is lost, exclude it, too");
     default:
-      return fd.status();
+      return stream.status();
   }
-  Result<Welcome> welcome = AwaitWelcome(fd.value().get(), switchboard, patience, look);
+  Result<Welcome> welcome = AwaitWelcome(stream.value(), switchboard, patience, look);
   if (welcome.status().code() == SL_ERR_PEER_LOST) {
     SL_TRY(look());
     return Status(SL_ERR_PEER_LOST, name + ", where all meet: " + welcome.status().message());

@@ -65,6 +65,8 @@ Status SocketError(const char* call) {
     case ENETUNREACH:
     case ETIMEDOUT:
       return {SL_ERR_PEER_LOST, text};
+    case EPROTO:
+      return {SL_ERR_DENIED, text + ": the other end does not encrypt under the key of this job"};
     default:
       return {SL_ERR_SYSTEM, text};
   }
@@ -84,13 +86,26 @@ Status WaitFor(int fd, short events, const Patience& patience) {
   }
 }
 
-Status SendAll(int fd, std::span<const uint8_t> bytes, const Patience& patience) {
+Status Stream::Encrypt(Tls::Role role, const Secret& key) {
+  SL_ASSIGN(tls_, Tls::Begin(fd_.get(), role, key));
+  return {};
+}
+
+ssize_t Stream::Send(const void* data, size_t bytes) const {
+  return tls_ != nullptr ? tls_->Send(data, bytes) : send(fd_.get(), data, bytes, MSG_NOSIGNAL);
+}
+
+ssize_t Stream::Receive(void* buffer, size_t bytes) const {
+  return tls_ != nullptr ? tls_->Receive(buffer, bytes) : recv(fd_.get(), buffer, bytes, 0);
+}
+
+Status SendAll(const Stream& stream, std::span<const uint8_t> bytes, const Patience& patience) {
   while (!bytes.empty()) {
-    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    const ssize_t sent = stream.Send(bytes.data(), bytes.size());
     if (sent > 0) {
       bytes = bytes.subspan(static_cast<size_t>(sent));
     } else if (sent < 0 && errno == EAGAIN) {
-      SL_TRY(WaitFor(fd, POLLOUT, patience));
+      SL_TRY(WaitFor(stream.fd(), stream.awaits_input() ? POLLIN : POLLOUT, patience));
     } else if (sent < 0 && errno != EINTR) {
       return errno == EPIPE || errno == ECONNRESET ? Gone() : SocketError("send");
     }
@@ -98,15 +113,15 @@ Status SendAll(int fd, std::span<const uint8_t> bytes, const Patience& patience)
   return {};
 }
 
-Status ReceiveAll(int fd, std::span<uint8_t> bytes, const Patience& patience) {
+Status ReceiveAll(const Stream& stream, std::span<uint8_t> bytes, const Patience& patience) {
   while (!bytes.empty()) {
-    const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
+    const ssize_t got = stream.Receive(bytes.data(), bytes.size());
     if (got > 0) {
       bytes = bytes.subspan(static_cast<size_t>(got));
     } else if (got == 0 || errno == ECONNRESET) {
       return Gone();
     } else if (errno == EAGAIN) {
-      SL_TRY(WaitFor(fd, POLLIN, patience));
+      SL_TRY(WaitFor(stream.fd(), POLLIN, patience));
     } else if (errno != EINTR) {
       return SocketError("recv");
     }

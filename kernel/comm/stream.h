@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bytes over a connected socket, whatever its kind: whole buffers or an error, and every wait has an end.
+// Bytes over a connected socket, whatever its kind, encrypted or not: whole buffers or an error, and every wait has an
+// end.
 #pragma once
 
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "kernel/comm/fd.h"
+#include "kernel/comm/tls.h"
 #include "sdk/status.h"
 
 namespace sl::kernel {
@@ -47,8 +51,33 @@ Result<Fd> MakeDescriptor(const char* call, Make make) {
 // Waits until `events` (POLLIN, POLLOUT) are there. SL_OK | SL_ERR_TIMEOUT | SL_ERR_ABORTED.
 Status WaitFor(int fd, short events, const Patience& patience);
 
-// SL_ERR_PEER_LOST when the other end is gone.
-Status SendAll(int fd, std::span<const uint8_t> bytes, const Patience& patience);
-Status ReceiveAll(int fd, std::span<uint8_t> bytes, const Patience& patience);
+// A connected, non-blocking socket, and what its bytes go through.
+class Stream {
+ public:
+  Stream() = default;
+  explicit Stream(Fd fd) : fd_(std::move(fd)) {}
+
+  // From here on under `key`, on both ends.   returns: SL_ERR_NOT_FOUND no OpenSSL here
+  Status Encrypt(Tls::Role role, const Secret& key);
+
+  // As send(2) and recv(2), without a signal.   thread: [any], one at a time each
+  ssize_t Send(const void* data, size_t bytes) const;
+  ssize_t Receive(void* buffer, size_t bytes) const;
+  // Whether something has come already that the socket does not show any more.
+  bool has_input() const { return tls_ != nullptr && tls_->has_input(); }
+  // Whether the last Send, which sent less than it was given, waits for something to be received, not for room.
+  bool awaits_input() const { return tls_ != nullptr && tls_->awaits_input(); }
+  // To wait for, to ask for its peer; not to read or write.
+  int fd() const { return fd_.get(); }
+  bool valid() const { return fd_.valid(); }
+
+ private:
+  Fd fd_;
+  std::unique_ptr<Tls> tls_;
+};
+
+// returns: SL_ERR_PEER_LOST the other end is gone | SL_ERR_DENIED it does not have the key | …
+Status SendAll(const Stream& stream, std::span<const uint8_t> bytes, const Patience& patience);
+Status ReceiveAll(const Stream& stream, std::span<uint8_t> bytes, const Patience& patience);
 
 }  // namespace sl::kernel

@@ -81,10 +81,11 @@ Endpoint Switchboard::Current(Endpoint endpoint) const {
   return endpoint;
 }
 
-Result<Fd> Switchboard::Call(const Endpoint& to, const Secret& secret, FrameType type, std::span<const uint8_t> body,
-                             const Patience& patience) const {
+Result<Stream> Switchboard::Call(const Endpoint& to, const Secret& secret, FrameType type,
+                                 std::span<const uint8_t> body, const Patience& patience) const {
   Fd fd;
-  if (IsHere(to.space)) {
+  const bool here = IsHere(to.space);
+  if (here) {
     SL_ASSIGN(fd, ConnectLocal(to.local, patience));
   } else if (to.net.valid()) {
     SL_ASSIGN(const NetInterface interface, ChosenInterface());
@@ -94,8 +95,9 @@ Result<Fd> Switchboard::Call(const Endpoint& to, const Secret& secret, FrameType
                                           " is on another host, and had no network interface for ranks of other " +
                                           "hosts; see comm.interface (NCCL_SOCKET_IFNAME) there");
   }
-  SL_TRY(Introduce(fd.get(), to.extension, secret, type, body, patience));
-  return fd;
+  Stream stream(std::move(fd));
+  SL_TRY(Introduce(&stream, to.extension, choice_.tls && !here, secret, type, body, patience));
+  return stream;
 }
 
 // A guest that cannot be taken in would keep the listener ready for ever. It is told so, on the spare descriptor.
@@ -106,7 +108,7 @@ void Switchboard::RefuseForWantOfDescriptors(const Fd& listener, bool net) {
   Log(SL_LOG_WARN, "switchboard: " + why.message());
   spare_ = Fd();
   if (Result<Fd> guest = AcceptFromEither(listener, net); guest.ok()) {
-    [[maybe_unused]] const Status sent = SendAll(guest.value().get(), EncodeRefusal(why), {NowNs()});  // fits
+    [[maybe_unused]] const Status sent = SendAll(Stream(guest.Take()), EncodeRefusal(why), {NowNs()});  // fits
   }
   spare_ = Fd(fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));
   // Another thread took it: nobody can be told, and looking again at once would only burn the processor.
@@ -155,7 +157,8 @@ void Switchboard::AcceptFrom(const Fd& listener, bool net) {
     }
     const int raw = fd.value().get();
     Guest& guest = guests_[raw];
-    guest.fd = fd.Take();
+    guest.stream = Stream(fd.Take());
+    guest.net = net;
     guest.since_ns = NowNs();
     if (!control_->Watch(raw, EPOLLIN, this).ok()) guests_.erase(raw);
   }
@@ -187,11 +190,12 @@ Status Switchboard::ReadFrame(Guest* guest) {
     if (has_header && guest->in.size() == want) return {};
     const size_t have = guest->in.size();
     guest->in.resize(want);
-    const ssize_t got = recv(guest->fd.get(), guest->in.data() + have, want - have, 0);
+    const ssize_t got = guest->stream.Receive(guest->in.data() + have, want - have);
     const int error = errno;
     guest->in.resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
     if (got == 0) return {SL_ERR_PEER_LOST, "it left before it had said who it is"};
     if (got < 0 && error == EINTR) continue;
+    if (got < 0 && error == EPROTO) return {SL_ERR_DENIED, "it does not encrypt under the secret"};
     if (got < 0) return error == EAGAIN ? Status(SL_ERR_AGAIN) : Status(SL_ERR_PEER_LOST, "it broke off");
     if (has_header || guest->in.size() < sizeof(FrameHeader)) continue;
     std::memcpy(&guest->header, guest->in.data(), sizeof(FrameHeader));
@@ -211,8 +215,14 @@ Status Switchboard::Listen(Guest* guest) {
 Status Switchboard::OnHello(Guest* guest) {
   Reader in({guest->in.data() + sizeof(FrameHeader), guest->header.bytes});
   guest->greeting.extension = in.Get<uint64_t>();
+  guest->greeting.options = in.Get<uint32_t>();
   guest->greeting.callers = in.Get<Challenge>();
   if (!in.ok() || guest->header.type != FrameType::kHello) return {SL_ERR_LINK_CORRUPT, "it did not say hello"};
+  if (((guest->greeting.options & kEncrypts) != 0) != (guest->net && choice_.tls)) {
+    return {SL_ERR_MISMATCH, std::string("comm.tls is ") + (choice_.tls ? "on" : "off") + " in process " +
+                                 std::to_string(getpid()) + ", which was called, and " + (choice_.tls ? "off" : "on") +
+                                 " in the one that calls; set it alike on all ranks"};
+  }
   {
     std::lock_guard lock(mutex_);
     const auto found = extensions_.find(guest->greeting.extension);
@@ -227,7 +237,9 @@ Status Switchboard::OnHello(Guest* guest) {
   answer.Put(guest->greeting.calleds);
   answer.Put(CalledProof(guest->wanted->secret, guest->greeting));
   // An empty socket takes this much at once.
-  return SendAll(guest->fd.get(), EncodeFrame(FrameType::kAnswer, 0, answer.bytes()), {NowNs()});
+  SL_TRY(SendAll(guest->stream, EncodeFrame(FrameType::kAnswer, 0, answer.bytes()), {NowNs()}));
+  if ((guest->greeting.options & kEncrypts) == 0) return {};
+  return Encrypt(&guest->stream, Tls::Role::kCalled, guest->wanted->secret, guest->greeting.extension);
 }
 
 Status Switchboard::OnProof(Guest* guest) {
@@ -237,11 +249,11 @@ Status Switchboard::OnProof(Guest* guest) {
   if (!in.ok() || !IsSame(proof, CallerProof(guest->wanted->secret, guest->greeting, type, in.rest()))) {
     return {SL_ERR_DENIED, "it does not know the secret"};
   }
-  Caller caller{std::move(guest->fd), type, Bytes(in.rest().begin(), in.rest().end())};
+  Caller caller{std::move(guest->stream), type, Bytes(in.rest().begin(), in.rest().end())};
   const std::shared_ptr<const Extension> wanted = std::move(guest->wanted);
   const uint64_t extension = guest->greeting.extension;
-  control_->Forget(caller.fd.get());
-  guests_.erase(caller.fd.get());
+  control_->Forget(caller.stream.fd());
+  guests_.erase(caller.stream.fd());
   {
     std::lock_guard lock(mutex_);
     const auto found = extensions_.find(extension);
@@ -262,7 +274,7 @@ void Switchboard::Drop(int fd, const Status& why) {
   }
   // A stranger learns nothing; a rank that comes too late, or is of another version, learns what is wrong.
   if (why.code() == SL_ERR_STATE || why.code() == SL_ERR_MISMATCH) {
-    [[maybe_unused]] const Status sent = SendAll(fd, EncodeRefusal(why), {NowNs()});
+    [[maybe_unused]] const Status sent = SendAll(found->second.stream, EncodeRefusal(why), {NowNs()});
   }
   control_->Forget(fd);
   guests_.erase(found);

@@ -23,17 +23,18 @@
 
 namespace sl::kernel {
 
-// Which interface, when other hosts are to be reached.
+// How other hosts are reached.
 struct NetChoice {
   std::string interfaces;  // comm.interface
   NetFamily family = NetFamily::kAny;
+  bool tls = false;  // comm.tls
 };
 
 class Switchboard : public ControlThread::Watched {
  public:
   // Somebody who has proved to know the secret, and what was said with the proof.
   struct Caller {
-    Fd fd;
+    Stream stream;
     FrameType type{};
     Bytes body;
   };
@@ -68,8 +69,8 @@ class Switchboard : public ControlThread::Watched {
 
   // Calls an extension, of this process or another one. The called end has shown that it knows the secret; whether it
   // accepts the caller shows in what follows.   thread: [any], blocks
-  Result<Fd> Call(const Endpoint& to, const Secret& secret, FrameType type, std::span<const uint8_t> body,
-                  const Patience& patience) const;
+  Result<Stream> Call(const Endpoint& to, const Secret& secret, FrameType type, std::span<const uint8_t> body,
+                      const Patience& patience) const;
 
   ControlThread* control() const { return control_; }
   // Dropped so far, for tests.
@@ -81,7 +82,8 @@ class Switchboard : public ControlThread::Watched {
     Handler handler;
   };
   struct Guest {
-    Fd fd;
+    Stream stream;
+    bool net = false;
     uint64_t since_ns = 0;
     bool greeted = false;
     Greeting greeting{};

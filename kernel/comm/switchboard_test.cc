@@ -27,37 +27,48 @@ std::span<const uint8_t> BytesOf(const std::string& text) {
 }
 
 // One process that is called, on one host, and one that calls it, on the same host or on another one.
-class SwitchboardTest : public testing::TestWithParam<bool> {
+enum class Way { kLocal, kTcp, kTls };
+
+class SwitchboardTest : public testing::TestWithParam<Way> {
  protected:
   SwitchboardTest()
       : control_(ControlThread::Start().Take()),
-        called_(control_.get(), NetChoice{"lo"}, GetParam() ? Space(1) : ReadSpaceId()),
-        caller_(control_.get(), NetChoice{"lo"}, GetParam() ? Space(2) : ReadSpaceId()) {
+        called_(control_.get(), Choice(), IsNet() ? Space(1) : ReadSpaceId()),
+        caller_(control_.get(), Choice(), IsNet() ? Space(2) : ReadSpaceId()) {
     FillRandom(secret_);
-    if (GetParam()) {
+    if (IsNet()) {
       EXPECT_TRUE(called_.OpenNet().ok());
     }
     extension_ = Extension::Open(&called_, secret_).Take();
   }
 
-  Result<Fd> Connect() {
+  static bool IsNet() { return GetParam() != Way::kLocal; }
+  static NetChoice Choice() { return {.interfaces = "lo", .tls = GetParam() == Way::kTls}; }
+  static uint32_t Options() { return GetParam() == Way::kTls ? kEncrypts : 0; }
+  Result<Stream> Connect() {
     const Endpoint to = extension_->endpoint();
-    return GetParam() ? ConnectNet(to.net, nullptr, Brief()) : ConnectLocal(to.local, Brief());
+    SL_ASSIGN(Fd fd, IsNet() ? ConnectNet(to.net, nullptr, Brief()) : ConnectLocal(to.local, Brief()));
+    return Stream(std::move(fd));
   }
-  Result<Fd> Call(const Secret& secret, const std::string& body = "") {
+  Result<Stream> Call(const Secret& secret, const std::string& body = "") {
     return caller_.Call(extension_->endpoint(), secret, FrameType::kChild, BytesOf(body), Brief());
+  }
+  void EncryptWhereIsDue(Stream* stream, const Secret& secret) {
+    if (GetParam() != Way::kTls) return;
+    ASSERT_TRUE(Encrypt(stream, Tls::Role::kCaller, secret, extension_->endpoint().extension).ok());
   }
   // Somebody who knows the secret is put through whatever else goes on.
   void ExpectService(const std::string& body) {
-    const Result<Fd> fd = Call(secret_, body);
-    ASSERT_TRUE(fd.ok()) << fd.status().message();
+    const Result<Stream> stream = Call(secret_, body);
+    ASSERT_TRUE(stream.ok()) << stream.status().message();
     const Result<Switchboard::Caller> caller = extension_->Take(FrameType::kChild, Brief());
     ASSERT_TRUE(caller.ok()) << caller.status().message();
     EXPECT_EQ(std::string(caller.value().body.begin(), caller.value().body.end()), body);
   }
-  static void ExpectClosed(const Fd& fd) {
+  static void ExpectClosed(const Stream& stream) {
     uint8_t byte;
-    EXPECT_EQ(ReceiveAll(fd.get(), {&byte, 1}, Brief()).code(), SL_ERR_PEER_LOST);
+    const sl_status_t end = ReceiveAll(stream, {&byte, 1}, Brief()).code();
+    EXPECT_EQ(end, end == SL_ERR_DENIED && GetParam() == Way::kTls ? end : SL_ERR_PEER_LOST);
   }
 
   std::unique_ptr<ControlThread> control_;
@@ -67,8 +78,10 @@ class SwitchboardTest : public testing::TestWithParam<bool> {
   std::unique_ptr<Extension> extension_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Over, SwitchboardTest, testing::Bool(),
-                         [](const auto& of) { return of.param ? "Tcp" : "Local"; });
+const char* NameOf(Way way) { return way == Way::kLocal ? "Local" : way == Way::kTcp ? "Tcp" : "Tls"; }
+
+INSTANTIATE_TEST_SUITE_P(Over, SwitchboardTest, testing::Values(Way::kLocal, Way::kTcp, Way::kTls),
+                         [](const auto& of) { return NameOf(of.param); });
 
 TEST_P(SwitchboardTest, PutsThroughWhoKnowsTheSecret) {
   ExpectService("first");
@@ -77,11 +90,11 @@ TEST_P(SwitchboardTest, PutsThroughWhoKnowsTheSecret) {
 }
 
 TEST_P(SwitchboardTest, LosesNothingThatFollowsTheProof) {
-  const Fd fd = Call(secret_).Take();
-  ASSERT_TRUE(SendAll(fd.get(), BytesOf("more"), Brief()).ok());
+  const Stream stream = Call(secret_).Take();
+  ASSERT_TRUE(SendAll(stream, BytesOf("more"), Brief()).ok());
   const Switchboard::Caller caller = extension_->Take(FrameType::kChild, Brief()).Take();
   uint8_t more[4];
-  ASSERT_TRUE(ReceiveAll(caller.fd.get(), more, Brief()).ok());
+  ASSERT_TRUE(ReceiveAll(caller.stream, more, Brief()).ok());
   EXPECT_EQ(std::string(more, more + 4), "more");
 }
 
@@ -95,14 +108,14 @@ TEST_P(SwitchboardTest, DropsStrangersUnanswered) {
   const std::string strangers[] = {"GET / HTTP/1.1\r\n\r\n........", std::string(4096, 'x'), endless,
                                    impatient + std::string(kHelloBytes, 'x')};
   for (const std::string& words : strangers) {
-    const Fd fd = Connect().Take();
-    ASSERT_TRUE(SendAll(fd.get(), BytesOf(words), Brief()).ok());
-    ExpectClosed(fd);
+    const Stream stream = Connect().Take();
+    ASSERT_TRUE(SendAll(stream, BytesOf(words), Brief()).ok());
+    ExpectClosed(stream);
   }
   EXPECT_TRUE(Connect().ok());  // and gone again: a port scan
-  const Fd half = Connect().Take();
-  ASSERT_TRUE(SendAll(half.get(), BytesOf(hello.substr(0, 7)), Brief()).ok());
-  const Fd silent = Connect().Take();
+  const Stream half = Connect().Take();
+  ASSERT_TRUE(SendAll(half, BytesOf(hello.substr(0, 7)), Brief()).ok());
+  const Stream silent = Connect().Take();
   ExpectService("the job does not notice");
 }
 
@@ -113,44 +126,50 @@ TEST_P(SwitchboardTest, DropsWhoDoesNotKnowTheSecret) {
   EXPECT_EQ(Call(wrong).status().code(), SL_ERR_DENIED);
   // A caller that goes on nevertheless, and one that repeats what an honest caller said, in its own conversation.
   for (const bool replays : {false, true}) {
-    const Fd fd = Connect().Take();
-    Greeting greeting{extension_->endpoint().extension, {}, {}};
+    Stream stream = Connect().Take();
+    Greeting greeting{extension_->endpoint().extension, Options(), {}, {}};
     Writer hello;
     hello.Put(greeting.extension);
+    hello.Put(greeting.options);
     hello.Put(greeting.callers);
-    ASSERT_TRUE(SendAll(fd.get(), EncodeFrame(FrameType::kHello, 0, hello.bytes()), Brief()).ok());
-    const Frame answer = ReceiveFrame(fd.get(), kMaxHelloBytes, Brief()).Take();
+    ASSERT_TRUE(SendAll(stream, EncodeFrame(FrameType::kHello, 0, hello.bytes()), Brief()).ok());
+    const Frame answer = ReceiveFrame(stream, kMaxHelloBytes, Brief()).Take();
     ASSERT_EQ(answer.header.type, FrameType::kAnswer);
     const Proof proof = CallerProof(replays ? secret_ : wrong, greeting, FrameType::kChild, {});
-    ASSERT_TRUE(SendAll(fd.get(), EncodeFrame(FrameType::kChild, 0, proof), Brief()).ok());
-    ExpectClosed(fd);
+    EncryptWhereIsDue(&stream, replays ? secret_ : wrong);
+    const Status sent = SendAll(stream, EncodeFrame(FrameType::kChild, 0, proof), Brief());
+    // Encrypted, it may hear of the refusal, or of the end that follows it, while it still speaks.
+    ASSERT_TRUE(sent.ok() || GetParam() == Way::kTls) << sent.message();
+    ExpectClosed(stream);
   }
   EXPECT_EQ(called_.strangers(), 3u);
   ExpectService("still");
 }
 
 TEST_P(SwitchboardTest, BelievesNoBodyThatTheProofDoesNotCover) {
-  const Fd fd = Connect().Take();
-  Greeting greeting{extension_->endpoint().extension, {}, {}};
+  Stream stream = Connect().Take();
+  Greeting greeting{extension_->endpoint().extension, Options(), {}, {}};
   Writer hello;
   hello.Put(greeting.extension);
+  hello.Put(greeting.options);
   hello.Put(greeting.callers);
-  ASSERT_TRUE(SendAll(fd.get(), EncodeFrame(FrameType::kHello, 0, hello.bytes()), Brief()).ok());
-  const Frame answer = ReceiveFrame(fd.get(), kMaxHelloBytes, Brief()).Take();
+  ASSERT_TRUE(SendAll(stream, EncodeFrame(FrameType::kHello, 0, hello.bytes()), Brief()).ok());
+  const Frame answer = ReceiveFrame(stream, kMaxHelloBytes, Brief()).Take();
   Reader in(answer.payload);
   greeting.calleds = in.Get<Challenge>();
   Writer proven;
   proven.Put(CallerProof(secret_, greeting, FrameType::kChild, BytesOf("rank 1")));
   proven.Append(BytesOf("rank 2"));
-  ASSERT_TRUE(SendAll(fd.get(), EncodeFrame(FrameType::kChild, 0, proven.bytes()), Brief()).ok());
-  ExpectClosed(fd);
+  EncryptWhereIsDue(&stream, secret_);
+  ASSERT_TRUE(SendAll(stream, EncodeFrame(FrameType::kChild, 0, proven.bytes()), Brief()).ok());
+  ExpectClosed(stream);
 }
 
 TEST_P(SwitchboardTest, TellsOtherVersionsThatTheyAre) {
-  const Fd fd = Connect().Take();
+  const Stream stream = Connect().Take();
   const FrameHeader old{kFrameMagic, kFrameVersion - 1, FrameType::kJoin, 0, 80, 0};
-  ASSERT_TRUE(SendAll(fd.get(), {reinterpret_cast<const uint8_t*>(&old), sizeof(old)}, Brief()).ok());
-  const Result<Frame> refusal = ReceiveFrame(fd.get(), kMaxHelloBytes, Brief());
+  ASSERT_TRUE(SendAll(stream, {reinterpret_cast<const uint8_t*>(&old), sizeof(old)}, Brief()).ok());
+  const Result<Frame> refusal = ReceiveFrame(stream, kMaxHelloBytes, Brief());
   EXPECT_EQ(refusal.status().code(), SL_ERR_MISMATCH);
   EXPECT_NE(refusal.status().message().find("use one version"), std::string::npos) << refusal.status().message();
 }
@@ -167,13 +186,28 @@ TEST_P(SwitchboardTest, TellsThoseWhoComeTooLate) {
 
 // More connections than there are slots, none of which says a word.
 TEST_P(SwitchboardTest, ServesWhileAThousandStrangersHoldOn) {
-  std::vector<Fd> strangers;
+  std::vector<Stream> strangers;
   for (int i = 0; i < 1000; ++i) {
-    Result<Fd> fd = Connect();
-    if (!fd.ok()) GTEST_SKIP() << "the system lets no thousand connections wait: " << fd.status().message();
-    strangers.push_back(fd.Take());
+    Result<Stream> stream = Connect();
+    if (!stream.ok()) GTEST_SKIP() << "the system lets no thousand connections wait: " << stream.status().message();
+    strangers.push_back(stream.Take());
   }
   ExpectService("the job does not notice");
+}
+
+// Whoever has TLS off would send what the others want encrypted, or the other way round.
+TEST(SwitchboardNet, RefusesToTalkWhereOnlyOneEndEncrypts) {
+  const auto control = ControlThread::Start().Take();
+  for (const bool called_encrypts : {false, true}) {
+    Switchboard called(control.get(), {.interfaces = "lo", .tls = called_encrypts}, Space(1));
+    Switchboard caller(control.get(), {.interfaces = "lo", .tls = !called_encrypts}, Space(2));
+    ASSERT_TRUE(called.OpenNet().ok());
+    const auto extension = Extension::Open(&called, Secret{1}).Take();
+    const Status refused = caller.Call(extension->endpoint(), Secret{1}, FrameType::kChild, {}, Brief()).status();
+    EXPECT_EQ(refused.code(), SL_ERR_MISMATCH);
+    EXPECT_NE(refused.message().find(called_encrypts ? "comm.tls is on" : "comm.tls is off"), std::string::npos)
+        << refused.message();
+  }
 }
 
 TEST(SwitchboardNet, ListensOnTheChosenInterfaceAlone) {

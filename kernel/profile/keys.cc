@@ -69,6 +69,10 @@ constexpr Key kKeys[] = {
                "a host that is not heard of for so long is lost, with its ranks; a cable may be out for less", "1500",
                100, kDayMs),
      [](Settings& s, const OptionValue& v) { s.comm.silence_ms = Unsigned(v); }, false, nullptr},
+    {"comm",
+     BoolOption("tls", "encrypt what ranks of several hosts say to each other; operations' data stays as it is",
+                "false"),
+     [](Settings& s, const OptionValue& v) { s.comm.tls = v.integer != 0; }, false, nullptr},
 
     {"link", IntOption("chunk_bytes", "bytes", "largest payload of one chunk", "131072", 1024, 16 * kMiB),
      [](Settings& s, const OptionValue& v) { s.link.chunk_bytes = Unsigned(v); }, false, nullptr},

@@ -27,6 +27,7 @@ struct Settings {
     std::string interface;  // "": chosen by the kernel
     NetFamily socket_family = NetFamily::kAny;
     uint64_t silence_ms = 0;
+    bool tls = false;
   } comm;
 
   struct Link {

@@ -108,6 +108,12 @@ TEST_F(NetTest, HostsMeetOverIpv6WhenTheyAreTold) {
   Run(5, [](Team& team) { UseControlPlane(team, 3); });
 }
 
+TEST_F(NetTest, HostsMeetEncryptedWhenTheyAreTold) {
+  MAKE_NETWORK(3);
+  const Environment tls("STARLING_COMM_TLS", "true");
+  Run(7, [](Team& team) { UseControlPlane(team, 3); });
+}
+
 TEST_F(NetTest, RanksSayWhichInterfacesThereAreWhenNoneFits) {
   MAKE_NETWORK(2);
   Run(2, [](Team& team) {
