@@ -65,6 +65,7 @@ sl_status_t Run::TakeTurns() {
     if (links[i].recv_lane != kNoLink) links_[i].recv_ticket = link->TakeRecvTicket();
   }
   begun_ = true;
+  pool_->context().links->BeginUse();
   pool_->begun_.store(number_ + 1, std::memory_order_release);
   return SL_OK;
 }
@@ -102,6 +103,7 @@ sl_status_t Run::Stop(Status status) {
   finished_ = true;
   status_ = std::move(status);
   NotifyPeers();
+  if (begun_) pool_->context().links->EndUse();
   if (!status_.ok()) {
     const auto code = static_cast<uint64_t>(static_cast<int64_t>(status_.code()));
     Record(SL_EVENT_FAULT, op_.peer, 0, 0, code, lanes_.empty() ? 0 : lanes_[0].step);

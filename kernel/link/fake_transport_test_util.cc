@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/link/fake_transport_test_util.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -10,6 +13,16 @@ namespace sl::kernel {
 struct FakeCalls {
   static FakePort* Of(sl_transport_t* transport) { return reinterpret_cast<FakePort*>(transport); }
   static FakeEnd* Of(sl_connection_t* connection) { return reinterpret_cast<FakeEnd*>(connection); }
+
+  static void Tell(const FakePort& port) {
+    const uint64_t one = 1;
+    if (port.news.valid()) [[maybe_unused]]
+      const ssize_t told = write(port.news.get(), &one, sizeof one);
+  }
+  static bool Heard(const FakePort& port) {
+    uint64_t count = 0;
+    return read(port.news.get(), &count, sizeof count) > 0;
+  }
 
   static sl_status_t Connect(sl_transport_t* transport, const sl_address_t* address, const sl_connect_args_t* args,
                              sl_connection_t** out_connection) {
@@ -30,6 +43,7 @@ struct FakeCalls {
     pair->number = net->pairs_.size();
     net->pairs_.push_back(pair);
     net->waiting_[peer].push_back(pair);
+    Tell(*net->ports_[peer]);
     *out_connection = net->NewEnd(pair, 0);
     return SL_OK;
   }
@@ -127,6 +141,7 @@ struct FakeCalls {
     if (net->faults_.delay_polls != 0) item.due += net->random_() % net->faults_.delay_polls;
     if (net->Chance(net->faults_.duplicate_per_million)) pair.inbound[peer].push_back(item);
     pair.inbound[peer].push_back(std::move(item));
+    Tell(*net->ports_[pair.ranks[peer]]);
     return SL_OK;
   }
 
@@ -135,6 +150,7 @@ struct FakeCalls {
     FakeNet* net = port->net;
     if (net->mapped_) return SL_OK;
     const std::lock_guard lock(net->mutex_);
+    const bool moved = !net->has_descriptors_ || Heard(*port);
     ++port->polls;
     for (const auto& weak : net->pairs_) {
       const std::shared_ptr<FakePair> pair = weak.lock();
@@ -155,12 +171,14 @@ struct FakeCalls {
         }
       }
     }
-    return SL_OK;
+    return moved ? SL_OK : SL_ERR_AGAIN;
   }
 
   static sl_status_t WaitObject(sl_transport_t* transport, sl_wait_object_t* out_object) {
-    out_object->type = SL_WAIT_DOORBELL;
-    out_object->doorbell = &Of(transport)->bell;
+    const FakePort* port = Of(transport);
+    out_object->type = port->news.valid() ? SL_WAIT_FD : SL_WAIT_DOORBELL;
+    out_object->doorbell = port->news.valid() ? nullptr : &Of(transport)->bell;
+    out_object->fd = port->news.get();
     return SL_OK;
   }
 };
@@ -247,6 +265,11 @@ void FakeNet::KillOne(size_t n) {
 void FakeNet::SetPortUp(uint32_t rank, bool up) {
   const std::lock_guard lock(mutex_);
   ports_[rank]->up = up;
+}
+
+void FakeNet::UseDescriptors() {
+  has_descriptors_ = true;
+  for (const auto& port : ports_) port->news = sl::Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
 void FakeNet::StopListening(uint32_t rank) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernel/link/link_table.h"
+#include "sdk/fd.h"
 #include "sl_transport.h"
 
 namespace sl::kernel {
@@ -66,6 +67,7 @@ struct FakePort {
   bool up = true;
   uint64_t polls = 0;
   sl_doorbell_t bell = {};
+  sl::Fd news;  // an eventfd, where the net has descriptors
 };
 
 class FakeNet {
@@ -86,6 +88,8 @@ class FakeNet {
   // The k-th connection that was made delivers a put with payload every turns[k % size] calls of progress(); those
   // without payload do not wait.
   void SetPace(std::vector<uint32_t> turns) { pace_ = std::move(turns); }
+  // From now on ranks are told of news by a descriptor each, as of a network, and not by doorbells.
+  void UseDescriptors();
   // The rank refuses connections, as a process that has gone.
   void StopListening(uint32_t rank);
   // The rank's port is down: it cannot connect.
@@ -109,6 +113,7 @@ class FakeNet {
   sl_connection_t* NewEnd(std::shared_ptr<FakePair> pair, uint32_t side);
 
   const bool mapped_;
+  bool has_descriptors_ = false;
   mutable std::mutex mutex_;  // guards everything below, and all pairs but mapped windows and signals
   FakeFaults faults_;
   std::mt19937_64 random_;

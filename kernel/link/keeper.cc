@@ -2,27 +2,28 @@
 #include "kernel/link/keeper.h"
 
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "kernel/events/log.h"
 #include "kernel/link/link_table.h"
-#include "sdk/bell_set.h"
-#include "sdk/doorbell.h"
 
 namespace sl::kernel {
 namespace {
 
 // While something is under way nobody else may push it on; else a peer that connects waits this long at most.
-constexpr uint64_t kBusyNs = 1'000'000;
-constexpr uint64_t kIdleNs = 20'000'000;
+constexpr int kBusyMs = 1;
+constexpr int kIdleMs = 20;
+constexpr uint32_t kFruitlessRounds = 64;
 
 }  // namespace
 
 LinkKeeper::~LinkKeeper() {
   stopping_.store(true, std::memory_order_release);
-  if (!has_thread_) return;
-  Ring(&bell_);
+  if (!running()) return;
+  Wake();
   pthread_join(thread_, nullptr);
 }
 
@@ -37,24 +38,33 @@ void LinkKeeper::Remove(LinkTable* table) {
 }
 
 void LinkKeeper::Want() {
-  std::call_once(started_, [this] { Start(); });
-  Ring(&bell_);
+  std::call_once(started_, [this] {
+    running_.store(StartThread(), std::memory_order_release);
+    if (running()) return;
+    Logf(SL_LOG_WARN,
+         "no thread to look after links between operations; a lost connection is made again, and lost data sent again, "
+         "only while an operation waits");
+  });
+  if (running()) Wake();
+}
+
+void LinkKeeper::Wake() const {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);  // full: it is awake
 }
 
 // With all signals blocked: they are the program's business.
-void LinkKeeper::Start() {
+bool LinkKeeper::StartThread() {
+  wake_ = sl::Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_.valid()) return false;
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  has_thread_ = pthread_create(&thread_, nullptr, Main, this) == 0;
+  const bool started = pthread_create(&thread_, nullptr, Main, this) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!has_thread_) {
-    return Logf(SL_LOG_WARN,
-                "no thread to look after links between operations; a lost connection is made again, and "
-                "lost data sent again, only while an operation waits");
-  }
-  pthread_setname_np(thread_, "sl-links");
+  if (started) pthread_setname_np(thread_, "sl-links");
+  return started;
 }
 
 void* LinkKeeper::Main(void* self) {
@@ -63,23 +73,32 @@ void* LinkKeeper::Main(void* self) {
 }
 
 void LinkKeeper::Loop() {
-  BellSet bells;
+  uint32_t fruitless = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
-    const bool busy = KeepAll();
+    const LinkTable::Care care = KeepAll();
     rounds_.fetch_add(1, std::memory_order_relaxed);
-    bells.Clear();
-    bells.Add(&bell_);
-    bells.Arm();
-    if (!stopping_.load(std::memory_order_acquire)) bells.Sleep(busy ? kBusyNs : kIdleNs);
-    bells.Disarm();
+    // A descriptor that stays readable though nothing can be fetched must not keep a processor busy.
+    const bool rests = fruitless > kFruitlessRounds;
+    if (rests) polled_.resize(1);
+    const bool woken = poll(polled_.data(), polled_.size(), care.busy || rests ? kBusyMs : kIdleMs) > 0;
+    fruitless = woken && !care.moved ? fruitless + 1 : 0;
+    uint64_t wakes = 0;
+    if (polled_[0].revents != 0) [[maybe_unused]]
+      const ssize_t taken = read(wake_.get(), &wakes, sizeof wakes);
   }
 }
 
-bool LinkKeeper::KeepAll() {
+// Looks at all tables; polled_ then has what is to be waited for.
+LinkTable::Care LinkKeeper::KeepAll() {
   const std::lock_guard lock(mutex_);
-  bool busy = false;
-  for (LinkTable* table : tables_) busy |= table->Keep();
-  return busy;
+  polled_.assign(1, {wake_.get(), POLLIN, 0});
+  LinkTable::Care sum;
+  for (LinkTable* table : tables_) {
+    const LinkTable::Care care = table->Keep(&polled_);
+    sum.busy |= care.busy;
+    sum.moved |= care.moved;
+  }
+  return sum;
 }
 
 }  // namespace sl::kernel

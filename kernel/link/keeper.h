@@ -2,22 +2,23 @@
 //
 // The keeper drives links between operations. A program that computes drives nothing, and yet a peer may want to
 // connect, ask what became of its chunks, or wait for what a transport has not sent yet. One thread per process,
-// started by the first link that is not mapped: what goes through shared memory needs no care. It leaves alone what its
-// user drives, looks often while something is under way, and now and then otherwise.
+// started by the first link over a network: what goes through shared memory needs no care. It leaves alone what its
+// user drives or waits on, looks often while something is under way, and now and then otherwise. Where a user sleeps on
+// a doorbell that no network can ring, it stands in: it waits for the network and rings (wait_objects.h).
 #pragma once
 
+#include <poll.h>
 #include <pthread.h>
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
-#include "sdk/status.h"
-#include "sl_device.h"
+#include "kernel/link/link_table.h"
+#include "sdk/fd.h"
 
 namespace sl::kernel {
-
-class LinkTable;
 
 class LinkKeeper {
  public:
@@ -33,6 +34,8 @@ class LinkKeeper {
   // A table needs care: starts the thread, or wakes it. Without a thread (none can be had, a forked child) links are
   // driven by operations alone.   thread: [any]; a table may call it while it is looked after
   void Want();
+  // There is a thread to do so.   thread: [any]
+  bool running() const { return running_.load(std::memory_order_acquire); }
 
   // How often the thread looked at its tables; it never does before Want().
   uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
@@ -40,17 +43,19 @@ class LinkKeeper {
  private:
   static void* Main(void* self);
   void Loop();
-  bool KeepAll();
-  void Start();
+  LinkTable::Care KeepAll();
+  bool StartThread();
+  void Wake() const;
 
   std::mutex mutex_;
   std::vector<LinkTable*> tables_;  // guarded by mutex_
   std::once_flag started_;
   pthread_t thread_{};
-  bool has_thread_ = false;
+  std::atomic<bool> running_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> rounds_{0};
-  sl_doorbell_t bell_{};
+  sl::Fd wake_;                 // an eventfd
+  std::vector<pollfd> polled_;  // the thread's: wake_, and what it watches
 };
 
 }  // namespace sl::kernel

@@ -6,22 +6,26 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <random>
 #include <thread>
 
 #include "kernel/events/log.h"
 #include "kernel/link/fake_transport_test_util.h"
+#include "sdk/doorbell.h"
 
 namespace sl::kernel {
 namespace {
 
 class LinkKeeperTest : public ::testing::Test {
  protected:
-  void Open(bool mapped) {
+  void Open(bool mapped, bool by_descriptor = false) {
     ConfigureLog(SL_LOG_ERROR, "");
     net_ = std::make_unique<FakeNet>(2, mapped);
+    if (by_descriptor) net_->UseDescriptors();
     for (uint32_t rank = 0; rank < 2; ++rank) {
       LinkTableConfig config;
       config.rank = rank;
@@ -77,6 +81,27 @@ class LinkKeeperTest : public ::testing::Test {
     return false;
   }
 
+  // Waits for a message as a driver of runs does: looks a few times, then sleeps on the doorbell, far longer than a
+  // message can take. False: the sleep ran out.
+  bool Await(uint32_t rank, uint64_t value, uint32_t looks) {
+    for (uint32_t look = 0; look < looks; ++look) {
+      if (Receive(rank) == value) return true;
+    }
+    for (;;) {
+      sl_doorbell_t* bell = Drive(rank, [&] { return tables_[rank]->doorbell(); });
+      if (bell == nullptr) return false;
+      const uint32_t rings = std::atomic_ref(bell->rings).load();
+      BellGuard guard(bell);
+      if (Receive(rank) == value) return true;
+      Drive(rank, [&] { return tables_[rank]->doorbell(); });
+      guard.Sleep(10'000'000'000);
+      ++sleeps_;
+      if (std::atomic_ref(bell->rings).load() == rings) return false;
+      if (Receive(rank) == value) return true;
+    }
+  }
+
+  std::atomic<uint64_t> sleeps_{0};
   LinkKeeper keeper_;
   std::unique_ptr<FakeNet> net_;
   std::array<std::unique_ptr<LinkTable>, 2> tables_;
@@ -113,6 +138,42 @@ TEST_F(LinkKeeperTest, HasNothingToDoWhereMemoryIsMapped) {
   ASSERT_TRUE(Until([&] { return Send(0, 1); }));
   ASSERT_TRUE(Until([&] { return Receive(1) == 1; }));
   EXPECT_EQ(keeper_.rounds(), 0u);
+}
+
+// Both ranks answer each other; where they look, and when they sleep, differs from turn to turn.
+TEST_F(LinkKeeperTest, WakesWhoSleepsWhenANetworkHasNews) {
+  constexpr uint64_t kTurns = 1500;
+  Open(false, true);
+  ASSERT_TRUE(Until([&] { return Send(0, 1); }));
+  ASSERT_TRUE(Until([&] { return Receive(1) == 1; }));
+  const auto play = [&](uint32_t rank) {
+    std::mt19937 random(7 + rank);
+    for (uint64_t turn = 2; turn < kTurns; ++turn) {
+      if (turn % 2 == rank) {
+        while (!Send(rank, turn)) std::this_thread::yield();
+      } else if (!Await(rank, turn, random() % 8)) {
+        ADD_FAILURE() << "rank " << rank << " missed message " << turn;
+        return;
+      }
+    }
+  };
+  for (const auto& table : tables_) table->BeginUse();
+  std::thread other([&] { play(1); });
+  play(0);
+  other.join();
+  for (const auto& table : tables_) table->EndUse();
+  EXPECT_GT(sleeps_.load(), 0u);
+}
+
+// A rank that waits is not driven by anybody else, nor is the processor taken from it.
+TEST_F(LinkKeeperTest, StaysAwayFromWhoWaitsAwake) {
+  Open(false, true);
+  ASSERT_TRUE(Until([&] { return Send(0, 1); }));
+  for (const auto& table : tables_) table->BeginUse();
+  std::vector<pollfd> watched;
+  EXPECT_FALSE(tables_[0]->Keep(&watched).busy) << "though something is under way";
+  EXPECT_TRUE(watched.empty());
+  for (const auto& table : tables_) table->EndUse();
 }
 
 TEST_F(LinkKeeperTest, LeavesATableBeforeItGoes) {

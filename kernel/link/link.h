@@ -91,7 +91,7 @@ class LinkProvider {
   virtual Link* Get(uint32_t peer, uint32_t lane) = 0;
   // Accepts, completes connections, repairs; called while anybody waits. SL_OK, or the first error of a transport.
   virtual sl_status_t Progress() = 0;
-  // The doorbell a waiting run sleeps on; NULL when the transports in use have none (then waits are short).
+  // The doorbell a waiting run sleeps on; NULL when some news would not ring it (then waits are short).
   virtual sl_doorbell_t* doorbell() = 0;
 
   // False: somebody else is at it, for a moment.   thread: [any]
@@ -102,13 +102,19 @@ class LinkProvider {
   }
   void StopDriving() { driven_.store(false, std::memory_order_release); }
 
+  // Around a run, from its first turn to its end: somebody polls it all the time, or sleeps on the doorbell.
+  void BeginUse() { users_.fetch_add(1, std::memory_order_relaxed); }  // thread: who drives
+  void EndUse() { users_.fetch_sub(1, std::memory_order_relaxed); }    // thread: [any]
+
  protected:
+  uint32_t users() const { return users_.load(std::memory_order_relaxed); }
   // How often somebody drove; whoever drives may ask.
   uint64_t drives() const { return drives_; }
 
  private:
   std::atomic<bool> driven_{false};
   uint64_t drives_ = 0;
+  std::atomic<uint32_t> users_{0};
 };
 
 }  // namespace sl::kernel

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/link/link_table.h"
 
+#include <poll.h>
 #include <time.h>
 
 #include <algorithm>
@@ -52,7 +53,7 @@ LinkTableConfig WithDefaults(LinkTableConfig config) {
 }  // namespace
 
 LinkTable::LinkTable(LinkTableConfig config)
-    : config_(WithDefaults(std::move(config))), transport_used_(config_.transports.size()) {
+    : config_(WithDefaults(std::move(config))), uses_(config_.transports.size()) {
   context_.rank = config_.rank;
   context_.comm_id = config_.comm_id;
   context_.geometry = {config_.slots, config_.chunk_bytes};
@@ -70,12 +71,32 @@ LinkTable::~LinkTable() {
   }
 }
 
-sl_doorbell_t* LinkTable::BellOf(uint32_t transport) const {
-  const LinkTransport& its = config_.transports[transport];
-  sl_wait_object_t object = {};
-  object.struct_size = sizeof object;
-  const bool given = its.ops->wait_object(its.transport, &object) == SL_OK;
-  return given && object.type == SL_WAIT_DOORBELL ? object.doorbell : nullptr;
+void LinkTable::UseTransport(uint32_t index) {
+  if (uses_[index] != Use::kNone) return;
+  const LinkTransport& transport = config_.transports[index];
+  uses_[index] = wait_objects_.Use(transport.ops, transport.transport) ? Use::kHasDescriptor : Use::kRings;
+  if (uses_[index] == Use::kHasDescriptor) WantCare();
+}
+
+void LinkTable::WantCare() {
+  if (needs_care() || config_.keeper == nullptr) return;
+  needs_care_.store(true, std::memory_order_relaxed);
+  config_.keeper->Want();
+}
+
+bool LinkTable::SomePeerCannotRing() const {
+  return unsettled_ != 0 && std::any_of(entries_.begin(), entries_.end(), [this](const auto& entry) {
+           return !entry->settled && uses_[entry->transport] != Use::kHasDescriptor;
+         });
+}
+
+sl_doorbell_t* LinkTable::doorbell() {
+  sl_doorbell_t* bell = wait_objects_.bell();
+  if (bell == nullptr || SomePeerCannotRing()) return nullptr;
+  if (wait_objects_.descriptors().empty()) return bell;
+  if (config_.keeper == nullptr || !config_.keeper->running()) return nullptr;
+  if (wait_objects_.NeedsWatch()) config_.keeper->Want();
+  return bell;
 }
 
 LinkTable::Entry* LinkTable::Find(uint32_t peer, uint32_t lane) {
@@ -93,6 +114,7 @@ LinkTable::Entry* LinkTable::Make(uint32_t peer, uint32_t lane) {
     entry->settled = true;
     return entry;
   }
+  UseTransport(entry->transport);
   if (Connects(peer)) entry->wanted = std::min(static_cast<uint32_t>(entry->ports.size()), ChunkLink::kMaxPaths);
   ++unsettled_;
   return entry;
@@ -139,12 +161,15 @@ Link* LinkTable::Get(uint32_t peer, uint32_t lane) {
 
 sl_status_t LinkTable::Progress() {
   sl_status_t first = SL_OK;
-  for (const LinkTransport& transport : config_.transports) {
+  for (size_t i = 0; i < config_.transports.size(); ++i) {
+    const LinkTransport& transport = config_.transports[i];
     const sl_status_t status = transport.ops->progress(transport.transport);
     if (status < SL_OK && status != SL_ERR_AGAIN && first == SL_OK) first = status;
+    if (status == SL_OK && uses_[i] == Use::kHasDescriptor) wait_objects_.CountNews();
   }
-  // The clock costs more than all the rest.
-  if (unsettled_ != 0 || ++calls_ % kCallsPerClock == 0) [[unlikely]]
+  // The clock costs more than a look at memory, and less than one at a network, which may come after a long sleep.
+  const bool clock_is_cheap = unsettled_ != 0 || !wait_objects_.descriptors().empty();
+  if (clock_is_cheap || ++calls_ % kCallsPerClock == 0) [[unlikely]]
     Advance(config_.now_ns());
   return first;
 }
@@ -158,19 +183,33 @@ void LinkTable::Advance(uint64_t now_ns) {
   }
 }
 
-bool LinkTable::Keep() {
-  if (!needs_care()) return false;
-  if (!TryDrive()) return true;
+LinkTable::Care LinkTable::Keep(std::vector<pollfd>* watched) {
+  if (!needs_care()) return {};
+  // Who waits looks after the links itself, unless it sleeps.
+  const bool asked = users() != 0;
+  if (asked && !wait_objects_.watched()) return {};
+  if (!TryDrive()) return {.busy = true};
+  if (asked && !wait_objects_.KeepWatching()) {
+    StopDriving();
+    return {};
+  }
+  const uint64_t news = wait_objects_.news();
   // Whoever drove since the last look has done all this.
-  if (drives() == kept_at_ + 1) {
+  if (asked || drives() == kept_at_ + 1) {
     calls_ = kCallsPerClock - 1;  // this time with the clock
     static_cast<void>(Progress());
   }
   kept_at_ = drives();
   const auto complete = [this](const auto& entry) { return entry->link->failed() || IsComplete(*entry); };
-  const bool busy = unsettled_ != 0 || !Idle() || !std::all_of(entries_.begin(), entries_.end(), complete);
+  Care care;
+  care.moved = news != wait_objects_.news();
+  care.busy = unsettled_ != 0 || !Idle() || !std::all_of(entries_.begin(), entries_.end(), complete);
+  if (asked) {
+    for (const int32_t fd : wait_objects_.descriptors()) watched->push_back({fd, POLLIN, 0});
+    care.busy = false;  // the sleeper wakes for that, sooner than later
+  }
   StopDriving();
-  return busy;
+  return care;
 }
 
 // Every path that this end makes is up.
@@ -197,6 +236,7 @@ void LinkTable::NoteSettled(Entry* entry, uint64_t now_ns) {
   entry->was_up |= link.up();
   if (settled == entry->settled) return;
   entry->settled = settled;
+  wait_objects_.CountNews();
   if (settled) {
     --unsettled_;
     return;
@@ -337,24 +377,18 @@ void LinkTable::FinishStart(Entry* entry, uint32_t index, uint64_t now_ns) {
 // Gives the link its new path, and learns from the first one what more is wanted.
 void LinkTable::Adopt(Entry* entry, uint32_t index, const LinkConnection& connection) {
   const Making& making = entry->paths[index];
-  sl_doorbell_t* bell = BellOf(making.transport);
-  if (!transport_used_[making.transport]) {
-    transport_used_[making.transport] = true;
-    if (++used_transports_ == 1) doorbell_ = bell;
-  }
+  UseTransport(making.transport);
   const bool mapped = connection.window.peer != nullptr;
   if (!mapped && entry->wanted != 0) {
     entry->wanted = std::clamp(config_.connections, entry->wanted, ChunkLink::kMaxPaths);
     if (entry->paths.size() < entry->wanted) entry->paths.resize(entry->wanted);
   }
   const uint32_t epoch = entry->paths[index].epoch;
-  if (const sl_status_t status = entry->link->Attach(index, connection, epoch, bell); status != SL_OK) {
+  if (const sl_status_t status = entry->link->Attach(index, connection, epoch, wait_objects_.bell()); status != SL_OK) {
     return entry->link->Fail(status, "no memory for what is on its way");
   }
   entry->was_up = true;
-  if (mapped || needs_care() || config_.keeper == nullptr) return;
-  needs_care_.store(true, std::memory_order_relaxed);
-  config_.keeper->Want();
+  if (!mapped) WantCare();
 }
 
 void LinkTable::OnRefused(Entry* entry, uint32_t index, sl_status_t status, uint64_t now_ns) {

@@ -21,7 +21,10 @@
 #include <vector>
 
 #include "kernel/link/chunk_link.h"
+#include "kernel/link/wait_objects.h"
 #include "sl_transport.h"
+
+struct pollfd;
 
 namespace sl::kernel {
 
@@ -70,13 +73,17 @@ class LinkTable final : public LinkProvider {
   Link* Get(uint32_t peer, uint32_t lane) override;
   // Failures belong to links, which report them to their users; the result is a transport's own error.
   sl_status_t Progress() override;
-  // NULL while a link is being made or repaired: a peer that connects cannot ring yet, so waits must be short. NULL
-  // also when links in use have different bells, or none.
-  sl_doorbell_t* doorbell() override { return unsettled_ == 0 && used_transports_ == 1 ? doorbell_ : nullptr; }
+  // NULL while a link is being made or repaired whose peer has to ring: until it is up, it cannot.
+  sl_doorbell_t* doorbell() override;
 
-  // The keeper's: drives the table once if its user has not since the last time. True: something is under way.
+  // The keeper's: drives the table once if nobody waits on it and its user has not driven since the last time, or if
+  // who waits sleeps on a doorbell; then appends the descriptors to be watched.
   // thread: the keeper's
-  bool Keep();
+  struct Care {
+    bool busy = false;   // something is under way
+    bool moved = false;  // something was fetched
+  };
+  Care Keep(std::vector<pollfd>* watched);
 
   // Some transport has a port on a fabric of the peer's.   [any]
   bool Reaches(uint32_t peer) const;
@@ -86,7 +93,7 @@ class LinkTable final : public LinkProvider {
   uint64_t strangers() const { return strangers_; }
   uint32_t link_count() const { return static_cast<uint32_t>(entries_.size()); }
   uint64_t resends() const;  // chunks sent more than once, over all links
-  // A link that is not mapped was made: what it sends may need a push between operations.   [any]
+  // A link over a network was made: what it sends may need a push between operations.   [any]
   bool needs_care() const { return needs_care_.load(std::memory_order_relaxed); }
 
  private:
@@ -128,16 +135,18 @@ class LinkTable final : public LinkProvider {
   void DropStarting(Making* making);
   void OnRefused(Entry* entry, uint32_t index, sl_status_t status, uint64_t now_ns);
   bool IsComplete(const Entry& entry) const;
-  sl_doorbell_t* BellOf(uint32_t transport) const;
+  void UseTransport(uint32_t index);
+  bool SomePeerCannotRing() const;
+  void WantCare();
 
   const LinkTableConfig config_;
   LinkContext context_;
   std::vector<std::vector<Entry*>> by_lane_;  // [lane][peer]; NULL: not used yet
   std::vector<std::unique_ptr<Entry>> entries_;
   uint32_t unsettled_ = 0;
-  uint32_t used_transports_ = 0;
-  std::vector<bool> transport_used_;
-  sl_doorbell_t* doorbell_ = nullptr;  // of the transport used first
+  WaitObjects wait_objects_;
+  enum class Use : uint8_t { kNone, kRings, kHasDescriptor };
+  std::vector<Use> uses_;  // of the transports, by their index
   uint32_t calls_ = 0;
   uint64_t tick_ns_ = 0;
   uint64_t next_tick_ns_ = 0;

@@ -2,9 +2,11 @@
 //
 // Operations between hosts: right results whatever the placement, and over connections that come and go.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -170,6 +172,41 @@ INSTANTIATE_TEST_SUITE_P(On, Borders, testing::Values(Layout{"TwoHostsOfTwo", 2,
 
 TEST_P(Borders, AreCrossedOnceByWhatIsNeeded) { ExpectShares("tests/net/two_level.toml", 1); }
 TEST_P(Borders, AreCrossedByEveryRankWithoutLevels) { ExpectShares("tests/net/direct.toml", 2); }
+
+class Waits : public Collectives {};
+INSTANTIATE_TEST_SUITE_P(On, Waits,
+                         testing::Values(Layout{"TwoHosts", 2, 2, true}, Layout{"TwoHostsOfTwo", 2, 4, false}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// How often the calling thread has gone to sleep by itself.
+int64_t Sleeps() {
+  rusage usage{};
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_nvcsw;
+}
+
+// Who waits for a slow rank wakes only to look at abort words, every ten milliseconds, and not to ask the network.
+TEST_P(Waits, SleepUntilTheSlowRankCalls) {
+  Run([](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    NcclCase test;
+    test.count = 2;
+    for (uint32_t turn = 0; turn < 3; ++turn) {
+      test.salt = turn;
+      ASSERT_EQ(Perform(comm, team, test), "");  // also the first, which connects
+      team.Barrier();
+      if (team.rank() == team.size() - 1) usleep(400'000);  // the slowness itself
+      const int64_t sleeps = Sleeps();
+      const auto begin = std::chrono::steady_clock::now();
+      ASSERT_EQ(Perform(comm, team, test), "");
+      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+      EXPECT_LT(Sleeps() - sleeps, static_cast<int64_t>(200 * waited.count()) + 60) << waited.count() << " s";
+    }
+    NCCL_OK(ncclCommFinalize(comm));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
 
 // An outage is as long as the commands of the test and the machine's other work make it: only the loss is tested here.
 class Cables : public Collectives {
