@@ -64,7 +64,6 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
   const double hosts = hosts_.count();
   const double ranks = hosts_.size;
   const double most = hosts_.most();
-  const uint32_t lanes = LanesFor(op, hosts_.shards);
   Work work;
   switch (op.kind) {
     case SL_OP_ALL_REDUCE:
@@ -98,7 +97,8 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
       work.border_bytes = bytes * (ranks - static_cast<double>(hosts_.shards));
       return work;
     default: {
-      const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, hosts_.shards * lanes)).rounds;
+      const uint32_t shards = ShardsFor(op);
+      const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, shards * LanesFor(op, shards))).rounds;
       const uint64_t depth = Log2Up(hosts_.count());
       work.local_hops = 2;
       work.network_hops = depth + rounds - std::min<uint64_t>(rounds, 1);
@@ -136,12 +136,12 @@ sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) cons
   const Work work = WorkOf(op);
   out->time_ns = TimeOf(work);
   const uint64_t element = sl::DatatypeBytes(op.datatype);
-  const bool scratch =
-      op.kind == SL_OP_ALL_REDUCE ? Exchanges(op) : op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_REDUCE;
+  const bool scratch = op.kind == SL_OP_ALL_REDUCE ? Exchanges(op) && hosts_.count() > 2
+                                                   : op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_REDUCE;
   if (scratch) out->scratch_bytes = op.count * element;
   std::snprintf(out->reason, sizeof(out->reason),
-                "%u hosts, %u shards: %" PRIu64 " network hops, %.0f bytes over a border", hosts_.count(),
-                hosts_.shards, work.network_hops, work.border_bytes);
+                "%u hosts: %" PRIu64 " network hops, %" PRIu64 " messages and %.0f bytes over a border", hosts_.count(),
+                work.network_hops, work.network_messages, work.border_bytes);
   return SL_OK;
 }
 
@@ -187,6 +187,12 @@ sl::Pieces sl_algorithm_t::CutBlock(const sl_op_t& op, uint64_t length) const {
 sl_plan_desc_t sl_algorithm_t::Describe(const sl_op_t& op, uint64_t length, uint32_t blocks, const sl_geometry_t& send,
                                         const sl_geometry_t& recv) const {
   return sl::DescribePlan(blocks, CutBlock(op, length), send, recv);
+}
+
+uint32_t sl_algorithm_t::ShardsFor(const sl_op_t& op) const {
+  constexpr uint64_t kShardBytes = 16384;
+  const uint64_t bytes = op.count * sl::DatatypeBytes(op.datatype);
+  return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / kShardBytes, 1, hosts_.shards));
 }
 
 uint32_t sl_algorithm_t::LanesFor(const sl_op_t& op, uint32_t blocks) const {

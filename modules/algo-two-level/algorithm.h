@@ -50,6 +50,9 @@ struct sl_algorithm_t {
   sl::Pieces CutBlock(const sl_op_t& op, uint64_t length) const;
   sl_plan_desc_t Describe(const sl_op_t& op, uint64_t length, uint32_t blocks, const sl_geometry_t& send,
                           const sl_geometry_t& recv) const;
+  // Shards of a buffer that is cut freely: fewer where they would be so short that a message costs more than it
+  // carries.
+  uint32_t ShardsFor(const sl_op_t& op) const;
   // Plan lanes for buffers that are cut freely: several, where every block fills a chunk.
   uint32_t LanesFor(const sl_op_t& op, uint32_t blocks) const;
   // How many times each of so many blocks of an all-reduce is cut again, into waves that follow each other: where they
@@ -81,9 +84,9 @@ struct sl_algorithm_t {
   void AllGather(const sl_op_t& op, sl::PlanWriter* writer) const;
   void ReduceScatter(const sl_op_t& op, sl::PlanWriter* writer) const;
   void Broadcast(const sl_op_t& op, sl::PlanWriter* writer) const;
-  void BroadcastLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
+  void BroadcastLane(uint32_t root, uint32_t shards, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
   void Reduce(const sl_op_t& op, sl::PlanWriter* writer) const;
-  void ReduceLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
+  void ReduceLane(uint32_t root, uint32_t shards, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const;
   void AllToAll(const sl_op_t& op, sl::PlanWriter* writer) const;
   void Gather(const sl_op_t& op, sl::PlanWriter* writer) const;
   void Scatter(const sl_op_t& op, sl::PlanWriter* writer) const;

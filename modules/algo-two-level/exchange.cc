@@ -3,21 +3,12 @@
 // All-reduce by exchange: the members of a host sum up at owners, every owner sends its sum to its likes on all other
 // hosts, and each of them puts the sums together, in the order of hosts. One hop between hosts, where a ring takes
 // 2 (H - 1): with two hosts for the same bytes, with more of them for little data.
-#include <algorithm>
-
 #include "algorithm.h"
 #include "sdk/datatype.h"
 
 using sl::RecvBlock;
 using sl::ScratchBlock;
 using sl::SendBlock;
-
-namespace {
-
-// Shards are no shorter, so that little data crosses in one message.
-constexpr uint64_t kShardBytes = 16384;
-
-}  // namespace
 
 struct sl_algorithm_t::ExchangeShape {
   uint32_t shards;
@@ -28,8 +19,7 @@ struct sl_algorithm_t::ExchangeShape {
 };
 
 sl_algorithm_t::ExchangeShape sl_algorithm_t::ExchangeOf(const sl_op_t& op) const {
-  const uint64_t bytes = op.count * sl::DatatypeBytes(op.datatype);
-  const auto shards = static_cast<uint32_t>(std::clamp<uint64_t>(bytes / kShardBytes, 1, hosts_.shards));
+  const uint32_t shards = ShardsFor(op);
   const uint32_t lanes = LanesFor(op, shards);
   return {shards, lanes, WavesFor(op, shards * lanes)};
 }
@@ -53,8 +43,10 @@ void sl_algorithm_t::Exchange(const sl_op_t& op, sl::PlanWriter* writer) const {
   const uint64_t length = sl::BlockOf(op.count, shape.blocks());
   const sl_geometry_t split = sl::Split(op.count, length);
   sl_plan_desc_t desc = Describe(op, length, shape.blocks(), split, split);
-  desc.scratch = split;
-  desc.scratch_bytes = op.count * sl::DatatypeBytes(op.datatype);
+  if (hosts_.count() > 2) {
+    desc.scratch = split;
+    desc.scratch_bytes = op.count * sl::DatatypeBytes(op.datatype);
+  }
   desc.credits = shape.waves;
   writer->Begin(desc);
   for (uint32_t lane = 0; lane < shape.lanes; ++lane) {
@@ -63,10 +55,12 @@ void sl_algorithm_t::Exchange(const sl_op_t& op, sl::PlanWriter* writer) const {
   }
 }
 
-// All waves leave before the first is waited for.
+// All waves leave before the first is waited for. Of two sums the own one may lie where the result goes; of more it
+// would be overwritten before its turn comes.
 void sl_algorithm_t::ExchangeLane(const ExchangeShape& shape, uint32_t lane, sl::PlanWriter* writer) const {
   const uint32_t own_host = hosts_.host();
   const auto block = [&](uint32_t shard, uint32_t wave) { return (shard * shape.lanes + lane) * shape.waves + wave; };
+  const auto own_sum = [&](uint32_t at) { return hosts_.count() > 2 ? ScratchBlock(at) : RecvBlock(at); };
   const bool owns = hosts_.index() < shape.shards;
   for (uint32_t wave = 0; wave < shape.waves; ++wave) {
     for (uint32_t shard = 0; shard < shape.shards; ++shard) {
@@ -74,15 +68,15 @@ void sl_algorithm_t::ExchangeLane(const ExchangeShape& shape, uint32_t lane, sl:
     }
     if (!owns) continue;
     const uint32_t mine = block(hosts_.index(), wave);
-    SumOfHost(SendBlock(mine), ScratchBlock(mine), writer);
+    SumOfHost(SendBlock(mine), own_sum(mine), writer);
     for (uint32_t i = 1; i < hosts_.count(); ++i) {
       const uint32_t like = hosts_.Owner(hosts_.HostAfter(own_host, i), hosts_.index());
-      writer->Put(like, ScratchBlock(mine), ScratchBlock(mine));
+      writer->Put(like, own_sum(mine), own_sum(mine));
     }
   }
   for (uint32_t wave = 0; wave < shape.waves && owns; ++wave) {
     const uint32_t mine = block(hosts_.index(), wave);
-    SumOfHosts(ScratchBlock(mine), RecvBlock(mine), writer);
+    SumOfHosts(own_sum(mine), RecvBlock(mine), writer);
     for (const uint32_t other : hosts_.Others()) writer->Put(other, RecvBlock(mine), RecvBlock(mine));
   }
   for (uint32_t wave = 0; wave < shape.waves; ++wave) {

@@ -27,35 +27,37 @@ struct HostTree {
 }  // namespace
 
 void sl_algorithm_t::Broadcast(const sl_op_t& op, sl::PlanWriter* writer) const {
-  const uint32_t lanes = LanesFor(op, hosts_.shards);
-  const uint32_t blocks = lanes * hosts_.shards;
+  const uint32_t shards = ShardsFor(op);
+  const uint32_t lanes = LanesFor(op, shards);
+  const uint32_t blocks = lanes * shards;
   const uint64_t length = sl::BlockOf(op.count, blocks);
   const sl_geometry_t split = sl::Split(op.count, length);
   const bool is_root = hosts_.rank == static_cast<uint32_t>(op.root);
   writer->Begin(Describe(op, length, blocks, is_root ? split : kNothing, split));
   for (uint32_t lane = 0; lane < lanes; ++lane) {
     if (lane != 0) writer->NextLane(lane);
-    BroadcastLane(static_cast<uint32_t>(op.root), lane, lanes, writer);
+    BroadcastLane(static_cast<uint32_t>(op.root), shards, lane, lanes, writer);
   }
 }
 
 // The root hands shards to the owners of its host; each owner gets its shard, passes it on to other hosts, then to its
 // neighbours.
-void sl_algorithm_t::BroadcastLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const {
+void sl_algorithm_t::BroadcastLane(uint32_t root, uint32_t shards, uint32_t lane, uint32_t lanes,
+                                   sl::PlanWriter* writer) const {
   const uint32_t hosts = hosts_.count();
   const uint32_t own_host = hosts_.host();
   const HostTree tree{hosts_, hosts_.host_of[root]};
   const uint32_t place = tree.place();
   const auto block = [&](uint32_t shard) { return shard * lanes + lane; };
   if (hosts_.rank == root) {
-    for (uint32_t shard = 0; shard < hosts_.shards; ++shard) {
+    for (uint32_t shard = 0; shard < shards; ++shard) {
       const sl_operand_t part = SendBlock(block(shard));
       const uint32_t owner = hosts_.Owner(own_host, shard);
       if (owner != root) writer->Put(owner, part, part);
       writer->Copy(part, part, RecvBlock(block(shard)));
     }
   }
-  if (hosts_.owns()) {
+  if (hosts_.index() < shards) {
     const sl_operand_t mine = RecvBlock(block(hosts_.index()));
     uint32_t reach = 1;  // places that this one serves: below its lowest bit
     while (reach < hosts && (place & reach) == 0) reach *= 2;
@@ -71,14 +73,15 @@ void sl_algorithm_t::BroadcastLane(uint32_t root, uint32_t lane, uint32_t lanes,
       if (other != root) writer->Put(other, mine, mine);
     }
   }
-  for (uint32_t shard = 0; shard < hosts_.shards && hosts_.rank != root; ++shard) {
+  for (uint32_t shard = 0; shard < shards && hosts_.rank != root; ++shard) {
     if (shard != hosts_.index()) Take(hosts_.Owner(own_host, shard), RecvBlock(block(shard)), writer);
   }
 }
 
 void sl_algorithm_t::Reduce(const sl_op_t& op, sl::PlanWriter* writer) const {
-  const uint32_t lanes = LanesFor(op, hosts_.shards);
-  const uint32_t blocks = lanes * hosts_.shards;
+  const uint32_t shards = ShardsFor(op);
+  const uint32_t lanes = LanesFor(op, shards);
+  const uint32_t blocks = lanes * shards;
   const uint64_t length = sl::BlockOf(op.count, blocks);
   const sl_geometry_t split = sl::Split(op.count, length);
   const bool is_root = hosts_.rank == static_cast<uint32_t>(op.root);
@@ -88,22 +91,23 @@ void sl_algorithm_t::Reduce(const sl_op_t& op, sl::PlanWriter* writer) const {
   writer->Begin(desc);
   for (uint32_t lane = 0; lane < lanes; ++lane) {
     if (lane != 0) writer->NextLane(lane);
-    ReduceLane(static_cast<uint32_t>(op.root), lane, lanes, writer);
+    ReduceLane(static_cast<uint32_t>(op.root), shards, lane, lanes, writer);
   }
 }
 
 // The other way round: owners sum up their host, then what the tree brings; the root collects the shards.
-void sl_algorithm_t::ReduceLane(uint32_t root, uint32_t lane, uint32_t lanes, sl::PlanWriter* writer) const {
+void sl_algorithm_t::ReduceLane(uint32_t root, uint32_t shards, uint32_t lane, uint32_t lanes,
+                                sl::PlanWriter* writer) const {
   const uint32_t hosts = hosts_.count();
   const uint32_t own_host = hosts_.host();
   const HostTree tree{hosts_, hosts_.host_of[root]};
   const uint32_t place = tree.place();
   const auto block = [&](uint32_t shard) { return shard * lanes + lane; };
-  for (uint32_t shard = 0; shard < hosts_.shards; ++shard) {
+  for (uint32_t shard = 0; shard < shards; ++shard) {
     const sl_operand_t part = SendBlock(block(shard));
     if (shard != hosts_.index()) Contribute(hosts_.Owner(own_host, shard), part, writer);
   }
-  if (hosts_.owns()) {
+  if (hosts_.index() < shards) {
     const sl_operand_t part = SendBlock(block(hosts_.index()));
     const sl_operand_t sum = ScratchBlock(block(hosts_.index()));
     SumOfHost(part, sum, writer);
@@ -123,7 +127,7 @@ void sl_algorithm_t::ReduceLane(uint32_t root, uint32_t lane, uint32_t lanes, sl
       writer->Put(root, part, sum);
     }
   }
-  for (uint32_t shard = 0; shard < hosts_.shards && hosts_.rank == root; ++shard) {
+  for (uint32_t shard = 0; shard < shards && hosts_.rank == root; ++shard) {
     if (shard != hosts_.index()) Take(hosts_.Owner(own_host, shard), RecvBlock(block(shard)), writer);
   }
 }
