@@ -28,7 +28,7 @@ Bytes Card::Encode() const {
   return out.Take();
 }
 
-Result<Card> Card::Decode(const Bytes& bytes) {
+Result<Card> Card::Decode(std::span<const uint8_t> bytes) {
   Reader in(bytes);
   Card card;
   card.host = in.Get<HostId>();

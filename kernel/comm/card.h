@@ -34,7 +34,7 @@ struct Card {
   static constexpr uint32_t kMaxPorts = 16;
 
   Bytes Encode() const;
-  static Result<Card> Decode(const Bytes& bytes);
+  static Result<Card> Decode(std::span<const uint8_t> bytes);
   // Where the ports of this rank's transport listen; none when it has no transport of that name.
   std::span<const LinkAddress> AddressesOf(const std::string& transport) const;
 };

@@ -73,7 +73,7 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
   SL_ASSIGN(tree_, ControlTree::Build(process_->control(), identity, extension_.get(), parent, silence_ns, on_fate,
                                       on_report, patience()));
   SL_TRY(OpenTransports());
-  SL_ASSIGN(const std::vector<Bytes> cards, tree_->AllGather(tree_->TakeNumber(), MyCard(), patience()));
+  SL_ASSIGN(const Contributions cards, tree_->AllGather(tree_->TakeNumber(), MyCard(), patience()));
   SL_ASSIGN(roster_, process_->rosters()->Take(nonce_, cards));
   roster_known_.store(true, std::memory_order_release);  // pairs with RankName, which the control thread calls too
   SL_TRY(CheckCards());
@@ -355,7 +355,7 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   mine.Put(color);
   mine.Put(key);
   mine.Put(seat.extension != nullptr ? seat.extension->endpoint() : Endpoint{});
-  SL_ASSIGN(const std::vector<Bytes> all, tree_->AllGather(turn.number, mine.bytes(), patience));
+  SL_ASSIGN(const Contributions all, tree_->AllGather(turn.number, mine.bytes(), patience));
   struct Member {
     int32_t key;
     uint32_t rank;
@@ -388,7 +388,7 @@ Status Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportab
   mine.Put(bytes);
   mine.Put(flags);
   mine.Put(static_cast<uint32_t>(exportable));
-  SL_ASSIGN(const std::vector<Bytes> all, tree_->AllGather(tree_->TakeNumber(), mine.bytes(), patience));
+  SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), mine.bytes(), patience));
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
     const uint64_t their_bytes = in.Get<uint64_t>();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "kernel/comm/contributions.h"
 #include "kernel/comm/tree_shape.h"
 #include "kernel/events/log.h"
 
@@ -190,8 +189,7 @@ Result<Bytes> ControlTree::Await(uint64_t number, uint32_t from, const Patience&
   }
 }
 
-Result<std::vector<Bytes>> ControlTree::AllGather(uint64_t number, std::span<const uint8_t> mine,
-                                                  const Patience& patience) {
+Result<Contributions> ControlTree::AllGather(uint64_t number, std::span<const uint8_t> mine, const Patience& patience) {
   Writer subtree;
   PutContribution(&subtree, identity_.rank, mine);
   for (uint32_t child : ChildrenOf(identity_.rank, identity_.size)) {
@@ -205,7 +203,7 @@ Result<std::vector<Bytes>> ControlTree::AllGather(uint64_t number, std::span<con
     SendTo(ParentOf(identity_.rank), FrameType::kGather, number, all);
     SL_ASSIGN(all, Await(number, ParentOf(identity_.rank), patience));
   }
-  return ReadContributions(all, identity_.size);
+  return Contributions::Read(std::move(all), identity_.size);
 }
 
 void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "kernel/comm/channel.h"
+#include "kernel/comm/contributions.h"
 #include "kernel/comm/extension.h"
 #include "kernel/comm/host_probe.h"
 
@@ -57,9 +58,9 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
 
   // Numbers the next all-gather; all ranks take numbers in the same order. The all-gathers themselves may overlap.
   uint64_t TakeNumber() { return ++numbers_; }
-  // Every rank's contribution, in rank order. Collective: all ranks call it with the same number.
+  // Every rank's contribution. Collective: all ranks call it with the same number.
   // returns: SL_ERR_PEER_LOST naming the rank | SL_ERR_TIMEOUT | SL_ERR_ABORTED
-  Result<std::vector<Bytes>> AllGather(uint64_t number, std::span<const uint8_t> mine, const Patience& patience);
+  Result<Contributions> AllGather(uint64_t number, std::span<const uint8_t> mine, const Patience& patience);
 
   // Tells everybody that an operation of this rank has failed, unless a failure is known already: the first one counts.
   // Never waits.   thread: [any]

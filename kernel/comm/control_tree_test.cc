@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
+Bytes ToBytes(std::span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
+
 // A process's control plane, with all ranks as threads of this one.
 class ControlTreeTest : public testing::Test {
  protected:
@@ -88,7 +90,7 @@ TEST_F(ControlTreeTest, GathersEveryContributionInRankOrder) {
           auto all = trees_[rank]->AllGather(trees_[rank]->TakeNumber(), mine, Brief());
           ASSERT_TRUE(all.ok()) << all.status().message();
           for (uint32_t r = 0; r < size; ++r) {
-            EXPECT_EQ(all.value()[r], Bytes(r % 5, static_cast<uint8_t>(r + turn)));
+            EXPECT_EQ(ToBytes(all.value()[r]), Bytes(r % 5, static_cast<uint8_t>(r + turn)));
           }
         }
       });
@@ -276,7 +278,7 @@ class SeveralHostsTest : public testing::Test {
         const Bytes mine(rank, static_cast<uint8_t>(rank));
         auto all = trees_[rank]->AllGather(trees_[rank]->TakeNumber(), mine, {NowNs() + 10 * kSecond});
         ASSERT_TRUE(all.ok()) << all.status().message();
-        for (uint32_t r = 0; r < size; ++r) EXPECT_EQ(all.value()[r], Bytes(r, static_cast<uint8_t>(r)));
+        for (uint32_t r = 0; r < size; ++r) EXPECT_EQ(ToBytes(all.value()[r]), Bytes(r, static_cast<uint8_t>(r)));
       });
     }
     for (std::thread& thread : threads) thread.join();

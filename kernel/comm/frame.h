@@ -12,11 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/comm/page_allocator.h"
 #include "sdk/status.h"
 
 namespace sl::kernel {
 
-using Bytes = std::vector<uint8_t>;
+using Bytes = std::vector<uint8_t, PageAllocator<uint8_t>>;
 
 enum class FrameType : uint16_t {
   kJoin = 1,     // rank -> rendezvous
@@ -102,6 +103,8 @@ class Reader {
     const Bytes bytes = GetBytes();
     return {bytes.begin(), bytes.end()};
   }
+  // Passes over bytes; false when they are not there.
+  bool Skip(size_t bytes) { return Advance(bytes) != nullptr; }
   // All that has not been read.
   std::span<const uint8_t> rest() const { return rest_; }
   bool ok() const { return ok_; }

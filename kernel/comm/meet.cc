@@ -44,10 +44,9 @@ class Circle {
   Result<Bytes> Gather(std::span<const uint8_t> mine) {
     // The leader may have to wait for other groups.
     const uint64_t deadline_ns = NowNs() + 2 * (meeting_.timeout_ns + kRendezvousGivesUpFirstNs);
-    SL_ASSIGN(const std::vector<Bytes> all,
-              tree_->AllGather(tree_->TakeNumber(), mine, {deadline_ns, meeting_.cancel_ns}));
+    SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), mine, {deadline_ns, meeting_.cancel_ns}));
     Writer out;
-    for (const Bytes& each : all) out.Append(each);
+    for (size_t rank = 0; rank < all.size(); ++rank) out.Append(all[rank]);
     return out.Take();
   }
 

@@ -74,10 +74,13 @@ class MeetTest : public testing::Test {
               ControlTree::Build(process->control.get(), {rank, size, ids[0].nonce(), secret}, extension.get(), parent,
                                  kSecond, nullptr, nullptr, patience));
     const auto number = static_cast<uint8_t>(rank);
-    const Result<std::vector<Bytes>> all = tree->AllGather(tree->TakeNumber(), {&number, 1}, patience);
+    const Result<Contributions> all = tree->AllGather(tree->TakeNumber(), {&number, 1}, patience);
     tree->Depart(Fate::kDeparted);
     SL_TRY(all.status());
-    for (uint32_t r = 0; r < size; ++r) EXPECT_EQ(all.value()[r], Bytes(1, static_cast<uint8_t>(r)));
+    for (uint32_t r = 0; r < size; ++r) {
+      EXPECT_EQ(all.value()[r].size(), 1u);
+      EXPECT_EQ(all.value()[r][0], static_cast<uint8_t>(r));
+    }
     return {};
   }
   // Nodes that have left relay until their neighbours have left too, and need their control thread for that.

@@ -3,13 +3,12 @@
 
 namespace sl::kernel {
 
-Result<std::shared_ptr<const Roster>> Roster::Read(const std::vector<Bytes>& cards) {
+Result<std::shared_ptr<const Roster>> Roster::Read(const Contributions& cards) {
   std::shared_ptr<Roster> roster(new Roster);
   roster->cards_.reserve(cards.size());
   roster->host_texts_.reserve(cards.size());  // hosts_ points into it
-  for (const Bytes& bytes : cards) {
-    SL_ASSIGN(Card card, Card::Decode(bytes));
-    const size_t rank = roster->cards_.size();
+  for (size_t rank = 0; rank < cards.size(); ++rank) {
+    SL_ASSIGN(Card card, Card::Decode(cards[rank]));
     for (auto& [name, ports] : card.addresses) {
       LinkPeers& peers = roster->peers_[name];
       peers.resize(cards.size());
@@ -29,7 +28,7 @@ std::shared_ptr<const LinkPeers> Roster::PeersOf(const std::shared_ptr<const Ros
   return {roster, &found->second};
 }
 
-Result<std::shared_ptr<const Roster>> RosterShelf::Take(uint64_t nonce, const std::vector<Bytes>& cards) {
+Result<std::shared_ptr<const Roster>> RosterShelf::Take(uint64_t nonce, const Contributions& cards) {
   std::lock_guard lock(mutex_);
   std::erase_if(rosters_, [](const auto& entry) { return entry.second.expired(); });
   if (const auto found = rosters_.find(nonce); found != rosters_.end()) {

@@ -11,14 +11,15 @@
 #include <vector>
 
 #include "kernel/comm/card.h"
+#include "kernel/comm/contributions.h"
 #include "kernel/link/link_table.h"
 
 namespace sl::kernel {
 
 class Roster {
  public:
-  // From the cards of all ranks, in their order.
-  static Result<std::shared_ptr<const Roster>> Read(const std::vector<Bytes>& cards);
+  // From the cards of all ranks.
+  static Result<std::shared_ptr<const Roster>> Read(const Contributions& cards);
 
   // Without addresses of transports: those are `PeersOf`.
   const std::vector<Card>& cards() const { return cards_; }
@@ -41,7 +42,7 @@ class RosterShelf {
  public:
   // The first rank that asks reads the cards, the others take what it has read; `cards` is the same for all.   [any]
   // shared_ptr: ranks of one communicator end in any order, and the last one lets go.
-  Result<std::shared_ptr<const Roster>> Take(uint64_t nonce, const std::vector<Bytes>& cards);
+  Result<std::shared_ptr<const Roster>> Take(uint64_t nonce, const Contributions& cards);
 
  private:
   std::mutex mutex_;

@@ -6,8 +6,9 @@
 namespace sl::kernel {
 namespace {
 
-std::vector<Bytes> Cards(uint32_t ranks) {
-  std::vector<Bytes> cards;
+// `broken`: a rank whose card is cut off.
+Contributions Cards(uint32_t ranks, uint32_t broken = UINT32_MAX) {
+  Writer cards;
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     Card card;
     card.host[0] = static_cast<uint8_t>(rank / 2);
@@ -15,9 +16,11 @@ std::vector<Bytes> Cards(uint32_t ranks) {
     LinkAddress port;
     port.address.bytes = rank + 1;
     if (rank != 1) card.addresses.push_back({"tcp", {port}});
-    cards.push_back(card.Encode());
+    Bytes bytes = card.Encode();
+    if (rank == broken) bytes.resize(20);
+    PutContribution(&cards, rank, bytes);
   }
-  return cards;
+  return Contributions::Read(cards.Take(), ranks).Take();
 }
 
 TEST(Roster, HoldsWhatEveryRankSaid) {
@@ -33,11 +36,7 @@ TEST(Roster, HoldsWhatEveryRankSaid) {
   EXPECT_EQ(Roster::PeersOf(roster, "shm")->size(), 4u);
 }
 
-TEST(Roster, IsRefusedWithABrokenCard) {
-  std::vector<Bytes> cards = Cards(3);
-  cards[1].resize(20);
-  EXPECT_EQ(Roster::Read(cards).status().code(), SL_ERR_LINK_CORRUPT);
-}
+TEST(Roster, IsRefusedWithABrokenCard) { EXPECT_EQ(Roster::Read(Cards(3, 1)).status().code(), SL_ERR_LINK_CORRUPT); }
 
 TEST(RosterShelf, SharesWhatIsInUseAndKeepsNothingElse) {
   RosterShelf shelf;

@@ -28,7 +28,7 @@ void ReadId(std::span<const uint8_t> bytes) {
 }
 
 void ReadCard(std::span<const uint8_t> bytes) {
-  const Result<Card> read = Card::Decode(Bytes(bytes.begin(), bytes.end()));
+  const Result<Card> read = Card::Decode(bytes);
   if (!read.ok()) return;
   const Bytes again = read.value().Encode();  // without what a later release may have added at the end
   Require(again.size() <= bytes.size() && std::equal(again.begin(), again.end(), bytes.begin()));
@@ -53,10 +53,10 @@ void ReadFrame(std::span<const uint8_t> bytes) {
 
 void ReadGather(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return;
-  const Result<std::vector<Bytes>> read = ReadContributions(bytes.subspan(1), bytes[0]);
+  const Result<Contributions> read = Contributions::Read(Bytes(bytes.begin() + 1, bytes.end()), bytes[0]);
   if (!read.ok()) return;
   size_t total = 1;
-  for (const Bytes& each : read.value()) total += each.size() + 2 * sizeof(uint32_t);
+  for (size_t i = 0; i < read.value().size(); ++i) total += read.value()[i].size() + 2 * sizeof(uint32_t);
   Require(total == bytes.size());
 }
 
