@@ -36,8 +36,9 @@ std::string TermsOf(const std::vector<uint32_t>& excluded) {
 }
 
 // Who calls a rank, under its number in the parent, because it takes that rank for the one where all meet. Outlives the
-// shrink, as long as the parent has no other: a member that calls after it has failed is told so at once. One that had
-// its answer, or is not a member, calls for another shrink and waits until that begins here.
+// shrink, as long as the parent has no other: a member that calls on its terms after it has failed is told so at once.
+// One that had its answer, is not a member, or comes late on other terms calls for another shrink and waits until that
+// begins here.
 class ShrinkDesk {
  public:
   ShrinkDesk(std::string name, std::string terms, const std::vector<uint32_t>& members)
@@ -57,7 +58,7 @@ class ShrinkDesk {
     Status refusal;
     {
       std::lock_guard lock(mutex_);
-      if (over_ && outcome_.ok()) return false;
+      if (over_ && (outcome_.ok() || request.value().terms != terms_)) return false;
       if (unanswered_.erase(request.value().known_as) == 0) return false;
       if (outcome_.ok() && rendezvous_ == nullptr) {
         outcome_ = Status(SL_ERR_MISMATCH, "rank " + std::to_string(request.value().known_as) + " (" +
