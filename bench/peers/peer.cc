@@ -88,6 +88,7 @@ Measured MeasurePoint(const PeerOptions& options, tools::Coordinator& coordinato
   spec.iterations = tools::IterationsForSize(shape.bytes);
   spec.warmups = tools::WarmupsForSize(shape.bytes);
   spec.repeat = options.repeat;
+  spec.budget_ms = options.budget_ms;
   spec.average = tools::Average::kMax;
   measured.loop = tools::TimeLoop(coordinator, spec, body);
   size_t wrong = 0;
@@ -119,6 +120,9 @@ PeerOptions ParsePeerOptions(int argc, char** argv) {
   app.add_option("--sizes", sizes, "separated by commas, with K, M, G");
   app.add_option("--ranks", options.ranks, "local processes to start")->check(CLI::Range(1, tools::kMaxLocalProcesses));
   app.add_option("--repeat", options.repeat, "samples per size")->check(CLI::Range(1, 1000));
+  app.add_flag("--one-machine", options.one_machine, "the launcher's hosts are namespaces of this machine");
+  app.add_option("--interface", options.interface, "Gloo's network interface (lo)");
+  app.add_option("--budget-ms", options.budget_ms, "fewer iterations where a sample would take longer; 0 = off (0)");
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -175,7 +179,7 @@ int RunPeerProcess(const PeerOptions& options, const std::string& name, const Pe
     segment.emplace(tools::SharedSegment::Adopt(identity.segment_fd));
   } else if (identity.processes == 1) {
     segment.emplace(tools::SharedSegment::Create(1));
-  } else if (!identity.one_host) {
+  } else if (!identity.one_host && !options.one_machine) {
     throw tools::CommandError(tools::kExitUsage, "peers are compared on one host");
   } else if (identity.process == 0) {
     segment.emplace(tools::SharedSegment::CreateNamed(identity.key, identity.processes));

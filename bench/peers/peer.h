@@ -28,12 +28,15 @@ class Peer {
 struct PeerOptions {
   std::vector<tools::Collective> collectives;
   std::vector<size_t> sizes;
-  int ranks = 0;  // --ranks; processes that this program starts itself
+  int ranks = 0;                 // --ranks; processes that this program starts itself
+  bool one_machine = false;      // --one-machine: the launcher's hosts are namespaces of this machine
+  std::string interface = "lo";  // --interface, of Gloo
+  double budget_ms = 0;          // --budget-ms, as of `starling bench`
   int repeat = 1;
   int timeout_s = 60;
 };
 
-// Parses --collectives a,b --sizes 8,32K --ranks N --repeat K. Throws tools::CommandError.
+// Throws tools::CommandError.
 PeerOptions ParsePeerOptions(int argc, char** argv);
 
 // Makes the library's side once the process knows its rank.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gloo over its TCP transport on the loopback interface, the one it has for hosts. Starts its processes itself.
+// Gloo over its TCP transport, the one it has for hosts: on the loopback interface when it starts its processes itself,
+// on any when a launcher did and named a folder for them to meet in.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/alltoall.h>
@@ -30,11 +31,12 @@ constexpr char kStoreVariable[] = "STARLING_TOOL_PEER_STORE";
 
 class Gloo final : public Peer {
  public:
-  explicit Gloo(tools::Coordinator& coordinator) {
+  Gloo(tools::Coordinator& coordinator, const std::string& interface) {
     const char* folder = std::getenv(kStoreVariable);
-    if (!folder) throw tools::CommandError(tools::kExitUsage, "start it with --ranks N");
+    if (!folder)
+      throw tools::CommandError(tools::kExitUsage, std::string("start it with --ranks N, or set ") + kStoreVariable);
     gloo::transport::tcp::attr attributes;
-    attributes.iface = "lo";
+    attributes.iface = interface;
     device_ = gloo::transport::tcp::CreateDevice(attributes);
     gloo::rendezvous::FileStore store(folder);
     auto context = std::make_shared<gloo::rendezvous::Context>(coordinator.worker(), coordinator.workers());
@@ -122,9 +124,10 @@ int main(int argc, char** argv) {
   try {
     const sl::bench::PeerOptions options = sl::bench::ParsePeerOptions(argc, argv);
     if (options.ranks > 0 && !std::getenv(sl::tools::kLaunchVariable)) return sl::bench::Launch(options, argc, argv);
-    return sl::bench::RunPeerProcess(options, "gloo", [](sl::tools::Coordinator& coordinator) -> std::unique_ptr<Peer> {
-      return std::make_unique<sl::bench::Gloo>(coordinator);
-    });
+    const auto make = [&](sl::tools::Coordinator& coordinator) -> std::unique_ptr<Peer> {
+      return std::make_unique<sl::bench::Gloo>(coordinator, options.interface);
+    };
+    return sl::bench::RunPeerProcess(options, "gloo", make);
   } catch (const sl::tools::CommandError& error) {
     fprintf(error.exit_code() ? stderr : stdout, "%s\n", error.what());
     return error.exit_code();

@@ -98,7 +98,9 @@ void MeasureRight(Path* path, const std::vector<uint8_t>& bytes) {
 
 void Enter(const std::string& network) {
   if (network.empty()) return;
-  const int fd = open(("/run/netns/" + network).c_str(), O_RDONLY | O_CLOEXEC);
+  // A name of `ip netns`, or a path.
+  const std::string path = network[0] == '/' ? network : "/run/netns/" + network;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) Die(network.c_str());
   close(fd);
 }

@@ -33,12 +33,16 @@ class Hosts:
                     raise Missing("this machine lets no network namespace be made")
                 time.sleep(0.005)
             self._set_up(number, "hostname", f"host-{number}")
-        self._run("ip", "link", "add", "eth0", "netns", str(self.holders[0].pid), "type", "veth", "peer", "name", "eth0",
+            self._set_up(number, "ip", "link", "set", "lo", "up")
+        self.join("eth0", ADDRESSES)
+
+    def join(self, device, addresses):
+        """One more cable between the two."""
+        self._run("ip", "link", "add", device, "netns", str(self.holders[0].pid), "type", "veth", "peer", "name", device,
                   "netns", str(self.holders[1].pid))
-        for number, address in enumerate(ADDRESSES, 1):
-            self._set_up(number, "ip", "address", "add", address + "/24", "dev", "eth0")
-            for link in ("lo", "eth0"):
-                self._set_up(number, "ip", "link", "set", link, "up")
+        for number, address in enumerate(addresses, 1):
+            self._set_up(number, "ip", "address", "add", address + "/24", "dev", device)
+            self._set_up(number, "ip", "link", "set", device, "up")
 
     def close(self):
         for holder in self.holders:
