@@ -86,6 +86,11 @@ class Session {
     return std::nullopt;
   }
 
+  // Nobody else shall find the segment, since all have it or the measurement has failed.
+  void ForgetName() {
+    if (segment_ && !forgotten_.exchange(true)) segment_->Unlink();
+  }
+
   std::unique_ptr<launch::Share> MakeShare() const {
     if (segment_) return nullptr;
     try {
@@ -102,6 +107,7 @@ class Session {
       Main(thread, coordinator);
     } catch (const std::exception& error) {
       if (coordinator) coordinator->Fail();
+      ForgetName();
       fflush(stdout);
       fprintf(stderr, "starling bench: process %d worker %d: %s\n", identity_.process,
               identity_.process * options_.threads + thread, error.what());
@@ -127,7 +133,7 @@ class Session {
     report.init_kib = std::max(ResidentKib() - kib_before, 0.0) / options_.RanksPerProcess();
     if (!coordinator) coordinator = OverLibrary(worker, ranks.front());
     coordinator->Barrier(false);
-    if (worker == 0 && segment_) segment_->Unlink();
+    if (worker == 0) ForgetName();
     if (!segment_) share_.reset();  // all have the id: its file goes
     const size_t bytes = BufferBytes(options_, ranks_);
     for (Rank& rank : ranks) rank.Allocate(bytes, options_.local_register == 2);
@@ -218,6 +224,7 @@ class Session {
   const int ranks_;
   const NcclApi api_;
   std::optional<SharedSegment> segment_;
+  std::atomic<bool> forgotten_ = false;
   std::unique_ptr<launch::Share> share_;  // where there is no segment
   std::atomic<bool> wrong_ = false;
 };

@@ -109,6 +109,8 @@ class Job:
         """It ends well, so that not the launcher ends the job."""
         absent = ["sh", "-c", f'test "${self.rank}" = 2 || exec {" ".join(BENCH)} -T 2']
         self.assertIn("not all workers came to the barrier within 2 s", self.run_on(1, self.one_host(absent), code=None))
+        # Nothing is left behind; of torchrun the name is known.
+        self.assertEqual([name for name in os.listdir("/dev/shm") if f"-torch-{PORT}-" in name], [])
 
     def test_a_rank_that_another_host_lacks_is_named(self):
         absent = ["sh", "-c", f'test "${self.rank}" = 2 || exec {" ".join(BENCH)} -T 2 --profile tcp']
