@@ -23,8 +23,9 @@ struct Communicator::Transport {
   std::string name;
   const sl_transport_ops_t* ops;
   sl_transport_t* handle;
-  std::vector<LinkAddress> addresses;  // of its ports
-  uint64_t latency_ns;                 // of the quickest
+  std::vector<LinkAddress> addresses;  // of its ports, once it listens; till then their fabrics
+  uint64_t latency_ns = UINT64_MAX;    // of the quickest
+  bool listens = false;
 };
 
 Communicator::Communicator(Process* process, CommConfig config) : process_(process), config_(std::move(config)) {}
@@ -72,11 +73,7 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
   const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
   SL_ASSIGN(tree_, ControlTree::Build(process_->control(), identity, extension_.get(), parent, silence_ns, on_fate,
                                       on_report, patience()));
-  SL_TRY(OpenTransports());
-  SL_ASSIGN(const Contributions cards, tree_->AllGather(tree_->TakeNumber(), MyCard(), patience()));
-  SL_ASSIGN(roster_, process_->rosters()->Take(nonce_, cards));
-  roster_known_.store(true, std::memory_order_release);  // pairs with RankName, which the control thread calls too
-  SL_TRY(CheckCards());
+  SL_TRY(MeetOthers());
   FillShape();
   SL_TRY(MakeHeap());
   SL_TRY(MakeAlgorithms());
@@ -86,7 +83,29 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
   return {};
 }
 
-Status Communicator::OpenTransports() {
+// Ranks tell each other where they listen. Networks do so only where they are needed, in a second exchange: a job
+// within one host opens no port.
+Status Communicator::MeetOthers() {
+  SL_TRY(OpenTransports(false));
+  SL_ASSIGN(roster_, ExchangeCards(nonce_));
+  SL_TRY(CheckCards(*roster_));
+  if (!roster_->MeetsWithinHost()) {
+    SL_TRY(OpenTransports(true));
+    SL_ASSIGN(roster_, ExchangeCards(HashText("networks of " + std::to_string(nonce_))));
+  }
+  CloseSilent();
+  roster_known_.store(true, std::memory_order_release);  // pairs with RankName, which the control thread calls too
+  return {};
+}
+
+Result<std::shared_ptr<const Roster>> Communicator::ExchangeCards(uint64_t key) {
+  SL_ASSIGN(const Contributions cards, tree_->AllGather(tree_->TakeNumber(), MyCard(), patience()));
+  return process_->rosters()->Take(key, cards);
+}
+
+// Which transports are networks shows when they are open: their ports lie on other fabrics than this host's. The
+// quickest that serves the host listens at once, with `networks` all do.
+Status Communicator::OpenTransports(bool networks) {
   sl_transport_env_t env{};
   env.struct_size = sizeof(env);
   env.rank = config_.rank;
@@ -94,45 +113,73 @@ Status Communicator::OpenTransports() {
   const Secret secret = DeriveSecret(tree_->identity().secret, "transports", nonce_, 0);
   std::copy(secret.begin(), secret.end(), env.job_secret);
   std::copy(process_->host().begin(), process_->host().end(), env.host_id);
-  for (const auto& served : process_->transports()) {
-    uint32_t ports = 0;
-    sl_transport_t* handle = nullptr;
-    if (served.ops->open(served.instance, &env, &handle) != SL_OK) {
-      Logf(SL_LOG_WARN, "transport {} left out: {}", served.name, LastError());
-      continue;
-    }
-    if (served.ops->port_count(handle, &ports) != SL_OK || ports == 0) {
-      Logf(SL_LOG_WARN, "transport {} left out: it has no port", served.name);
-      served.ops->close(handle);
-      continue;
-    }
-    transports_.push_back({served.name, served.ops, handle, {}, UINT64_MAX});
-    SL_TRY(ListenOnPorts(&transports_.back(), std::min(ports, Card::kMaxPorts)));
+  for (size_t i = 0; i < process_->transports().size(); ++i) Open(i, env, networks);
+  // Memory before networks: a peer is reached over the quickest that can. All ranks have the same modules.
+  std::stable_sort(transports_.begin(), transports_.end(),
+                   [](const Transport& a, const Transport& b) { return a.latency_ns < b.latency_ns; });
+  for (Transport& transport : transports_) {
+    const auto is_here = [this](const LinkAddress& port) { return port.fabric == process_->host(); };
+    const bool serves_host = std::any_of(transport.addresses.begin(), transport.addresses.end(), is_here);
+    if (transport.listens || (!networks && !serves_host)) continue;
+    SL_TRY(Listen(&transport));
+    if (!networks) break;
   }
   return {};
 }
 
-// One port that cannot listen, of several, costs its speed only.
-Status Communicator::ListenOnPorts(Transport* transport, uint32_t ports) const {
-  bool heard = false;
-  transport->addresses.resize(ports);
-  for (uint32_t port = 0; port < ports; ++port) {
-    sl_address_t* address = &transport->addresses[port].address;
+void Communicator::Open(size_t served, const sl_transport_env_t& env, bool networks) {
+  const auto& [name, module, uses_device, ops, instance] = process_->transports()[served];
+  const auto same = [&name = name](const Transport& transport) { return transport.name == name; };
+  if (std::any_of(transports_.begin(), transports_.end(), same)) return;
+  if (!networks && process_->IsNetwork(served)) return;
+  uint32_t ports = 0;
+  sl_transport_t* handle = nullptr;
+  if (const sl_status_t status = ops->open(instance, &env, &handle); status != SL_OK) {
+    // A host without a network may do well without one.
+    const bool is_missed = networks || status != SL_ERR_NOT_FOUND;
+    return Logf(is_missed ? SL_LOG_WARN : SL_LOG_DEBUG, "transport {} left out: {}", name, LastError());
+  }
+  if (ops->port_count(handle, &ports) != SL_OK || ports == 0) {
+    Logf(SL_LOG_WARN, "transport {} left out: it has no port", name);
+    return ops->close(handle);
+  }
+  Transport& transport = transports_.emplace_back(Transport{name, ops, handle, {}});
+  transport.addresses.resize(std::min(ports, Card::kMaxPorts));
+  bool is_network = true;
+  for (uint32_t port = 0; port < transport.addresses.size(); ++port) {
     sl_port_t facts{};
     facts.struct_size = sizeof(facts);
-    if (transport->ops->port_info(transport->handle, port, &facts) == SL_OK) {
-      std::copy_n(facts.fabric, sizeof(facts.fabric), transport->addresses[port].fabric.begin());
-      transport->latency_ns = std::min(transport->latency_ns, facts.latency_ns);
-    }
+    if (ops->port_info(handle, port, &facts) != SL_OK) continue;
+    HostId fabric;
+    std::copy_n(facts.fabric, sizeof(facts.fabric), fabric.begin());
+    transport.addresses[port].fabric = fabric;
+    transport.latency_ns = std::min(transport.latency_ns, facts.latency_ns);
+    is_network &= fabric != process_->host();
+  }
+  if (is_network) process_->RememberNetwork(served);
+}
+
+// One port that cannot listen, of several, costs its speed only.
+Status Communicator::Listen(Transport* transport) const {
+  for (uint32_t port = 0; port < transport->addresses.size(); ++port) {
+    sl_address_t* address = &transport->addresses[port].address;
     if (transport->ops->listen(transport->handle, port, address) == SL_OK) {
-      heard = true;
+      transport->listens = true;
       continue;
     }
     *address = {};
     Logf(SL_LOG_WARN, "transport {}: port {} cannot listen: {}", transport->name, port, LastError());
   }
-  if (heard) return {};
+  if (transport->listens) return {};
   return {SL_ERR_LIMIT, "transport " + transport->name + " cannot listen: " + LastError()};
+}
+
+// Those that nobody was told of.
+void Communicator::CloseSilent() {
+  std::erase_if(transports_, [](const Transport& transport) {
+    if (!transport.listens) transport.ops->close(transport.handle);
+    return !transport.listens;
+  });
 }
 
 Bytes Communicator::MyCard() const {
@@ -146,22 +193,27 @@ Bytes Communicator::MyCard() const {
   card.version = SL_VERSION;
   card.settings_hash = HashText(process_->profile().SharedText() + process_->loader().SharedText());
   card.profile = process_->profile().name();
-  for (const Transport& transport : transports_) card.addresses.push_back({transport.name, transport.addresses});
+  for (const Transport& transport : transports_) {
+    if (transport.listens) card.addresses.push_back({transport.name, transport.addresses});
+  }
   return card.Encode();
 }
 
 // Ranks must agree on everything selection looks at, or they would run different algorithms.
-Status Communicator::CheckCards() const {
-  const Card& mine = roster_->cards()[config_.rank];
+Status Communicator::CheckCards(const Roster& roster) const {
+  const auto name = [&](uint32_t rank) {
+    return "rank " + std::to_string(rank) + " (" + ToText(roster.cards()[rank].endpoint) + ")";
+  };
+  const Card& mine = roster.cards()[config_.rank];
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    const Card& card = roster_->cards()[rank];
+    const Card& card = roster.cards()[rank];
     if (card.version != mine.version) {
-      return {SL_ERR_MISMATCH, RankName(rank) + " runs starling " + card.version + ", rank " +
+      return {SL_ERR_MISMATCH, name(rank) + " runs starling " + card.version + ", rank " +
                                    std::to_string(config_.rank) + " runs " + mine.version +
                                    "; install one version on all hosts"};
     }
     if (card.settings_hash != mine.settings_hash) {
-      return {SL_ERR_MISMATCH, RankName(rank) + " has another effective profile (" + card.profile + ") than rank " +
+      return {SL_ERR_MISMATCH, name(rank) + " has another effective profile (" + card.profile + ") than rank " +
                                    std::to_string(config_.rank) + " (" + mine.profile +
                                    "); compare `starling profile show` on both"};
     }
@@ -296,8 +348,8 @@ void Communicator::WarnOfUnreached() const {
     asked = &host;
     if (links_->Reaches(rank)) continue;
     return Logf(SL_LOG_WARN, "rank {}: no transport reaches {}{}", config_.rank, RankName(rank),
-                host != process_->host() ? "; between hosts a network transport is needed, which the profile has to "
-                                           "name: STARLING_PROFILE=tcp, or [modules.transport-tcp] in your own"
+                host != process_->host() ? "; between hosts a network transport is needed, such as transport-tcp: is "
+                                           "its module there, and not disabled by the profile (starling modules)?"
                                          : "; enable transport-shm, or another transport, in the profile");
   }
 }
@@ -314,9 +366,6 @@ Status Communicator::MakeLinks() {
   config.connections = settings.link.connections;
   config.resend_ns = settings.link.resend_ms * 1000000;
   config.keeper = process_->keeper();
-  // Memory before networks: a peer is reached over the quickest that can. All ranks have the same modules.
-  std::stable_sort(transports_.begin(), transports_.end(),
-                   [](const Transport& a, const Transport& b) { return a.latency_ns < b.latency_ns; });
   for (const Transport& transport : transports_) {
     LinkTransport entry;
     entry.ops = transport.ops;

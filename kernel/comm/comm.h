@@ -119,10 +119,14 @@ class Communicator {
   struct Transport;  // an open transport and where peers reach it
 
   Status SetUp(const TreeIdentity& identity, const Endpoint& parent);
-  Status OpenTransports();
-  Status ListenOnPorts(Transport* transport, uint32_t ports) const;
+  Status OpenTransports(bool networks);
+  void Open(size_t served, const sl_transport_env_t& env, bool networks);
+  Status Listen(Transport* transport) const;
+  Status MeetOthers();
+  void CloseSilent();
+  Result<std::shared_ptr<const Roster>> ExchangeCards(uint64_t key);
   Bytes MyCard() const;
-  Status CheckCards() const;
+  Status CheckCards(const Roster& roster) const;
   void FillShape();
   Status MakeHeap();
   Status ServeHeap();

@@ -4,6 +4,7 @@
 // needs it and never torn down: libstarling.so stays loaded, and at exit other threads may still be inside.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,6 +53,11 @@ class Process {
   const Device& host_device() const { return host_device_; }
   const std::vector<Served<sl_algorithm_ops_t>>& algorithms() const { return algorithms_; }
   const std::vector<Served<sl_transport_ops_t>>& transports() const { return transports_; }
+  // Transports, by their index below 64, that were found to serve no rank of this host; opening one is no trifle. [any]
+  bool IsNetwork(size_t transport) const { return transport < 64 && (networks_.load() >> transport & 1) != 0; }
+  void RememberNetwork(size_t transport) {
+    if (transport < 64) networks_.fetch_or(uint64_t{1} << transport);
+  }
   ControlThread* control() { return control_.get(); }
   Switchboard* switchboard() { return switchboard_.get(); }
   Rendezvous* rendezvous() { return rendezvous_.get(); }
@@ -80,6 +86,7 @@ class Process {
   RosterShelf rosters_;
   std::unique_ptr<ProgressThread> progress_;
   LinkKeeper keeper_;
+  std::atomic<uint64_t> networks_{0};
   HostId host_{};
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/roster.h"
 
+#include <algorithm>
+
 namespace sl::kernel {
 
 Result<std::shared_ptr<const Roster>> Roster::Read(const Contributions& cards) {
@@ -20,6 +22,19 @@ Result<std::shared_ptr<const Roster>> Roster::Read(const Contributions& cards) {
     roster->cards_.push_back(std::move(card));
   }
   return std::shared_ptr<const Roster>(std::move(roster));
+}
+
+bool Roster::MeetsWithinHost() const {
+  const auto is_here = [this](const Card& card) { return card.host == cards_[0].host; };
+  const auto hears = [](const LinkAddress& port) { return port.address.bytes != 0; };
+  const auto listens = [&](const std::vector<LinkAddress>& ports) {
+    return std::any_of(ports.begin(), ports.end(), hears);
+  };
+  const auto serves_all = [&](const auto& peers) {
+    return std::all_of(peers.second.begin(), peers.second.end(), listens);
+  };
+  return std::all_of(cards_.begin(), cards_.end(), is_here) &&
+         (cards_.size() == 1 || std::any_of(peers_.begin(), peers_.end(), serves_all));
 }
 
 std::shared_ptr<const LinkPeers> Roster::PeersOf(const std::shared_ptr<const Roster>& roster, const std::string& name) {

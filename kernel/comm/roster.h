@@ -23,6 +23,8 @@ class Roster {
 
   // Without addresses of transports: those are `PeersOf`.
   const std::vector<Card>& cards() const { return cards_; }
+  // All ranks lie on one host and listen with one transport, so nothing else is needed between them.
+  bool MeetsWithinHost() const;
   // A text a host, by rank.
   const char* const* hosts() const { return hosts_.data(); }
   // Where the ranks listen with that transport. Shares the ownership of `roster`.

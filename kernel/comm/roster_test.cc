@@ -36,6 +36,27 @@ TEST(Roster, HoldsWhatEveryRankSaid) {
   EXPECT_EQ(Roster::PeersOf(roster, "shm")->size(), 4u);
 }
 
+TEST(Roster, NeedsNetworksBetweenHostsAndWhereNoTransportServesAll) {
+  const auto roster = [](const std::vector<std::pair<uint8_t, std::string>>& ranks) {
+    Writer cards;
+    uint32_t rank = 0;
+    for (const auto& [host, transport] : ranks) {
+      Card card;
+      card.host[0] = host;
+      LinkAddress port;
+      port.address.bytes = 1;
+      if (!transport.empty()) card.addresses.push_back({transport, {port}});
+      PutContribution(&cards, rank++, card.Encode());
+    }
+    return Roster::Read(Contributions::Read(cards.Take(), rank).Take()).Take();
+  };
+  EXPECT_TRUE(roster({{1, "shm"}, {1, "shm"}, {1, "shm"}})->MeetsWithinHost());
+  EXPECT_TRUE(roster({{1, ""}})->MeetsWithinHost()) << "there is nobody to meet";
+  EXPECT_FALSE(roster({{1, "shm"}, {2, "shm"}})->MeetsWithinHost());
+  EXPECT_FALSE(roster({{1, "shm"}, {1, ""}})->MeetsWithinHost());
+  EXPECT_FALSE(roster({{1, "shm"}, {1, "tcp"}})->MeetsWithinHost());
+}
+
 TEST(Roster, IsRefusedWithABrokenCard) { EXPECT_EQ(Roster::Read(Cards(3, 1)).status().code(), SL_ERR_LINK_CORRUPT); }
 
 TEST(RosterShelf, SharesWhatIsInUseAndKeepsNothingElse) {

@@ -103,10 +103,8 @@ constexpr sl_transport_ops_t kOps = {
     nullptr, nullptr, nullptr, nullptr, nullptr, Put, Flush, Probe, Progress, Poll, Notify, WaitObject};
 
 constexpr auto kOptionPointers = PointersTo(kOptions);
-// On request: the kernel opens every transport it has, and would make a socket for each rank of a job that stays on one
-// host.
 constexpr sl_provide_t kProvides[] = {
-    {sizeof(sl_provide_t), SL_INTERFACE_ON_REQUEST, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, SL_MODULE_NAME}};
+    {sizeof(sl_provide_t), 0, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, SL_MODULE_NAME}};
 constexpr auto kProvidePointers = PointersTo(kProvides);
 
 sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,9 +41,10 @@ class Collectives : public testing::TestWithParam<Layout> {
     if (!network_->missing().empty()) GTEST_SKIP() << network_->missing();
   }
 
-  void Run(const integration::Body& body, const std::string& profile = "configs/tcp.toml") {
+  // Without a profile, the default one serves.
+  void Run(const integration::Body& body, const std::string& profile = "") {
     const std::string file = std::string(std::getenv("SL_TEST_SOURCE_DIR")) + "/" + profile;
-    const Environment named("STARLING_PROFILE", file.c_str());
+    const Environment named("STARLING_PROFILE", profile.empty() ? "auto" : file.c_str());
     const TeamOptions options{.seconds = 60};
     RunProcesses(
         GetParam().ranks,
@@ -172,6 +174,39 @@ INSTANTIATE_TEST_SUITE_P(On, Borders, testing::Values(Layout{"TwoHostsOfTwo", 2,
 
 TEST_P(Borders, AreCrossedOnceByWhatIsNeeded) { ExpectShares("tests/net/two_level.toml", 1); }
 TEST_P(Borders, AreCrossedByEveryRankWithoutLevels) { ExpectShares("tests/net/direct.toml", 2); }
+
+// TCP sockets of this host that listen.
+int Listeners() {
+  int count = 0;
+  for (const char* path : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream table(path);
+    for (std::string line; std::getline(table, line);) count += line.find(" 0A ") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+class Ports : public Collectives {};
+INSTANTIATE_TEST_SUITE_P(On, Ports, testing::Values(Layout{"OneHost", 1, 4, false}, Layout{"TwoHosts", 2, 4, false}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+// The process that made the id listens for ranks of other hosts, since it cannot know whether there are any.
+TEST_P(Ports, OfNetworksAreOpenOnlyBetweenHosts) {
+  Run([](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    NcclCase test;
+    test.count = 1000;
+    EXPECT_EQ(Perform(comm, team, test), "");
+    team.Barrier();
+    if (GetParam().hosts == 1) {
+      EXPECT_EQ(Listeners(), 1);
+    } else {
+      EXPECT_GE(Listeners(), GetParam().ranks / GetParam().hosts) << "each rank of this host";
+    }
+    team.Barrier();
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
 
 class Waits : public Collectives {};
 INSTANTIATE_TEST_SUITE_P(On, Waits,

@@ -29,8 +29,6 @@ class ShrinkBetweenHosts : public testing::Test {
     if (!network_->missing().empty()) GTEST_SKIP() << network_->missing();
   }
   void Run(const integration::Body& body) {
-    const std::string profile = std::string(std::getenv("SL_TEST_SOURCE_DIR")) + "/configs/tcp.toml";
-    const Environment named("STARLING_PROFILE", profile.c_str());
     RunProcesses(kRanks,
                  [&](Team& team) {
                    network_->Enter(team.rank() % kHosts);
