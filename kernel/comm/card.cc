@@ -25,6 +25,7 @@ Bytes Card::Encode() const {
       out.Put(fabric);
     }
   }
+  out.Put(machine);
   return out.Take();
 }
 
@@ -58,6 +59,7 @@ Result<Card> Card::Decode(std::span<const uint8_t> bytes) {
     }
     card.addresses.emplace_back(name, std::move(listed));
   }
+  card.machine = in.Get<HostId>();
   // What follows was added by a later release; this one has no use for it.
   if (!in.ok() || !IsWellFormed(card.endpoint)) return Status(SL_ERR_LINK_CORRUPT, "a rank's card is damaged");
   return card;

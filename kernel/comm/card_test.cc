@@ -53,8 +53,8 @@ TEST(Card, IsRefusedWithMorePortsOrLongerAddressesThanThereCanBe) {
   EXPECT_EQ(Card::Decode(many.Encode()).status().code(), SL_ERR_LINK_CORRUPT);
   Bytes bytes = Sample().Encode();
   const uint32_t too_long = 253;
-  const size_t fabric = 16;
-  std::memcpy(bytes.data() + bytes.size() - fabric - 252 - sizeof(too_long), &too_long, sizeof(too_long));
+  const size_t behind = 2 * sizeof(HostId);  // fabric and machine
+  std::memcpy(bytes.data() + bytes.size() - behind - 252 - sizeof(too_long), &too_long, sizeof(too_long));
   bytes.push_back(0);
   EXPECT_EQ(Card::Decode(bytes).status().code(), SL_ERR_LINK_CORRUPT);
 }

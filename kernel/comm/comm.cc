@@ -186,6 +186,7 @@ Bytes Communicator::MyCard() const {
   Card card;
   card.host = process_->host();
   card.process = static_cast<uint32_t>(getpid());
+  card.machine = ReadMachineId();
   card.cpus = ReadCpuSet();
   card.device_kind = process_->host_device().info.kind;
   std::copy_n(process_->host_device().info.domain, card.domain.size(), card.domain.begin());

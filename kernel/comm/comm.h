@@ -105,6 +105,8 @@ class Communicator {
   uint32_t size() const { return config_.size; }
   uint64_t id() const { return nonce_; }
   const sl_comm_shape_t& shape() const { return shape_; }
+  // More ranks share this machine's processors than there are.
+  bool is_crowded() const { return roster_->IsCrowded(config_.rank); }
   Process* process() const { return process_; }
   const Device& device() const { return process_->host_device(); }
   Selector* selector() { return selector_.get(); }

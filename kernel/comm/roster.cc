@@ -37,6 +37,18 @@ bool Roster::MeetsWithinHost() const {
          (cards_.size() == 1 || std::any_of(peers_.begin(), peers_.end(), serves_all));
 }
 
+// Ranks may be bound to CPUs of their own: together they have all of them.
+bool Roster::IsCrowded(uint32_t rank) const {
+  CpuSet cpus{};
+  uint32_t ranks = 0;
+  for (const Card& card : cards_) {
+    if (card.machine != cards_[rank].machine) continue;
+    ++ranks;
+    for (size_t i = 0; i < cpus.size(); ++i) cpus[i] |= card.cpus[i];
+  }
+  return ranks > CountProcessors(cpus);
+}
+
 std::shared_ptr<const LinkPeers> Roster::PeersOf(const std::shared_ptr<const Roster>& roster, const std::string& name) {
   const auto found = roster->peers_.find(name);
   if (found == roster->peers_.end()) return std::make_shared<LinkPeers>(roster->cards_.size());

@@ -27,6 +27,8 @@ class Roster {
   bool MeetsWithinHost() const;
   // A text a host, by rank.
   const char* const* hosts() const { return hosts_.data(); }
+  // More ranks run on that rank's machine, be it in several containers, than it has processors for them.
+  bool IsCrowded(uint32_t rank) const;
   // Where the ranks listen with that transport. Shares the ownership of `roster`.
   static std::shared_ptr<const LinkPeers> PeersOf(const std::shared_ptr<const Roster>& roster, const std::string& name);
 

@@ -57,6 +57,20 @@ TEST(Roster, NeedsNetworksBetweenHostsAndWhereNoTransportServesAll) {
   EXPECT_FALSE(roster({{1, "shm"}, {1, "tcp"}})->MeetsWithinHost());
 }
 
+TEST(Roster, CountsTheRanksOfAMachineWhateverKeepsThemApart) {
+  Writer cards;
+  for (uint32_t rank = 0; rank < 7; ++rank) {
+    Card card;
+    card.host[0] = static_cast<uint8_t>(rank);
+    card.machine[0] = rank < 3 ? 1 : 2;
+    card.cpus[0] = rank < 3 ? 3 : uint64_t{1} << rank;  // three share two processors, four have one each
+    PutContribution(&cards, rank, card.Encode());
+  }
+  const auto roster = Roster::Read(Contributions::Read(cards.Take(), 7).Take()).Take();
+  EXPECT_TRUE(roster->IsCrowded(0));
+  EXPECT_FALSE(roster->IsCrowded(6));
+}
+
 TEST(Roster, IsRefusedWithABrokenCard) { EXPECT_EQ(Roster::Read(Cards(3, 1)).status().code(), SL_ERR_LINK_CORRUPT); }
 
 TEST(RosterShelf, SharesWhatIsInUseAndKeepsNothingElse) {

@@ -97,7 +97,7 @@ Status PrepareToIssue(sl_comm_t* handle) {
   sl_status_t status = device.ops->image_load(device.handle, &desc, &handle->engine_image);
   if (status == SL_OK) status = device.ops->event_create(device.handle, &handle->order_event);
   if (status != SL_OK) return {status, LastError()};
-  handle->oversubscribed = handle->comm.shape().local_size > handle->comm.shape().processors;
+  handle->oversubscribed = handle->comm.is_crowded();
   return {};
 }
 

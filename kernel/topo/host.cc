@@ -18,9 +18,14 @@ uint64_t Fnv1a(const std::string& text, uint64_t hash) {
   return hash;
 }
 
-std::string BootAndNamespace() {
+std::string BootId() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return boot;
+}
+
+std::string BootAndNamespace() {
+  std::string boot = BootId();
   struct stat net {};
   if (stat("/proc/self/ns/net", &net) == 0) boot += ":" + std::to_string(net.st_dev) + ":" + std::to_string(net.st_ino);
   return boot;
@@ -36,6 +41,8 @@ HostId HashOf(const std::string& text) {
 }  // namespace
 
 HostId ReadSpaceId() { return HashOf(BootAndNamespace()); }
+
+HostId ReadMachineId() { return HashOf(BootId()); }
 
 HostId ReadHostId() {
   const char* given = secure_getenv("NCCL_HOSTID");

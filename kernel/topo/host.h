@@ -15,6 +15,9 @@ using HostId = std::array<uint8_t, 16>;
 // Boot id and network namespace, hashed: processes where it is equal reach each other's abstract sockets.
 // thread: [any]; reads files
 HostId ReadSpaceId();
+// Boot id, hashed: processes where it is equal share processors, whatever keeps them apart.   thread: [any]; reads a
+// file
+HostId ReadMachineId();
 // NCCL_HOSTID when it is set, else boot id and network namespace, hashed.   thread: [any]; reads files
 HostId ReadHostId();
 
