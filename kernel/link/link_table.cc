@@ -310,7 +310,8 @@ void LinkTable::Settle(Entry* entry, uint64_t now_ns) {
     if (entry->paths[i].connection != nullptr) FinishStart(entry, i, now_ns);
   }
   const bool broken = entry->was_up && !link->up() && !link->failed();
-  if (broken && now_ns - entry->broken_since_ns > config_.link_timeout_ns) {
+  // Not a difference: it may have been noticed after the caller looked at the clock.
+  if (broken && now_ns > entry->broken_since_ns + config_.link_timeout_ns) {
     link->Fail(SL_ERR_LINK_DOWN, "it went down and could not be made again in time");
   }
   for (uint32_t i = 0; i < entry->wanted && !link->failed(); ++i) {
