@@ -193,7 +193,15 @@ constexpr sl_module_t kModule = MakeModule();
 [[maybe_unused]] constexpr sl_module_t kOtherModule = MakeModule();
 
 #if defined(BROKEN_THREAD_AT_LOAD)
-[[maybe_unused]] const bool g_started = (std::thread(Pause).detach(), true);
+// Stays mapped, or the thread would crash in place of being found, should it begin after the module has gone.
+bool StartThread() {
+  Dl_info info{};
+  dladdr(reinterpret_cast<void*>(&Pause), &info);
+  dlopen(info.dli_fname, RTLD_NOW | RTLD_NODELETE);
+  std::thread(Pause).detach();
+  return true;
+}
+[[maybe_unused]] const bool g_started = StartThread();
 #elif defined(BROKEN_CRASHES_AT_LOAD)
 [[maybe_unused]] const bool g_crashed = (std::abort(), true);
 #endif
