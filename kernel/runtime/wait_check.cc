@@ -118,14 +118,13 @@ Status FindMismatch(sl_comm_t* handle) {
 Status NameTheLost(const Pending& pending, const Status& found) {
   Communicator& comm = pending.handle->comm;
   const uint64_t deadline_ns = NowNs() + kGraceNs;
-  while (comm.lost_rank() < 0 && !comm.cancelled() && NowNs() < deadline_ns) {
+  while (comm.lost_rank() < 0 && comm.RemoteFailure().ok() && !comm.cancelled() && NowNs() < deadline_ns) {
     const timespec nap{0, 200'000};
     nanosleep(&nap, nullptr);
   }
-  const int32_t lost = comm.lost_rank();
-  if (lost < 0) return found;
-  return {SL_ERR_PEER_LOST,
-          comm.RankName(static_cast<uint32_t>(lost)) + " was lost, its process ended: " + found.message()};
+  if (comm.lost_rank() >= 0) return {SL_ERR_PEER_LOST, comm.LostText() + ": " + found.message()};
+  const Status remote = comm.RemoteFailure();
+  return remote.ok() ? found : Status(remote.code(), remote.message() + "; here " + found.message());
 }
 
 sl_status_t CheckWait(void* context, const sl_wait_t* wait, uint64_t waited_ns) {

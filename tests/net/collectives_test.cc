@@ -118,6 +118,52 @@ INSTANTIATE_TEST_SUITE_P(On, Collectives,
                                          Layout{"SevenHosts", 7, 7, true}),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// What the last rank calls otherwise than the others, which lie on another host or on its own.
+struct Difference {
+  const char* name;
+  size_t count;
+  ncclDataType_t type;
+  bool broadcasts;
+};
+
+class Differing : public Collectives {};
+INSTANTIATE_TEST_SUITE_P(On, Differing,
+                         testing::Values(Layout{"TwoHosts", 2, 2, true}, Layout{"TwoHostsOfTwo", 2, 4, false}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(Differing, CallsAreNamedOnEveryRank) {
+  for (const Difference& difference :
+       {Difference{"count", 2000, ncclInt32, false}, Difference{"type", 1000, ncclFloat32, false},
+        Difference{"large count", 300'000, ncclInt32, false}, Difference{"collective", 1000, ncclInt32, true}}) {
+    SCOPED_TRACE(difference.name);
+    // Where ranks of a host wait for each other first, no chunk of one call meets the other: that ends with the time
+    // limit.
+    if (difference.broadcasts && GetParam().hosts != GetParam().ranks) continue;
+    Run([&](Team& team) {
+      const ncclComm_t comm = team.MakeComm();
+      ASSERT_NE(comm, nullptr);
+      std::vector<int> send(300'000, 1), recv(send.size(), 0);
+      ncclResult_t result = ncclSuccess;
+      if (team.rank() != team.size() - 1) {
+        result = ncclAllReduce(send.data(), recv.data(), 1000, ncclInt32, ncclSum, comm, nullptr);
+      } else if (difference.broadcasts) {
+        result = ncclBroadcast(send.data(), recv.data(), difference.count, difference.type, 0, comm, nullptr);
+      } else {
+        result = ncclAllReduce(send.data(), recv.data(), difference.count, difference.type, ncclSum, comm, nullptr);
+      }
+      // Who was done before the others found out hears of it, too.
+      ncclResult_t state = result;
+      EXPECT_TRUE(integration::WaitUntil(20, [&] {
+        return state != ncclSuccess || ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclSuccess;
+      }));
+      const std::string words = ncclGetLastError(comm);
+      EXPECT_NE(words.find("do not match"), std::string::npos) << words;
+      EXPECT_NE(words.find("rank " + std::to_string(team.size() - 1) + " called"), std::string::npos) << words;
+      NCCL_OK(ncclCommAbort(comm));
+    });
+  }
+}
+
 // Where nothing else may serve them.
 class TwoLevel : public Collectives {
  protected:
