@@ -47,8 +47,9 @@ Status CheckOpArguments(const Communicator& comm, const sl_op_t& op);
 // calls. Not every mismatch makes somebody wait: a small broadcast whose roots differ only leaves wrong results.
 Status FindMismatch(sl_comm_t* handle);
 
-// `found`, with the rank that was lost or has failed. A link may notice an end before the control plane does, and it only
-// knows its neighbour, who may have left because of another one; so the control plane gets a moment to tell. Slow path.
+// `found`, with the rank that was lost or has failed. A link may notice an end before the control plane does, and it
+// only knows its neighbour, who may have left because of another one; so the control plane gets a moment to tell. Slow
+// path.
 Status NameTheLost(const Pending& pending, const Status& found);
 
 // Called while a launch waits (sl_launch_t::check): decides whether waiting still makes sense.
