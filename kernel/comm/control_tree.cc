@@ -241,6 +241,11 @@ void ControlTree::OnReport(uint32_t rank, Reader* in, uint32_t heard_from) {
 void ControlTree::Report(const Status& failure) { LearnFailure(identity_.rank, failure, kNobody); }
 
 bool ControlTree::LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from) {
+  Writer news;
+  news.Put(rank);
+  news.Put(failure.code());
+  news.PutText(failure.message().substr(0, kMaxReportText));
+  std::lock_guard relay(relay_mutex_);
   {
     std::lock_guard lock(mutex_);
     if (!failure_.ok()) return false;
@@ -248,17 +253,14 @@ bool ControlTree::LearnFailure(uint32_t rank, const Status& failure, uint32_t he
     failed_rank_ = rank;
     arrived_.notify_all();
   }
-  Writer news;
-  news.Put(rank);
-  news.Put(failure.code());
-  news.PutText(failure.message().substr(0, kMaxReportText));
-  Relay(FrameType::kReport, news.bytes(), heard_from);
+  RelayLocked(FrameType::kReport, news.bytes(), heard_from);
   return true;
 }
 
-// To all neighbours but one; what was passed on before stays before it. A closed channel drops what it is given.
-void ControlTree::Relay(FrameType type, std::span<const uint8_t> payload, uint32_t except) {
-  std::lock_guard lock(relay_mutex_);
+// To all neighbours but one; what was passed on before stays before it. A closed channel drops what it is given. The
+// lock is held from before the news is known here: who leaves because of it must not say so before others know the
+// reason.
+void ControlTree::RelayLocked(FrameType type, std::span<const uint8_t> payload, uint32_t except) {
   for (Neighbour& neighbour : neighbours_) {
     if (neighbour.rank != except) SendTo(neighbour.rank, type, 0, payload);
   }
@@ -278,18 +280,20 @@ void ControlTree::Lose(Neighbour* neighbour, Fate fate) {
 }
 
 void ControlTree::Learn(uint32_t rank, Fate fate, uint32_t heard_from) {
-  FateHandler handler;
-  {
-    std::lock_guard lock(mutex_);
-    if (rank == identity_.rank || !fates_.emplace(rank, fate).second) return;
-    handler = on_fate_;
-    arrived_.notify_all();
-  }
   Writer news;
   news.Put(rank);
   news.Put(static_cast<uint32_t>(fate));
-  const FrameType type = IsLost(fate) ? FrameType::kFault : FrameType::kDepart;
-  Relay(type, news.bytes(), heard_from);
+  FateHandler handler;
+  {
+    std::lock_guard relay(relay_mutex_);
+    {
+      std::lock_guard lock(mutex_);
+      if (rank == identity_.rank || !fates_.emplace(rank, fate).second) return;
+      handler = on_fate_;
+      arrived_.notify_all();
+    }
+    RelayLocked(IsLost(fate) ? FrameType::kFault : FrameType::kDepart, news.bytes(), heard_from);
+  }
   if (handler) handler(rank, fate);
   EndIfAlone();
 }
@@ -306,7 +310,10 @@ void ControlTree::Depart(Fate fate) {
   Writer news;
   news.Put(identity_.rank);
   news.Put(static_cast<uint32_t>(fate));
-  for (Neighbour& neighbour : neighbours_) SendTo(neighbour.rank, FrameType::kDepart, 0, news.bytes());
+  {
+    std::lock_guard relay(relay_mutex_);
+    RelayLocked(FrameType::kDepart, news.bytes(), kNobody);
+  }
   control_->Settle();  // a handler that was running has returned: its communicator may go
   // The rest happens on the control thread, where nothing else is running.
   control_->At(0, [weak = weak_from_this()] {

@@ -110,7 +110,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   void Learn(uint32_t rank, Fate fate, uint32_t heard_from);
   // Keeps and passes on the first failure; false when one was known.
   bool LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from);
-  void Relay(FrameType type, std::span<const uint8_t> payload, uint32_t except);
+  void RelayLocked(FrameType type, std::span<const uint8_t> payload, uint32_t except);
   void SendTo(uint32_t rank, FrameType type, uint64_t sequence, std::span<const uint8_t> payload);
   Neighbour* Find(Channel* channel);
   void EndIfAlone();
@@ -122,7 +122,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   ReportHandler on_report_;            // the same
   std::vector<Neighbour> neighbours_;  // fixed after Build; `closed` is the control thread's
   uint64_t last_beat_ns_ = 0;          // or of the start; control thread only
-  std::mutex relay_mutex_;             // keeps results before the news that follows them; taken before mutex_
+  std::mutex relay_mutex_;             // keeps results, and news, before what follows them; taken before mutex_
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::map<std::pair<uint64_t, uint32_t>, Bytes> inbox_;  // by number and sender; guarded by mutex_
