@@ -266,7 +266,7 @@ Status Switchboard::OnProof(Guest* guest) {
 void Switchboard::Drop(int fd, const Status& why) {
   const auto found = guests_.find(fd);
   // A neighbour that only asks whether this host is there knows it by now.
-  const bool is_probe = found->second.header.type == FrameType::kBeat;
+  const bool is_probe = found->second.header.type == FrameType::kBeat && !found->second.greeted;
   if (!is_probe) strangers_.fetch_add(1);
   if (!is_probe && logged_.insert(why.code()).second) {
     Logf(SL_LOG_WARN, "switchboard: dropped a connection from {}: {}; others like it are dropped without a word",
