@@ -26,7 +26,7 @@ typedef struct sl_device_ops_t sl_device_ops_t;
 typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
-#define SL_ALGORITHM_REVISION 1u
+#define SL_ALGORITHM_REVISION 2u
 
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
@@ -46,6 +46,9 @@ typedef struct sl_op_t {
   uint64_t scalar_bits; /* SL_PREMUL_SUM: this rank's scalar, in the data type's format; ranks may differ */
   uint64_t seq;         /* filled by the kernel: n-th collective of the communicator, from 1; 0 for send and recv */
   uint64_t signature;   /* filled by the kernel: equal on two ranks exactly when their calls match */
+  uint64_t capture;     /* since 2; filled by the kernel: 0: eager; n: the communicator's n-th stream capture */
+  const void* scalar;   /* since 2: where SL_PREMUL_SUM's scalar lies in device memory, read when the operation runs;
+                         * NULL: it is scalar_bits */
 } sl_op_t;
 
 /* The symmetric heap slice of one algorithm: rank r's memory starts at base + r * stride. Zeroed at creation. */
@@ -54,6 +57,17 @@ typedef struct sl_symmetric_t {
   uint64_t stride;
   uint64_t bytes; /* usable of each slice */
 } sl_symmetric_t;
+
+/* How the kernel and launches that no host thread watches tell each other of trouble: one per rank and communicator, in
+ * memory that both the CPU and the device read and write (SL_MEMORY_HOST). Zero at creation. */
+typedef struct sl_control_t {
+  int32_t abort;   /* the kernel stores a status once: every spin looks now and then, gives up and ends quickly */
+  uint32_t fault;  /* a launch that gives up stores 1 here, release, after the fields below; the first one only */
+  int32_t peer;    /* rank it waited for; -1: none */
+  uint32_t step;   /* what it waited for, in the algorithm's own numbering */
+  uint64_t seen;   /* the word it looked at */
+  uint64_t wanted; /* and what it should have become */
+} sl_control_t;
 
 /* The communicator as an algorithm sees it. */
 typedef struct sl_comm_shape_t {
@@ -85,6 +99,7 @@ typedef struct sl_algorithm_env_t {
   const sl_device_ops_t* device_ops; /* the communicator's device; both NULL unless the module requires sl.device/1 */
   sl_device_t* device;
   sl_symmetric_t symmetric; /* as demanded; base NULL when the ranks share no memory */
+  sl_control_t* control;    /* since 2; NULL on devices whose launches the host watches (SL_DEVICE_RUNS_HOST_KERNELS) */
 } sl_algorithm_env_t;
 
 /* How the result depends on order: what a profile can demand. */
@@ -213,6 +228,13 @@ typedef struct sl_algorithm_ops_t {
    * returns: SL_OK | usage errors   since: 1 */
   sl_status_t (*launch)(sl_algorithm_t* algorithm, const sl_op_t* op, void* args, uint32_t args_capacity,
                         sl_launch_t* out_launch);
+  /* Fills one launch for several operations of a group, in the order of their calls; its sends and receives then
+   * progress together. Asked for on devices that run the launches of a stream one after the other.
+   * thread: [data]   owns: as launch; borrows `ops` during the call
+   * returns: SL_OK | SL_ERR_UNSUPPORTED not these together: they are launched one by one | SL_ERR_LIMIT more than the
+   * arguments hold | usage errors   since: 2 */
+  sl_status_t (*launch_group)(sl_algorithm_t* algorithm, const sl_op_t* ops, uint32_t count, void* args,
+                              uint32_t args_capacity, sl_launch_t* out_launch);
 } sl_algorithm_ops_t;
 
 /* Release 1.0, closed: what is added later comes behind these sizes. Operands, geometries and symmetric slices lie
@@ -227,16 +249,20 @@ typedef struct sl_algorithm_ops_t {
 #define SL_PLAN_DESC_SIZE_1_0 112u
 #define SL_PLAN_BUILDER_OPS_SIZE_1_0 32u
 #define SL_ALGORITHM_OPS_SIZE_1_0 56u
-SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_0);
+/* Revision 2 added sl_control_t, capture and scalar of operations, control of environments, and launch_group. */
+#define SL_OP_SIZE_1_1 88u
+#define SL_ALGORITHM_ENV_SIZE_1_1 64u
+#define SL_ALGORITHM_OPS_SIZE_1_1 64u
+SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_1);
 SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_0);
 SL_ASSERT_SIZE(sl_demand_t, SL_DEMAND_SIZE_1_0);
-SL_ASSERT_SIZE(sl_algorithm_env_t, SL_ALGORITHM_ENV_SIZE_1_0);
+SL_ASSERT_SIZE(sl_algorithm_env_t, SL_ALGORITHM_ENV_SIZE_1_1);
 SL_ASSERT_SIZE(sl_estimate_t, SL_ESTIMATE_SIZE_1_0);
 SL_ASSERT_SIZE(sl_operand_t, SL_OPERAND_SIZE_1_0);
 SL_ASSERT_SIZE(sl_step_t, SL_STEP_SIZE_1_0);
 SL_ASSERT_SIZE(sl_plan_desc_t, SL_PLAN_DESC_SIZE_1_0);
 SL_ASSERT_SIZE(sl_plan_builder_ops_t, SL_PLAN_BUILDER_OPS_SIZE_1_0);
-SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_0);
+SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_1);
 
 #ifdef __cplusplus
 }

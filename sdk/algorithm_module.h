@@ -73,6 +73,7 @@ inline constexpr sl_algorithm_ops_t kPlanningOps = {
     .estimate = AlgorithmCalls<kMake>::Estimate,
     .plan = AlgorithmCalls<kMake>::Plan,
     .launch = nullptr,
+    .launch_group = nullptr,
 };
 
 // The table of an algorithm that launches, with what it asks of the symmetric heap.
@@ -86,6 +87,7 @@ inline constexpr sl_algorithm_ops_t kLaunchingOps = {
     .estimate = AlgorithmCalls<kMake>::Estimate,
     .plan = nullptr,
     .launch = AlgorithmCalls<kMake>::Launch,
+    .launch_group = nullptr,
 };
 
 // An algorithm's line in the module's list of what it provides; flags are SL_INTERFACE_….

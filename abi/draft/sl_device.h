@@ -3,6 +3,10 @@
  * sl.device/1 (draft): memory, streams, copies, reductions and launches of one kind of device. The host is a device
  * like any other; a GPU module implements the same table.
  *
+ * Launches of host kernels (SL_DEVICE_RUNS_HOST_KERNELS) are watched: they call `check` and `done`. Elsewhere a launch is
+ * issued and forgotten: its arguments are copied, `check` and `done` are not called, and trouble is told through the
+ * algorithm's sl_control_t.
+ *
  * A stream handle is the caller's native one (a cudaStream_t on CUDA, from stream_create on the host). NULL is the
  * device's default stream; on the host, work on it runs on the caller and is complete on return. */
 #ifndef SL_DEVICE_H
@@ -62,9 +66,11 @@ typedef struct sl_pointer_info_t {
 
 #define SL_MEMORY_PLAIN 0u
 #define SL_MEMORY_EXPORTABLE 1u
+#define SL_MEMORY_HOST 2u /* host memory that CPUs and the device read and write, at one address */
 
 #define SL_HANDLE_FD 0u     /* a descriptor, to be passed by SCM_RIGHTS */
 #define SL_HANDLE_FABRIC 1u /* 64 opaque bytes that any process of the fabric may import */
+#define SL_HANDLE_IPC 2u    /* 64 opaque bytes that another process of this host may import; of plain allocations */
 typedef struct sl_memory_handle_t {
   uint32_t struct_size;
   uint32_t type;
@@ -167,6 +173,10 @@ typedef struct sl_device_ops_t {
 
   /* How many devices there are; 0 is a normal answer.   thread: [any]   returns: SL_OK   since: 1 */
   sl_status_t (*count)(sl_instance_t* instance, uint32_t* out_count);
+  /* The device the calling thread uses at present, as the device's own runtime counts.
+   * thread: [any]   blocking: never   returns: SL_OK | SL_ERR_NOT_FOUND this process does not use devices of this kind
+   * since: 1 */
+  sl_status_t (*current)(sl_instance_t* instance, uint32_t* out_ordinal);
   /* Opens device `ordinal`; mandatory.   thread: [init]   owns: the caller closes it
    * returns: SL_OK | SL_ERR_NOT_FOUND no such device | SL_ERR_DEVICE   since: 1 */
   sl_status_t (*open)(sl_instance_t* instance, uint32_t ordinal, sl_device_t** out_device);
@@ -229,7 +239,7 @@ typedef struct sl_device_ops_t {
   /* `stream` goes on when the point that the event marks now was reached.
    * thread: [control]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*stream_wait_event)(sl_device_t* device, sl_stream_t* stream, sl_event_t* event);
-  /* In stream order: stores `value`, release. `word` is 8-byte aligned host memory mapped to the device.
+  /* In stream order: stores `value`, release. `word` is 8-byte aligned memory of SL_MEMORY_HOST.
    * thread: [any]   blocking: never   owns: borrows `word` until then   returns: SL_OK   since: 1 */
   sl_status_t (*stream_write_value)(sl_device_t* device, sl_stream_t* stream, uint64_t* word, uint64_t value);
   /* Holds the stream until *word >= value, acquire, unsigned.

@@ -216,14 +216,30 @@ struct LaunchHook : NoHook {
   template <typename Values>
   void After(Frame& frame, sl_status_t status, Values& values) {
     auto& [algorithm, op, args, capacity, launch] = values;
-    if (status != SL_OK) return;
+    if (status == SL_OK) CheckFilled(frame, *launch, args, capacity);
+  }
+
+  static void CheckFilled(Frame& frame, const sl_launch_t& launch, const void* args, uint32_t capacity) {
     const auto begin = reinterpret_cast<uintptr_t>(args);
-    const auto at = reinterpret_cast<uintptr_t>(launch->args);
-    const bool inside = launch->args_bytes == 0 ||
-                        (at >= begin && launch->args_bytes <= capacity && at - begin <= capacity - launch->args_bytes);
-    if (launch->image != nullptr && inside) return;
+    const auto at = reinterpret_cast<uintptr_t>(launch.args);
+    const bool inside = launch.args_bytes == 0 ||
+                        (at >= begin && launch.args_bytes <= capacity && at - begin <= capacity - launch.args_bytes);
+    if (launch.image != nullptr && inside) return;
     frame.Break(RuleId::kLaunchFacts, "image %p, %u bytes of arguments at %p, room for %u at %p",
-                static_cast<void*>(launch->image), launch->args_bytes, launch->args, capacity, args);
+                static_cast<void*>(launch.image), launch.args_bytes, launch.args, capacity, args);
+  }
+};
+
+struct LaunchGroupHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values& values) {
+    auto& [algorithm, ops, count, args, capacity, launch] = values;
+    for (uint32_t i = 0; i < count; ++i) CheckOp(frame, ops[i]);
+  }
+  template <typename Values>
+  void After(Frame& frame, sl_status_t status, Values& values) {
+    auto& [algorithm, ops, count, args, capacity, launch] = values;
+    if (status == SL_OK) LaunchHook::CheckFilled(frame, *launch, args, capacity);
   }
 };
 
@@ -246,6 +262,7 @@ constexpr Call kDestroy = {.name = "destroy", .interface = kInterface, .words = 
 constexpr Call kEstimate = {.name = "estimate", .interface = kInterface, .words = Words::kControl};
 constexpr Call kPlan = {.name = "plan", .interface = kInterface, .words = Words::kControl};
 constexpr Call kLaunch = {.name = "launch", .interface = kInterface, .words = Words::kData, .outs = 1};
+constexpr Call kLaunchGroup = {.name = "launch_group", .interface = kInterface, .words = Words::kData, .outs = 1};
 
 }  // namespace
 
@@ -263,6 +280,7 @@ constexpr sl_algorithm_ops_t kAlgorithmOps = {
     .estimate = Checked<&sl_algorithm_ops_t::estimate, kEstimate, EstimateHook>,
     .plan = Checked<&sl_algorithm_ops_t::plan, kPlan, PlanHook>,
     .launch = Checked<&sl_algorithm_ops_t::launch, kLaunch, LaunchHook>,
+    .launch_group = Checked<&sl_algorithm_ops_t::launch_group, kLaunchGroup, LaunchGroupHook>,
 };
 
 }  // namespace sl::checker

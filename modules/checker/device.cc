@@ -289,6 +289,7 @@ constexpr Call OnPart(const char* name, bool ends) {
 }
 
 constexpr Call kCount = Shared("count", 1);
+constexpr Call kCurrent = Shared("current", 1);
 constexpr Call kOpen = Shared("open", 1, true);
 constexpr Call kClose = {.name = "close", .interface = kInterface, .words = Words::kControl, .ends = true};
 constexpr Call kInfo = Shared("info", 1);
@@ -328,6 +329,7 @@ constexpr sl_device_ops_t kDeviceOps = {
     .struct_size = sizeof(sl_device_ops_t),
     .reserved = 0,
     .count = Checked<&Ops::count, kCount>,
+    .current = Checked<&Ops::current, kCurrent>,
     .open = Checked<&Ops::open, kOpen, OpenHook>,
     .close = Checked<&Ops::close, kClose, CloseHook>,
     .info = Checked<&Ops::info, kInfo, InfoHook>,

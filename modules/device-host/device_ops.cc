@@ -44,6 +44,11 @@ sl_status_t CountDevices(sl_instance_t*, uint32_t* out_count) {
   return SL_OK;
 }
 
+sl_status_t CurrentDevice(sl_instance_t*, uint32_t* out_ordinal) {
+  *out_ordinal = 0;
+  return SL_OK;
+}
+
 sl_status_t Open(sl_instance_t* instance, uint32_t ordinal, sl_device_t** out_device) {
   return Guard(instance->host, [&]() -> Status {
     if (ordinal != 0) {
@@ -374,6 +379,7 @@ const sl_device_ops_t kDeviceOps = {
     .struct_size = sizeof(sl_device_ops_t),
     .reserved = 0,
     .count = CountDevices,
+    .current = CurrentDevice,
     .open = Open,
     .close = Close,
     .info = Info,

@@ -114,9 +114,9 @@ Result<Memory::Allocation> Memory::AllocateSegment(uint64_t bytes, uintptr_t* ou
 
 Result<void*> Memory::Allocate(uint32_t kind, uint64_t bytes) {
   if (bytes == 0) return Status(SL_ERR_INVALID, "device-host: an allocation of 0 bytes");
-  if (kind != SL_MEMORY_PLAIN && kind != SL_MEMORY_EXPORTABLE) {
+  if (kind > SL_MEMORY_HOST) {
     return Status(SL_ERR_INVALID, "device-host: memory kind " + std::to_string(kind) +
-                                      " is unknown; use SL_MEMORY_PLAIN or SL_MEMORY_EXPORTABLE");
+                                      " is unknown; use SL_MEMORY_PLAIN, SL_MEMORY_EXPORTABLE or SL_MEMORY_HOST");
   }
   if (bytes > machine_bytes_) {
     return Status(SL_ERR_DEVICE_MEMORY, "device-host: " + std::to_string(bytes) +
@@ -125,7 +125,7 @@ Result<void*> Memory::Allocate(uint32_t kind, uint64_t bytes) {
   }
   uintptr_t address = 0;
   SL_ASSIGN(const Allocation allocation,
-            kind == SL_MEMORY_PLAIN ? AllocatePlain(bytes, &address) : AllocateSegment(bytes, &address));
+            kind == SL_MEMORY_EXPORTABLE ? AllocateSegment(bytes, &address) : AllocatePlain(bytes, &address));
   std::lock_guard lock(mutex_);
   try {
     allocations_.emplace(address, allocation);

@@ -195,7 +195,9 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
                     call.recv,
                     0,
                     0,
-                    0};
+                    0,
+                    0,
+                    nullptr};
       if (ArgumentsGood(kind, call, comm) &&
           (!kind.reduces || Reduction(call, comm, &pending.op, &pending.device_scalar))) [[likely]] {
         if (t_group_depth != 0) return Grouped(kind, pending);

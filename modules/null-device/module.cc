@@ -26,6 +26,10 @@ sl_status_t Count(sl_instance_t*, uint32_t* out_count) {
   return SL_OK;
 }
 
+sl_status_t Current(sl_instance_t* instance, uint32_t*) {
+  return instance->host->set_error(instance->host->ctx, SL_ERR_NOT_FOUND, "there is no device to use");
+}
+
 sl_status_t OpenDevice(sl_instance_t* instance, uint32_t, sl_device_t**) {
   return instance->host->set_error(instance->host->ctx, SL_ERR_NOT_FOUND, "there is no such device");
 }
@@ -36,6 +40,7 @@ constexpr sl_device_ops_t MakeOps() {
   sl_device_ops_t ops{};
   ops.struct_size = sizeof(ops);
   ops.count = Count;
+  ops.current = Current;
   ops.open = OpenDevice;
   ops.close = CloseDevice;
   return ops;

@@ -62,7 +62,7 @@ def other_drafts(_root, folder, out):
 def newer_module(root, folder, out):
     headers = shutil.copytree(os.path.join(root, "abi"), os.path.join(folder, "headers"))
     edit(os.path.join(headers, "sl_algorithm.h"),
-         ("#define SL_ALGORITHM_REVISION 1u", "#define SL_ALGORITHM_REVISION 2u"),
+         ("#define SL_ALGORITHM_REVISION 2u", "#define SL_ALGORITHM_REVISION 3u"),
          ("} sl_algorithm_ops_t;", "  void (*pause)(sl_algorithm_t* algorithm);\n} sl_algorithm_ops_t;"),
          ("} sl_step_t;", "  uint64_t newer;\n} sl_step_t;"), ("} sl_plan_desc_t;", "  uint64_t newer;\n} sl_plan_desc_t;"))
     edit(os.path.join(headers, "sl_module.h"), ("} sl_provide_t;", "  uint64_t newer;\n} sl_provide_t;"),
