@@ -73,6 +73,7 @@ class FakeLink : public Link {
   }
   sl_status_t Peek(Chunk* out_chunk) override { return in_->Peek(out_chunk); }
   sl_status_t Release() override { return in_->Release(); }
+  void EndReceiving() override {}
   void Notify() override { Ring(out_->receiver_bell_); }
   void DescribeWait(bool sending, sl_wait_t* wait) const override {
     wait->peer = static_cast<int32_t>(peer_);

@@ -327,6 +327,7 @@ sl_status_t Run::LeaveLinks(uint32_t index, LaneState* lane, Budget* budget) {
     if (link.recv_lane == index && !state.recv_left) {
       if (state.inbox != nullptr) return FailChunk(*lane);
       if (!state.recv_turn && !state.link->IsRecvTurn(state.recv_ticket)) return SL_ERR_AGAIN;
+      state.link->EndReceiving();
       state.link->EndRecvTurn();
       state.recv_left = true;
     }

@@ -10,7 +10,7 @@
 
 namespace sl::kernel {
 
-ChunkLink::ChunkLink(const LinkContext* context, uint32_t peer, uint32_t lane)
+ChunkLink::ChunkLink(LinkContext* context, uint32_t peer, uint32_t lane)
     : context_(context), peer_(peer), lane_(lane), geometry_(context->geometry) {
   paths_.reserve(kMaxPaths);  // owner_ points into it
   carriers_.assign(geometry_.slots, kNobody);
@@ -18,6 +18,7 @@ ChunkLink::ChunkLink(const LinkContext* context, uint32_t peer, uint32_t lane)
 }
 
 ChunkLink::~ChunkLink() {
+  Owe(false);
   for (const OldConnection& old : old_) old.link.ops->retire(old.link.connection);
   for (Path& path : paths_) {
     if (!path.open()) continue;
@@ -100,6 +101,7 @@ sl_status_t ChunkLink::SendNext(uint32_t* full) {
     Path* path = Choose(*full);
     if (path == nullptr) return SL_ERR_AGAIN;
     const auto index = static_cast<size_t>(path - paths_.data());
+    if (owes_ && !SendDoneOn(index)) return SL_ERR_AGAIN;
     const sl_status_t status = path->Put(outbox_, OffsetOf(sequence), sequence);
     if (status == SL_OK) {
       CarrierOf(sequence) = static_cast<uint8_t>(index);
@@ -126,11 +128,54 @@ void ChunkLink::Pump() {
 void ChunkLink::SendDone() {
   size_t index = recv_path_;
   for (size_t i = 0; i < paths_.size() && !IsUp(static_cast<uint32_t>(index)); ++i) index = i;
-  if (!IsUp(static_cast<uint32_t>(index))) return;
+  if (IsUp(static_cast<uint32_t>(index))) static_cast<void>(SendDoneOn(index));
+}
+
+// False: the path was lost, and who lost it has pumped.
+bool ChunkLink::SendDoneOn(size_t index) {
   const sl_status_t status = paths_[index].Signal(Path::kDone, done_);
   done_pending_ = status != SL_OK;
-  if (status != SL_OK && status != SL_ERR_AGAIN) [[unlikely]]
-    OnPutFailed(index, status);
+  if (status == SL_OK) told_ = done_;
+  Owe(false);
+  if (status == SL_OK || status == SL_ERR_AGAIN) [[likely]]
+    return true;
+  OnPutFailed(index, status);
+  return false;
+}
+
+bool ChunkLink::MayOwe() const {
+  return context_->tell_after_ns != 0 && owner_ == nullptr && !done_pending_ &&
+         done_ - told_ < std::max(geometry_.slots / 4, 1u);
+}
+
+void ChunkLink::Owe(bool owes) {
+  if (owes == owes_) return;
+  owes_ = owes;
+  owes_since_ns_ = 0;
+  context_->owing += owes ? 1 : -1;
+}
+
+void ChunkLink::TellReleased() {
+  if (!owes_) return;
+  done_pending_ = true;
+  Owe(false);
+  if (paths_up_ == 0) return;
+  SendDone();
+  NotifyAll();
+}
+
+void ChunkLink::EndReceiving() {
+  if (posted_ == posted_before_) TellReleased();
+  posted_before_ = posted_;
+}
+
+void ChunkLink::TellIfLate(uint64_t now_ns) {
+  if (!owes_) return;
+  if (owes_since_ns_ == 0) {
+    owes_since_ns_ = now_ns;
+  } else if (now_ns - owes_since_ns_ >= context_->tell_after_ns) {
+    TellReleased();
+  }
 }
 
 void ChunkLink::RefreshAcked() {
@@ -197,6 +242,10 @@ sl_status_t ChunkLink::Release() {
   if (recv_offset_ == geometry_.WindowBytes()) recv_offset_ = 0;
   if (!old_.empty()) [[unlikely]]
     DropLent(false, true);
+  if (MayOwe()) {
+    Owe(true);
+    return SL_OK;
+  }
   done_pending_ = true;
   if (paths_up_ != 0) SendDone();
   return SL_OK;
@@ -242,7 +291,7 @@ void ChunkLink::RecordState(size_t index, bool up) const {
 
 bool ChunkLink::idle() {
   RefreshAcked();
-  return acked_ == posted_ && !done_pending_;
+  return acked_ == posted_ && !done_pending_ && !owes_;
 }
 
 }  // namespace sl::kernel

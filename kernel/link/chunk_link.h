@@ -9,6 +9,11 @@
 // is put on the path on which it will have arrived first, by what is under way there and by the rate at which the path
 // was seen to deliver (join the shortest queue, weighted by service rate).
 //
+// What was released is told with the next chunk that goes the other way, over a network, where each message costs both
+// ends a system call. Without such a chunk it is told once a quarter of the slots is owed, and a while after somebody
+// began to look for it (TellIfLate), so that a sender out of credit waits for a bounded time only. Through mapped
+// memory it is told at once: that is one store.
+//
 // A lost put (only transports that lose have them) leaves a hole. The receiver waits. The sender's timer sends a query.
 // A receiver that lacks something answers, and from then until kResent takes nothing behind the gap from that path, so
 // that no slot is looked at while it is written again. Every one of these signals may be lost in turn: the next query
@@ -35,14 +40,16 @@ struct LinkContext {
   uint64_t comm_id = 0;
   LinkGeometry geometry;
   uint64_t resend_ns = 1'000'000'000;
+  uint64_t tell_after_ns = 0;  // how long a release may wait for a chunk the other way; 0: not at all
   uint64_t (*now_ns)() = nullptr;
+  uint32_t owing = 0;  // links that owe their peer word of a release; the links keep count
 };
 
 class ChunkLink final : public Link {
  public:
   static constexpr uint32_t kMaxPaths = 16;
 
-  ChunkLink(const LinkContext* context, uint32_t peer, uint32_t lane);
+  ChunkLink(LinkContext* context, uint32_t peer, uint32_t lane);
   ~ChunkLink() override;  // retires its connections
   ChunkLink(const ChunkLink&) = delete;
   ChunkLink& operator=(const ChunkLink&) = delete;
@@ -54,6 +61,7 @@ class ChunkLink final : public Link {
   sl_status_t Post(uint32_t bytes, uint64_t op_seq, uint64_t signature) override;
   sl_status_t Peek(Chunk* out_chunk) override;
   sl_status_t Release() override;
+  void EndReceiving() override;
   void Notify() override;
   void DescribeWait(bool sending, sl_wait_t* wait) const override;
 
@@ -63,6 +71,10 @@ class ChunkLink final : public Link {
   sl_status_t Attach(uint32_t index, const LinkConnection& connection, uint32_t epoch, sl_doorbell_t* doorbell);
   // Looks after the paths now and then: notices their end, answers queries, asks and sends again.
   void Service(uint64_t now_ns);
+  // Tells what was released, if that is owed: now, or when it has been for LinkContext::tell_after_ns, as these calls
+  // see it.
+  void TellReleased();
+  void TellIfLate(uint64_t now_ns);
   // Ends the link for good. Chunks that are already here can still be taken.
   void Fail(sl_status_t status, const char* why);
 
@@ -90,7 +102,10 @@ class ChunkLink final : public Link {
   Path* Choose(uint32_t full);
   sl_status_t SendNext(uint32_t* full);
   void Pump();
+  bool MayOwe() const;
+  void Owe(bool owes);
   void SendDone();
+  bool SendDoneOn(size_t index);
   sl_status_t ReserveSlow();
   void RefreshAcked();
   sl_status_t WhyNoChunk();
@@ -110,7 +125,7 @@ class ChunkLink final : public Link {
   void NotifyAll();
   void RecordState(size_t index, bool up) const;
 
-  const LinkContext* const context_;
+  LinkContext* const context_;
   const uint32_t peer_;
   const uint32_t lane_;
   const LinkGeometry geometry_;
@@ -134,7 +149,11 @@ class ChunkLink final : public Link {
   size_t recv_path_ = 0;      // where the newest chunk was found
   uint64_t recv_offset_ = 0;  // of chunk done + 1
   uint64_t done_ = 0;
-  ChunkHeader header_ = {};  // of the lent chunk: a copy, since the peer could change the original
+  uint64_t told_ = 0;           // of done_, what the peer was told
+  bool owes_ = false;           // done_ is ahead of told_, and nothing is wrong with that
+  uint64_t owes_since_ns_ = 0;  // 0: nobody has looked since
+  uint64_t posted_before_ = 0;  // posted_ when a user last took its last chunk
+  ChunkHeader header_ = {};     // of the lent chunk: a copy, since the peer could change the original
   const uint8_t* payload_ = nullptr;
 
   sl_status_t status_ = SL_OK;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace sl::kernel {
 
@@ -131,6 +132,7 @@ struct FakeCalls {
       return SL_OK;
     }
     if (pair.inbound[peer].size() >= net->faults_.queue_capacity) return SL_ERR_AGAIN;
+    pair.unsaid[end->side] = true;
     if (net->Chance(net->faults_.drop_per_million)) {
       ++net->dropped_;
       return SL_OK;
@@ -143,6 +145,14 @@ struct FakeCalls {
     pair.inbound[peer].push_back(std::move(item));
     Tell(*net->ports_[pair.ranks[peer]]);
     return SL_OK;
+  }
+
+  static void Notify(sl_connection_t* connection) {
+    const FakeEnd* end = Of(connection);
+    const std::lock_guard lock(end->net->mutex_);
+    FakePair& pair = *end->pair;
+    if (!std::exchange(pair.unsaid[end->side], false)) return;
+    ++end->net->ports_[pair.ranks[end->side]]->messages;
   }
 
   static sl_status_t Progress(sl_transport_t* transport) {
@@ -195,7 +205,7 @@ const sl_transport_ops_t* FakeNet::Ops() {
     ops.retire = FakeCalls::Retire;
     ops.put = FakeCalls::Put;
     ops.progress = FakeCalls::Progress;
-    ops.notify = [](sl_connection_t*) {};
+    ops.notify = FakeCalls::Notify;
     ops.wait_object = FakeCalls::WaitObject;
     return ops;
   }();

@@ -57,6 +57,7 @@ struct FakePair {
   bool accepted = false;
   size_t number = 0;                   // in the order of making
   std::array<uint64_t, 2> ready = {};  // by receiving side: when the next payload may be delivered
+  std::array<bool, 2> unsaid = {};     // by sending side: something was put since the last notice
 };
 
 // Every rank's sl_transport_t is a FakePort of one net.
@@ -66,6 +67,7 @@ struct FakePort {
   bool listening = true;
   bool up = true;
   uint64_t polls = 0;
+  uint64_t messages = 0;
   sl_doorbell_t bell = {};
   sl::Fd news;  // an eventfd, where the net has descriptors
 };
@@ -101,6 +103,8 @@ class FakeNet {
   size_t live_ends() const { return Locked(live_ends_); }
   uint64_t puts() const { return Locked(puts_); }
   uint64_t dropped() const { return Locked(dropped_); }
+  // Bursts of puts that a rank ended with a notice: what a network sends in one call each.
+  uint64_t messages(uint32_t rank) const { return Locked(ports_[rank]->messages); }
 
  private:
   friend struct FakeCalls;

@@ -22,7 +22,7 @@ namespace {
 
 class LinkKeeperTest : public ::testing::Test {
  protected:
-  void Open(bool mapped, bool by_descriptor = false) {
+  void Open(bool mapped, bool by_descriptor = false, uint32_t slots = 2) {
     ConfigureLog(SL_LOG_ERROR, "");
     net_ = std::make_unique<FakeNet>(2, mapped);
     if (by_descriptor) net_->UseDescriptors();
@@ -32,7 +32,7 @@ class LinkKeeperTest : public ::testing::Test {
       config.size = 2;
       config.comm_id = 5;
       config.chunk_bytes = 64;
-      config.slots = 2;
+      config.slots = slots;
       config.resend_ns = 5'000'000;
       config.keeper = &keeper_;
       config.transports = {net_->LinkTransportOf(rank)};
@@ -131,6 +131,14 @@ TEST_F(LinkKeeperTest, AnswersForARankThatComputes) {
     return net_->live_ends() == 2 && net_->puts() > puts;
   }));
   EXPECT_TRUE(Until([&] { return Receive(1) == 2; }));
+}
+
+// Rank 1 owes word of a release, and computes.
+TEST_F(LinkKeeperTest, TellsWhatWasReleasedForARankThatComputes) {
+  Open(false, false, 8);
+  ASSERT_TRUE(Until([&] { return Send(0, 1); }));
+  ASSERT_TRUE(Until([&] { return Receive(1) == 1; }));
+  EXPECT_TRUE(Until([&] { return Drive(0, [&] { return tables_[0]->Idle(); }); }));
 }
 
 TEST_F(LinkKeeperTest, HasNothingToDoWhereMemoryIsMapped) {

@@ -58,8 +58,11 @@ class Link {
 
   // Receiver. Peek shows the oldest chunk not yet released; SL_OK | SL_ERR_AGAIN | an error, for good.
   virtual sl_status_t Peek(Chunk* out_chunk) = 0;
-  // Gives the peeked chunk's slot back to the sender.
+  // Gives the peeked chunk's slot back to the sender, who may be told later, with a chunk that goes the other way.
   virtual sl_status_t Release() = 0;
+  // A user has taken its last chunk: the sender is told now, unless chunks have gone the other way, too, since another
+  // user did, so that the next ones may carry it.
+  virtual void EndReceiving() = 0;
 
   // Wakes the peer if it sleeps; once after a burst of Post and Release.
   virtual void Notify() = 0;

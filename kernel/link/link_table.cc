@@ -58,6 +58,8 @@ LinkTable::LinkTable(LinkTableConfig config)
   context_.comm_id = config_.comm_id;
   context_.geometry = {config_.slots, config_.chunk_bytes};
   context_.resend_ns = config_.resend_ns;
+  // Somebody has to look: without a keeper the user does (LinkTableConfig::keeper), with one that cannot run, nobody.
+  if (config_.keeper == nullptr) context_.tell_after_ns = config_.tell_after_ns;
   context_.now_ns = config_.now_ns;
   tick_ns_ = std::min(kLongestTickNs, config_.resend_ns / 4 + 1);
   by_lane_.resize(config_.lanes, std::vector<Entry*>(config_.size, nullptr));
@@ -82,6 +84,7 @@ void LinkTable::WantCare() {
   if (needs_care() || config_.keeper == nullptr) return;
   needs_care_.store(true, std::memory_order_relaxed);
   config_.keeper->Want();
+  if (config_.keeper->running()) context_.tell_after_ns = config_.tell_after_ns;
 }
 
 bool LinkTable::SomePeerCannotRing() const {
@@ -95,6 +98,7 @@ sl_doorbell_t* LinkTable::doorbell() {
   if (bell == nullptr || SomePeerCannotRing()) return nullptr;
   if (wait_objects_.descriptors().empty()) return bell;
   if (config_.keeper == nullptr || !config_.keeper->running()) return nullptr;
+  if (context_.owing != 0 && wait_objects_.HasSleepers()) TellReleased();
   if (wait_objects_.NeedsWatch()) config_.keeper->Want();
   return bell;
 }
@@ -178,9 +182,14 @@ void LinkTable::Advance(uint64_t now_ns) {
   const bool due = now_ns >= next_tick_ns_;
   if (unsettled_ != 0 || due) AcceptAll();
   if (due) Tick(now_ns);
+  for (size_t i = 0; context_.owing != 0 && i < entries_.size(); ++i) entries_[i]->link->TellIfLate(now_ns);
   for (size_t i = 0; unsettled_ != 0 && i < entries_.size(); ++i) {
     if (!entries_[i]->settled) Settle(entries_[i].get(), now_ns);
   }
+}
+
+void LinkTable::TellReleased() {
+  for (size_t i = 0; context_.owing != 0 && i < entries_.size(); ++i) entries_[i]->link->TellReleased();
 }
 
 LinkTable::Care LinkTable::Keep(std::vector<pollfd>* watched) {
@@ -197,6 +206,7 @@ LinkTable::Care LinkTable::Keep(std::vector<pollfd>* watched) {
   // Whoever drove since the last look has done all this.
   if (asked || drives() == kept_at_ + 1) {
     calls_ = kCallsPerClock - 1;  // this time with the clock
+    TellReleased();
     static_cast<void>(Progress());
   }
   kept_at_ = drives();

@@ -55,6 +55,7 @@ struct LinkTableConfig {
   uint32_t lanes = 2;
   uint32_t connections = 1;  // of a link that is not mapped
   uint64_t resend_ns = 1'000'000'000;
+  uint64_t tell_after_ns = 200'000;          // how long a release may wait for a chunk the other way; 0: not at all
   uint64_t link_timeout_ns = 1'000'000'000;  // from the loss of the last path to the failure of its link
   uint64_t (*now_ns)() = nullptr;            // NULL: CLOCK_MONOTONIC
   LinkKeeper* keeper = nullptr;              // NULL: only its user drives the table
@@ -127,6 +128,7 @@ class LinkTable final : public LinkProvider {
   void Admit(uint32_t transport, sl_connection_t* connection, const sl_connect_args_t& args);
   bool IsOurs(const sl_connect_args_t& args) const;
   void Tick(uint64_t now_ns);
+  void TellReleased();
   void Settle(Entry* entry, uint64_t now_ns);
   void NoteSettled(Entry* entry, uint64_t now_ns);
   void StartConnect(Entry* entry, uint32_t index, uint64_t now_ns);

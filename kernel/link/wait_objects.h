@@ -36,6 +36,9 @@ class WaitObjects {
   // Somebody is about to sleep on the bell, and the keeper must be asked to watch. Says so once.
   bool NeedsWatch();
 
+  // Somebody sleeps on the bell, or is about to. There must be one.
+  bool HasSleepers();
+
   // Something was fetched, for whomever.
   void CountNews();
   uint64_t news() const { return news_; }
@@ -46,8 +49,6 @@ class WaitObjects {
   bool KeepWatching();
 
  private:
-  bool HasSleepers();
-
   sl_doorbell_t* bell_ = nullptr;  // of the transport that has one
   sl_doorbell_t own_bell_{};       // where none has
   std::vector<int32_t> descriptors_;
