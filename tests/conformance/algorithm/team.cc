@@ -50,7 +50,7 @@ void Team::OpenDevice(Trial& trial) {
 }
 
 sl_algorithm_env_t Team::env(uint32_t rank) const {
-  return {sizeof(sl_algorithm_env_t), 0, &ranks_[rank].shape, device_ops_, device_.get(), symmetric_};
+  return {sizeof(sl_algorithm_env_t), 0, &ranks_[rank].shape, device_ops_, device_.get(), symmetric_, nullptr};
 }
 
 // Equal on all ranks, and twice the same. A layer may have the slot, and what it wraps not.
