@@ -94,6 +94,12 @@ typedef struct sl_wait_t {
   uint32_t reserved;
   uint64_t seen;
   uint64_t wanted;
+  /* Descriptors, or NULL: one of them is readable as soon as it is time to look again, whatever this wait is for. A
+   * driver that sleeps for nothing else may sleep on them instead of on the doorbell: networks make descriptors
+   * readable, and a doorbell has to be rung for them by another thread. Valid until the kernel is called again. */
+  const int32_t* fds;
+  uint32_t fd_count;
+  uint32_t reserved2;
 } sl_wait_t;
 
 /* A host kernel is resumable: it is called until it returns something else than SL_ERR_AGAIN, keeps what it must
