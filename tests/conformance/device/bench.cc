@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace sl::conform::device {
 
@@ -58,6 +59,8 @@ sl_event_t* Bench::MakeEvent() {
   events_.push_back(event);
   return event;
 }
+
+Word& Bench::MakeWord() { return *new (Allocate(sizeof(Word), SL_MEMORY_HOST)) Word; }
 
 void Bench::Wait(sl_stream_t* stream) {
   Good(ops.stream_wait_idle(device, stream, DeadlineIn(5000)), "a stream's work");

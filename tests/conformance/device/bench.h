@@ -12,6 +12,13 @@
 
 namespace sl::conform::device {
 
+// A word that somebody waits for and somebody writes.
+struct alignas(64) Word {
+  uint64_t value = 0;
+  uint64_t Load() const { return __atomic_load_n(&value, __ATOMIC_ACQUIRE); }
+  void Store(uint64_t to) { __atomic_store_n(&value, to, __ATOMIC_RELEASE); }
+};
+
 class Bench {
  public:
   // Skips the test when there is no device.
@@ -35,6 +42,8 @@ class Bench {
   void Release(void* memory);
   sl_stream_t* MakeStream();
   sl_event_t* MakeEvent();
+  // A word for streams: 0, in host memory that the device reaches.
+  Word& MakeWord();
   // Waits for a stream's work, at most 5 s.
   void Wait(sl_stream_t* stream);
   // From and to memory of the device, whatever it is; complete on return.
@@ -48,13 +57,6 @@ class Bench {
   std::vector<void*> memory_;
   std::vector<sl_stream_t*> streams_;
   std::vector<sl_event_t*> events_;
-};
-
-// A word that streams wait for and write to; host memory the device can reach.
-struct alignas(64) Word {
-  uint64_t value = 0;
-  uint64_t Load() const { return __atomic_load_n(&value, __ATOMIC_ACQUIRE); }
-  void Store(uint64_t to) { __atomic_store_n(&value, to, __ATOMIC_RELEASE); }
 };
 
 // Until `holds()`, at most 5 s; returns whether it does.

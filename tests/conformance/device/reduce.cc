@@ -111,6 +111,8 @@ std::vector<Task> Tasks(const Trial& trial) {
 
 void OnStreams(Trial& trial) {
   Bench bench(trial);
+  const auto* slots = static_cast<const sl_device_ops_t*>(bench.subject.table);
+  if (!SL_HAS(slots, sl_device_ops_t, reduce) || slots->reduce == nullptr) trial.Skip("the device has no reductions");
   sl_stream_t* stream = bench.MakeStream();
   Random random(trial.seed() + 1);
   for (const Task& task : Tasks(trial)) {

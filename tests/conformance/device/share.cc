@@ -111,7 +111,11 @@ void RefusesToExport(Trial& trial) {
     const sl_status_t status = bench.ops.export_memory(bench.device, wrong, SL_HANDLE_FD, &exported.handle);
     trial.Expect(status < SL_OK, "exporting what cannot be exported gave {}", StatusName(status));
   }
-  for (const auto& [address, exportable] : {std::pair{plain, 0u}, std::pair{memory, 1u}}) {
+  // Plain memory may have a handle of its own kind.
+  Exported ipc;
+  ipc.handle.struct_size = sizeof(ipc.handle);
+  const bool has_ipc = bench.ops.export_memory(bench.device, plain, SL_HANDLE_IPC, &ipc.handle) == SL_OK;
+  for (const auto& [address, exportable] : {std::pair{plain, has_ipc ? 1u : 0u}, std::pair{memory, 1u}}) {
     sl_pointer_info_t info{};
     info.struct_size = sizeof(info);
     bench.Good(bench.ops.pointer_info(bench.device, address, &info), "pointer_info");

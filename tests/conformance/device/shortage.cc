@@ -52,10 +52,13 @@ class Life {
 
   void Work(sl_stream_t* stream) {
     sl_event_t* event = nullptr;
-    Word word;
+    void* word = nullptr;
+    const bool has_word = Good(ops_.allocate(device_, SL_MEMORY_HOST, sizeof(uint64_t), &word), "allocate");
     const bool has_event = Good(ops_.event_create(device_, &event), "event_create");
     if (has_event) Good(ops_.event_record(device_, event, stream), "event_record");
-    Good(ops_.stream_write_value(device_, stream, &word.value, 1), "stream_write_value");
+    if (has_word) {
+      Good(ops_.stream_write_value(device_, stream, static_cast<uint64_t*>(word), 1), "stream_write_value");
+    }
     if (has_event) Good(ops_.stream_wait_event(device_, stream, event), "stream_wait_event");
     Good(ops_.stream_callback(
              device_, stream, [](void*) {}, nullptr),
@@ -63,6 +66,7 @@ class Life {
     const sl_status_t status = ops_.stream_wait_idle(device_, stream, DeadlineIn(5000));
     trial_.Expect(status == SL_OK, "with a refusal before it, stream_wait_idle gave {}", StatusName(status));
     if (has_event) ops_.event_destroy(device_, event);
+    if (has_word) trial_.Expect(ops_.release(device_, word) == SL_OK, "release: {}", ErrorText());
   }
 
   Trial& trial_;

@@ -15,7 +15,7 @@ namespace {
 // Holds a stream until Open(), at the latest at the end of the scope.
 class Gate {
  public:
-  Gate(Bench& bench, sl_stream_t* stream) : bench_(bench), stream_(stream) {
+  Gate(Bench& bench, sl_stream_t* stream) : bench_(bench), stream_(stream), word_(bench.MakeWord()) {
     bench.Good(bench.ops.stream_wait_value(bench.device, stream, &word_.value, 1), "stream_wait_value");
   }
   ~Gate() {
@@ -30,7 +30,7 @@ class Gate {
  private:
   Bench& bench_;
   sl_stream_t* stream_;
-  Word word_;
+  Word& word_;
 };
 
 void Ordered(Trial& trial) {
@@ -70,7 +70,7 @@ void WaitsForIdle(Trial& trial) {
   Bench bench(trial);
   bench.Need(SL_DEVICE_CAN_WRITE_VALUE, "stream words");
   sl_stream_t* stream = bench.MakeStream();
-  Word done;
+  Word& done = bench.MakeWord();
   Gate gate(bench, stream);
   bench.Good(bench.ops.stream_write_value(bench.device, stream, &done.value, 5), "stream_write_value");
   trial.Expect(bench.ops.stream_wait_idle(bench.device, stream, 0) == SL_ERR_AGAIN,
@@ -92,7 +92,7 @@ void EventsOrderStreams(Trial& trial) {
   sl_stream_t* first = bench.MakeStream();
   sl_stream_t* second = bench.MakeStream();
   sl_event_t* event = bench.MakeEvent();
-  Word seen;
+  Word& seen = bench.MakeWord();
   {
     Gate gate(bench, first);
     bench.Good(bench.ops.event_record(bench.device, event, first), "event_record");
@@ -134,16 +134,16 @@ void ValuesCompare(Trial& trial) {
   } cases[] = {{5, 5, true},     {6, 5, true},      {4, 5, false},
                {kHigh, 5, true}, {5, kHigh, false}, {~uint64_t{0}, kHigh, true}};
   for (const auto& one : cases) {
-    Word word;
+    Word& word = bench.MakeWord();
     word.Store(one.word);
     bench.Good(bench.ops.stream_wait_value(bench.device, stream, &word.value, one.wanted), "stream_wait_value");
     const sl_status_t status = bench.ops.stream_wait_idle(bench.device, stream, DeadlineIn(one.passes ? 5000 : 10));
     trial.Expect(status == (one.passes ? SL_OK : SL_ERR_TIMEOUT), "waiting for {:#x}, the word is {:#x}: {}",
                  one.wanted, one.word, StatusName(status));
-    word.Store(~uint64_t{0});
+    word.Store(one.wanted);
     bench.Wait(stream);
   }
-  Word word;
+  Word& word = bench.MakeWord();
   auto* odd = reinterpret_cast<uint64_t*>(reinterpret_cast<uintptr_t>(&word.value) + 4);
   for (sl_stream_t* on : {stream, static_cast<sl_stream_t*>(nullptr)}) {
     trial.Expect(bench.ops.stream_write_value(bench.device, on, odd, 1) < SL_OK, "a word that is not aligned");
@@ -189,7 +189,8 @@ void Fuzz(Trial& trial) {
     sl_stream_t* streams[kStreams];
     for (auto& stream : streams) stream = bench.MakeStream();
     uint8_t* memory = bench.Allocate(kStreams * 8192);
-    Word words[kStreams];
+    Word* words[kStreams];
+    for (auto& word : words) word = &bench.MakeWord();
     std::vector<std::thread> threads;
     threads.reserve(kStreams);
     for (int own = 0; own < kStreams; ++own) {
@@ -201,19 +202,19 @@ void Fuzz(Trial& trial) {
         for (int step = 0; step < 300 && status == SL_OK; ++step) {
           switch (random.Below(3)) {
             case 0:
-              status = bench.ops.stream_write_value(bench.device, streams[own], &words[own].value, ++written);
+              status = bench.ops.stream_write_value(bench.device, streams[own], &words[own]->value, ++written);
               break;
             case 1:
               status = bench.ops.copy(bench.device, streams[own], slice, slice + 4096, random.Between(1, 4096));
               break;
             default:
               // Its own word has passed by the time the stream gets here: order within the stream.
-              status = bench.ops.stream_wait_value(bench.device, streams[own], &words[own].value, written);
+              status = bench.ops.stream_wait_value(bench.device, streams[own], &words[own]->value, written);
           }
         }
         if (status == SL_OK) status = bench.ops.stream_wait_idle(bench.device, streams[own], DeadlineIn(5000));
-        trial.Expect(status == SL_OK && words[own].Load() == written, "stream {}: {}, its word is {}, must be {}", own,
-                     StatusName(status), words[own].Load(), written);
+        trial.Expect(status == SL_OK && words[own]->Load() == written, "stream {}: {}, its word is {}, must be {}", own,
+                     StatusName(status), words[own]->Load(), written);
       });
     }
     for (std::thread& thread : threads) thread.join();
