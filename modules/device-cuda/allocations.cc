@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/device-cuda/allocations.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <iterator>
+#include <string>
+
+#include "modules/device-cuda/device.h"
+#include "modules/device-cuda/virtual_memory.h"
+
+namespace sl::device_cuda {
+namespace {
+
+void* At(cu::Address address) { return reinterpret_cast<void*>(address); }
+cu::Address AddressOf(const void* pointer) { return reinterpret_cast<cu::Address>(pointer); }
+
+std::string Text(const void* pointer) {
+  char text[32];
+  snprintf(text, sizeof(text), "%p", pointer);
+  return text;
+}
+
+Result<cu::Address> AllocatePlain(const sl_device_t& device, uint64_t bytes) {
+  cu::Address address = 0;
+  SL_TRY(SL_CUDA(device, MemAlloc, &address, bytes));
+  if (Status status = device.Zero(address, bytes); !status.ok()) {
+    device.calls.MemFree(address);
+    return status;
+  }
+  return address;
+}
+
+Result<cu::Address> AllocateHost(const sl_device_t& device, uint64_t bytes) {
+  void* host = nullptr;
+  cu::Address address = 0;
+  SL_TRY(SL_CUDA(device, MemHostAlloc, &host, bytes, cu::kHostAllocPortable | cu::kHostAllocDeviceMap));
+  Status status = SL_CUDA(device, MemHostGetDevicePointer, &address, host, 0);
+  if (status.ok() && address != AddressOf(host)) {
+    status = Status(SL_ERR_UNSUPPORTED,
+                    "device-cuda: host memory has another address on this device, which has no unified addressing");
+  }
+  if (!status.ok()) {
+    device.calls.MemFreeHost(host);
+    return status;
+  }
+  memset(host, 0, bytes);
+  return address;
+}
+
+Status Free(const sl_device_t& device, void* memory, uint32_t kind, uint64_t bytes) {
+  switch (kind) {
+    case SL_MEMORY_EXPORTABLE:
+      return UnmapAnywhere(device, AddressOf(memory), bytes);
+    case SL_MEMORY_HOST:
+      return SL_CUDA(device, MemFreeHost, memory);
+    default:
+      return SL_CUDA(device, MemFree, AddressOf(memory));
+  }
+}
+
+}  // namespace
+
+cu::AllocationProp ExportableProp(const sl_device_t& device, bool with_fabric) {
+  cu::AllocationProp prop{};
+  prop.type = cu::kAllocationPinned;
+  prop.requested_handle_types = cu::kHandlePosixFd | (with_fabric ? cu::kHandleFabric : 0);
+  prop.location = {cu::kLocationDevice, device.id};
+  prop.alloc_flags.gpu_direct_rdma_capable = device.Attribute(cu::kGpuDirectRdmaWithVmmSupported) != 0 ? 1 : 0;
+  return prop;
+}
+
+// Fabric handles may be offered and yet refused, where IMEX does not run; then there are descriptors only.
+Result<cu::Memory> Allocations::CreatePhysical(const sl_device_t& device, uint64_t bytes) {
+  cu::Memory memory = 0;
+  if (device.Attribute(cu::kHandleTypeFabricSupported) != 0 && !fabric_is_refused_.load(std::memory_order_relaxed)) {
+    const cu::AllocationProp prop = ExportableProp(device, true);
+    const cu::Code code = device.calls.MemCreate(&memory, bytes, &prop, 0);
+    if (code == cu::kSuccess) return memory;
+    if (code == cu::kOutOfMemory) return device.Failure(code, "cuMemCreate");
+    fabric_is_refused_.store(true, std::memory_order_relaxed);
+  }
+  const cu::AllocationProp prop = ExportableProp(device, false);
+  SL_TRY(SL_CUDA(device, MemCreate, &memory, bytes, &prop, 0));
+  return memory;
+}
+
+Result<void*> Allocations::Allocate(const sl_device_t& device, uint32_t kind, uint64_t bytes) {
+  if (bytes == 0) return Status(SL_ERR_INVALID, "device-cuda: an allocation of 0 bytes");
+  if (kind > SL_MEMORY_HOST) {
+    return Status(SL_ERR_INVALID, "device-cuda: memory kind " + std::to_string(kind) +
+                                      " is unknown; use SL_MEMORY_PLAIN, SL_MEMORY_EXPORTABLE or SL_MEMORY_HOST");
+  }
+  if (kind != SL_MEMORY_HOST && bytes > device.info.memory_bytes) {
+    return Status(SL_ERR_DEVICE_MEMORY, "device-cuda: device " + std::to_string(device.ordinal) + ": " +
+                                            std::to_string(bytes) + " bytes are more than its " +
+                                            std::to_string(device.info.memory_bytes));
+  }
+  // The entry is made before the memory, so that nothing can fail once there is memory.
+  std::map<void*, Allocation> entry = {{nullptr, {kind, bytes}}};
+  cu::Address address = 0;
+  if (kind == SL_MEMORY_PLAIN) {
+    SL_ASSIGN(address, AllocatePlain(device, bytes));
+  } else if (kind == SL_MEMORY_HOST) {
+    SL_ASSIGN(address, AllocateHost(device, bytes));
+  } else {
+    bytes = RoundToGranularity(device, bytes);
+    SL_ASSIGN(const cu::Memory memory, CreatePhysical(device, bytes));
+    const PhysicalMemory physical(device.calls, memory);
+    SL_ASSIGN(address, MapAnywhere(device, bytes, memory));
+    if (Status status = device.Zero(address, bytes); !status.ok()) {
+      static_cast<void>(UnmapAnywhere(device, address, bytes));
+      return status;
+    }
+  }
+  auto node = entry.extract(entry.begin());
+  node.key() = At(address);
+  node.mapped().bytes = bytes;
+  std::lock_guard lock(mutex_);
+  allocations_.insert(std::move(node));
+  return At(address);
+}
+
+Status Allocations::Release(const sl_device_t& device, void* memory) {
+  std::map<void*, Allocation>::node_type node;
+  {
+    std::lock_guard lock(mutex_);
+    node = allocations_.extract(memory);
+  }
+  if (node.empty()) {
+    return {SL_ERR_INVALID, "device-cuda: " + Text(memory) + " is not the start of an allocation, or was released"};
+  }
+  return Free(device, memory, node.mapped().kind, node.mapped().bytes);
+}
+
+PointerFacts Allocations::Describe(const sl_device_t& device, const void* pointer) const {
+  unsigned type = 0;
+  unsigned long long buffer_id = 0;
+  cu::Address range_start = 0;
+  size_t range_bytes = 0;
+  unsigned handle_types = 0;
+  int is_ipc_capable = 0;
+  void* pool = nullptr;
+  cu::Address mapping_start = 0;
+  size_t mapping_bytes = 0;
+  unsigned long long block_id = 0;
+  cu::PointerAttribute attributes[] = {
+      cu::kMemoryType,         cu::kBufferId,      cu::kRangeStart,  cu::kRangeSize,   cu::kIsLegacyIpcCapable,
+      cu::kAllowedHandleTypes, cu::kMempoolHandle, cu::kMappingBase, cu::kMappingSize, cu::kMemoryBlockId};
+  void* values[] = {&type,         &buffer_id, &range_start,   &range_bytes,   &is_ipc_capable,
+                    &handle_types, &pool,      &mapping_start, &mapping_bytes, &block_id};
+  constexpr unsigned kAll = std::size(attributes);
+  constexpr unsigned kOlder = kAll - 3;  // before CUDA 12.2 the driver does not know of mappings and blocks
+  const unsigned known = attribute_count_.load(std::memory_order_relaxed);
+  unsigned count = known != 0 ? known : kAll;
+  cu::Code code = device.calls.PointerGetAttributes(count, attributes, values, AddressOf(pointer));
+  if (code == cu::kInvalidValue && known == 0) {
+    count = kOlder;
+    code = device.calls.PointerGetAttributes(count, attributes, values, AddressOf(pointer));
+  }
+  PointerFacts facts;
+  if (code != cu::kSuccess) return facts;
+  if (known == 0) attribute_count_.store(count, std::memory_order_relaxed);
+  if (type == 0 || buffer_id == 0) return facts;
+  // Ranges are those of allocations; where memory is mapped by hand, pieces of one reservation are told apart by their
+  // mappings, and what is mapped anew at an address by its block.
+  const bool is_mapped_by_hand = type == cu::kMemoryTypeDevice && is_ipc_capable == 0 && pool == nullptr;
+  const bool has_mapping = is_mapped_by_hand && mapping_bytes != 0;
+  facts.base = has_mapping ? mapping_start : range_start;
+  facts.bytes = has_mapping ? mapping_bytes : range_bytes;
+  facts.allocation_id = buffer_id;
+  facts.generation = is_mapped_by_hand && block_id != 0 ? block_id : buffer_id;
+  facts.handle_types = is_mapped_by_hand ? static_cast<cu::HandleType>(handle_types) : 0;
+  facts.is_ipc_capable = is_ipc_capable != 0;
+  return facts;
+}
+
+Result<sl_memory_handle_t> Allocations::Export(const sl_device_t& device, void* memory, uint32_t handle_type) const {
+  const PointerFacts facts = Describe(device, memory);
+  sl_memory_handle_t handle{};
+  handle.struct_size = sizeof(handle);
+  handle.type = handle_type;
+  handle.fd = -1;
+  handle.bytes = facts.bytes;
+  if (handle_type > SL_HANDLE_IPC) {
+    return Status(SL_ERR_UNSUPPORTED, "device-cuda: handle type " + std::to_string(handle_type) +
+                                          " is unknown; use SL_HANDLE_FD, SL_HANDLE_FABRIC or SL_HANDLE_IPC");
+  }
+  const auto refuse = [&](const char* why) { return Status(SL_ERR_INVALID, "device-cuda: " + Text(memory) + why); };
+  if (facts.allocation_id == 0 || facts.base != AddressOf(memory)) {
+    return refuse(" is not the start of an allocation");
+  }
+  if (handle_type == SL_HANDLE_IPC) {
+    if (!facts.is_ipc_capable) return refuse(" has no IPC handle; only plain allocations have");
+    static_assert(sizeof(cu::IpcHandle) == sizeof(handle.fabric));
+    cu::IpcHandle ipc;
+    SL_TRY(SL_CUDA(device, IpcGetMemHandle, &ipc, facts.base));
+    memcpy(handle.fabric, &ipc, sizeof(ipc));
+    return handle;
+  }
+  if (facts.handle_types == 0) return refuse(" is not exportable; allocate it with SL_MEMORY_EXPORTABLE");
+  const cu::HandleType wanted = handle_type == SL_HANDLE_FD ? cu::kHandlePosixFd : cu::kHandleFabric;
+  if ((facts.handle_types & wanted) == 0) {
+    return Status(SL_ERR_UNSUPPORTED, "device-cuda: " + Text(memory) + " cannot be exported " +
+                                          (handle_type == SL_HANDLE_FD ? "as a descriptor" : "to the fabric"));
+  }
+  cu::Memory retained = 0;
+  SL_TRY(SL_CUDA(device, MemRetainAllocationHandle, &retained, memory));
+  const PhysicalMemory physical(device.calls, retained);
+  void* out = handle_type == SL_HANDLE_FD ? static_cast<void*>(&handle.fd) : static_cast<void*>(handle.fabric);
+  SL_TRY(SL_CUDA(device, MemExportToShareableHandle, out, retained, wanted, 0));
+  if (handle_type == SL_HANDLE_FD) fcntl(handle.fd, F_SETFD, FD_CLOEXEC);
+  return handle;
+}
+
+size_t Allocations::Count() {
+  std::lock_guard lock(mutex_);
+  return allocations_.size();
+}
+
+}  // namespace sl::device_cuda

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/device-cuda/mappings.h"
+
+#include <cstring>
+#include <string>
+
+#include "modules/device-cuda/device.h"
+#include "modules/device-cuda/virtual_memory.h"
+
+namespace sl::device_cuda {
+namespace {
+
+void* At(cu::Address address) { return reinterpret_cast<void*>(address); }
+cu::Address AddressOf(const void* pointer) { return reinterpret_cast<cu::Address>(pointer); }
+
+std::string Text(const void* pointer) {
+  char text[32];
+  snprintf(text, sizeof(text), "%p", pointer);
+  return text;
+}
+
+// What is wrong with a handle before anybody looks at the memory.
+Status CheckHandle(const sl_device_t& device, const sl_memory_handle_t& handle, bool is_placed) {
+  if (handle.type > SL_HANDLE_IPC) {
+    return {SL_ERR_UNSUPPORTED, "device-cuda: handle type " + std::to_string(handle.type) + " is unknown"};
+  }
+  if (handle.bytes == 0) return {SL_ERR_INVALID, "device-cuda: a handle of 0 bytes"};
+  if (handle.type == SL_HANDLE_IPC) {
+    if (!is_placed) return {};
+    return {SL_ERR_INVALID, "device-cuda: the driver alone says where memory of an IPC handle lies; pass no address"};
+  }
+  if (handle.type == SL_HANDLE_FD && handle.fd < 0) {
+    return {SL_ERR_INVALID, "device-cuda: a handle without a descriptor"};
+  }
+  if (handle.bytes % device.info.export_granularity == 0) return {};
+  return {SL_ERR_INVALID, "device-cuda: a handle of " + std::to_string(handle.bytes) +
+                              " bytes, which is no multiple of " + std::to_string(device.info.export_granularity)};
+}
+
+Result<cu::Memory> ImportPhysical(const sl_device_t& device, const sl_memory_handle_t& handle) {
+  cu::Memory memory = 0;
+  if (handle.type == SL_HANDLE_FD) {
+    void* descriptor = reinterpret_cast<void*>(static_cast<uintptr_t>(handle.fd));
+    SL_TRY(SL_CUDA(device, MemImportFromShareableHandle, &memory, descriptor, cu::kHandlePosixFd));
+  } else {
+    unsigned char fabric[sizeof(handle.fabric)];
+    memcpy(fabric, handle.fabric, sizeof(fabric));
+    SL_TRY(SL_CUDA(device, MemImportFromShareableHandle, &memory, fabric, cu::kHandleFabric));
+  }
+  return memory;
+}
+
+Result<cu::Address> OpenIpc(const sl_device_t& device, const sl_memory_handle_t& handle) {
+  cu::IpcHandle ipc;
+  memcpy(&ipc, handle.fabric, sizeof(ipc));
+  cu::Address address = 0;
+  const cu::Code code = device.calls.IpcOpenMemHandle(&address, ipc, cu::kIpcLazyEnablePeerAccess);
+  // The context is fine, or the calls before this one would have failed: the driver says so of its own handles.
+  if (code == cu::kInvalidContext) {
+    return Status(SL_ERR_UNSUPPORTED,
+                  "device-cuda: this IPC handle was made by this process, which cannot open it; use the memory itself");
+  }
+  SL_TRY(device.Check(code, "cuIpcOpenMemHandle"));
+  return address;
+}
+
+}  // namespace
+
+Result<void*> Mappings::Reserve(const sl_device_t& device, uint64_t bytes) {
+  const uint64_t rounded = RoundToGranularity(device, bytes);
+  if (rounded == 0) {
+    return Status(SL_ERR_INVALID, "device-cuda: a reservation of " + std::to_string(bytes) + " bytes");
+  }
+  std::map<cu::Address, uint64_t> entry = {{0, rounded}};
+  SL_ASSIGN(const cu::Address address, ReserveAddresses(device, rounded));
+  auto node = entry.extract(entry.begin());
+  node.key() = address;
+  std::lock_guard lock(mutex_);
+  reservations_.insert(std::move(node));
+  return At(address);
+}
+
+bool Mappings::HasMappingIn(cu::Address address, uint64_t bytes) const {
+  for (const auto& [raw, mapping] : mappings_) {
+    if (mapping->address < address + bytes && address < mapping->address + mapping->bytes) return true;
+  }
+  return false;
+}
+
+Status Mappings::Unreserve(const sl_device_t& device, void* address, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto found = reservations_.find(AddressOf(address));
+  if (found == reservations_.end() || bytes == 0 || found->second != RoundToGranularity(device, bytes)) {
+    return {SL_ERR_INVALID, "device-cuda: " + Text(address) + " is not the start of a reservation of " +
+                                std::to_string(bytes) + " bytes"};
+  }
+  if (HasMappingIn(found->first, found->second)) {
+    return {SL_ERR_STATE, "device-cuda: the reservation at " + Text(address) + " still has mappings; unmap them first"};
+  }
+  SL_TRY(SL_CUDA(device, MemAddressFree, found->first, found->second));
+  reservations_.erase(found);
+  return {};
+}
+
+Status Mappings::CheckPlaceLocked(const sl_device_t& device, cu::Address address, uint64_t bytes) const {
+  const uint64_t granularity = device.info.export_granularity;
+  if (address % granularity != 0) {
+    return {SL_ERR_INVALID, "device-cuda: " + Text(At(address)) + " is no place for a mapping: not a multiple of " +
+                                std::to_string(granularity)};
+  }
+  auto reservation = reservations_.upper_bound(address);
+  if (reservation == reservations_.begin() || bytes > (--reservation)->second ||
+      address - reservation->first > reservation->second - bytes) {
+    return {SL_ERR_INVALID, "device-cuda: " + std::to_string(bytes) + " bytes at " + Text(At(address)) +
+                                " do not lie inside a reservation; reserve them first"};
+  }
+  if (HasMappingIn(address, bytes)) {
+    return {SL_ERR_INVALID,
+            "device-cuda: another mapping lies in the " + std::to_string(bytes) + " bytes at " + Text(At(address))};
+  }
+  return {};
+}
+
+Result<sl_mapping_t*> Mappings::Import(const sl_device_t& device, const sl_memory_handle_t& handle, void* address) {
+  SL_TRY(CheckHandle(device, handle, address != nullptr));
+  auto owned = std::make_unique<sl_mapping_t>();
+  sl_mapping_t* mapping = owned.get();
+  mapping->bytes = handle.bytes;
+  std::map<const sl_mapping_t*, std::unique_ptr<sl_mapping_t>> entry;
+  entry.emplace(mapping, std::move(owned));
+  if (handle.type == SL_HANDLE_IPC) {
+    mapping->kind = sl_mapping_t::Kind::kIpc;
+    SL_ASSIGN(mapping->address, OpenIpc(device, handle));
+    std::lock_guard lock(mutex_);
+    mappings_.merge(entry);
+    return mapping;
+  }
+  SL_ASSIGN(const cu::Memory memory, ImportPhysical(device, handle));
+  const PhysicalMemory physical(device.calls, memory);
+  std::lock_guard lock(mutex_);
+  if (address != nullptr) {
+    mapping->address = AddressOf(address);
+    SL_TRY(CheckPlaceLocked(device, mapping->address, handle.bytes));
+    SL_TRY(MapAt(device, mapping->address, handle.bytes, memory));
+  } else {
+    mapping->kind = sl_mapping_t::Kind::kAnywhere;
+    SL_ASSIGN(mapping->address, MapAnywhere(device, handle.bytes, memory));
+  }
+  mappings_.merge(entry);
+  return mapping;
+}
+
+Status Mappings::Unmap(const sl_device_t& device, sl_mapping_t* mapping) {
+  std::lock_guard lock(mutex_);
+  const auto found = mappings_.find(mapping);
+  if (found == mappings_.end()) {
+    return {SL_ERR_INVALID, "device-cuda: " + Text(mapping) + " is no mapping of this device"};
+  }
+  const std::unique_ptr<sl_mapping_t> ended = std::move(found->second);
+  mappings_.erase(found);
+  switch (ended->kind) {
+    case sl_mapping_t::Kind::kPlaced:
+      return SL_CUDA(device, MemUnmap, ended->address, ended->bytes);
+    case sl_mapping_t::Kind::kAnywhere:
+      return UnmapAnywhere(device, ended->address, ended->bytes);
+    case sl_mapping_t::Kind::kIpc:
+      return SL_CUDA(device, IpcCloseMemHandle, ended->address);
+  }
+  return {};
+}
+
+size_t Mappings::Count() {
+  std::lock_guard lock(mutex_);
+  return reservations_.size() + mappings_.size();
+}
+
+}  // namespace sl::device_cuda
