@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A CUDA driver for tests, a library called libcuda.so.1: GPUs whose memory is this host's, and streams whose work is
+// done by whoever asks for it. It keeps to the driver's rules where this module could break them: a context must be
+// current, memory comes dirty, sizes are checked, nothing unsafe happens beside a capture.
+//
+// SL_FAKE_CUDA_DEVICES says how many GPUs there are (2 unless said), SL_FAKE_CUDA_FABRIC=1 that fabric handles can be
+// made, SL_FAKE_CUDA_OLD=1 that it is a driver of CUDA 11.7.
+#ifndef STARLING_MODULES_DEVICE_CUDA_TESTS_FAKE_DRIVER_H_
+#define STARLING_MODULES_DEVICE_CUDA_TESTS_FAKE_DRIVER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "modules/device-cuda/driver.h"
+
+namespace cu = sl::device_cuda::cu;
+
+#define SL_FAKE_EXPORT extern "C" __attribute__((visibility("default")))
+
+// Every function, with the very signature by which the module calls it.
+#define SL_FAKE_DECLARE(name, symbol, parameters) SL_FAKE_EXPORT cu::Code symbol parameters;
+SL_CUDA_CALLS(SL_FAKE_DECLARE)
+SL_CUDA_OPTIONAL_CALLS(SL_FAKE_DECLARE)
+#undef SL_FAKE_DECLARE
+
+// An image of this driver's: "binary" of sl_image_desc_t.
+struct FakeKernel {
+  const char* name;  // NULL behind the last
+  void (*run)(const void* args, size_t bytes);
+};
+struct FakeImage {
+  uint64_t magic;  // kFakeImageMagic
+  int capability;  // 90
+  const FakeKernel* kernels;
+};
+inline constexpr uint64_t kFakeImageMagic = 0x46414b45494d4147u;
+
+// What tests do to the driver, found by dlsym.
+
+// The next call of `call` ("cuMemAlloc_v2") gives `code`.
+SL_FAKE_EXPORT void sl_fake_cuda_fail(const char* call, cu::Code code);
+// The stream is captured into a graph from now on, under this id; 0: no longer.
+SL_FAKE_EXPORT void sl_fake_cuda_capture(cu::Stream* stream, uint64_t id);
+// How often the primary context of a device is retained.
+SL_FAKE_EXPORT int sl_fake_cuda_retained(int device);
+// Of the latest launch.
+SL_FAKE_EXPORT cu::LaunchConfig sl_fake_cuda_last_launch(cu::LaunchAttribute* out_attributes);
+
+namespace sl::fake_cuda {
+
+// One primary context.
+struct Context {
+  int device;
+  int retained;
+};
+
+// How every function begins: an error that a test asked for, or CUDA was not initialised in this process.
+cu::Code Enter(const char* call);
+// The same for what needs a context; `unsafe`: and may not be done beside a capture, unless the thread is relaxed.
+cu::Code EnterInContext(const char* call, bool unsafe);
+cu::Context* CurrentContext();
+int DeviceOf(const cu::Context* context);
+
+// Held by every function.
+class Lock {
+ public:
+  Lock();
+  ~Lock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+};
+
+// Whether any stream is captured.
+bool IsCapturing();
+// Whether a word may be waited for and written: memory of cuMemHostAlloc.
+bool IsHostMemory(cu::Address address);
+bool IsOld();
+
+}  // namespace sl::fake_cuda
+
+#define SL_FAKE_ENTER(name)       \
+  const sl::fake_cuda::Lock lock; \
+  if (const cu::Code code = sl::fake_cuda::Enter(#name); code != cu::kSuccess) return code
+#define SL_FAKE_ENTER_CONTEXT(name, unsafe) \
+  const sl::fake_cuda::Lock lock;           \
+  if (const cu::Code code = sl::fake_cuda::EnterInContext(#name, unsafe); code != cu::kSuccess) return code
+
+#endif  // STARLING_MODULES_DEVICE_CUDA_TESTS_FAKE_DRIVER_H_

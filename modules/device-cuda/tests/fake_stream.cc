@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams, events and kernels of the fake driver. A stream is a queue; whoever calls the driver does what can be done
+// of all queues, in order.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "modules/device-cuda/tests/fake_driver.h"
+
+namespace sl::fake_cuda {
+namespace {
+
+// Returns whether it is done.
+using Work = std::function<bool()>;
+
+struct Stream {
+  cu::Context* context;
+  std::deque<Work> queue;
+  uint64_t capture_id = 0;
+  bool is_destroyed = false;
+};
+
+// Recorded so often; so many of these points were reached.
+struct Marks {
+  uint64_t recorded = 0;
+  uint64_t reached = 0;
+};
+struct Event {
+  cu::Context* context;
+  std::shared_ptr<Marks> marks = std::make_shared<Marks>();
+};
+
+struct Function {
+  const FakeKernel* kernel;
+  cu::Context* context;
+  bool is_loaded = false;
+  int max_dynamic_bytes = 49152;
+};
+struct Module {
+  const FakeImage* image;
+  cu::Context* context;
+  std::map<std::string, Function> functions;
+};
+
+struct State {
+  std::vector<std::shared_ptr<Stream>> streams;  // destroyed ones until their work is done
+  std::map<cu::Context*, std::shared_ptr<Stream>> default_streams;
+  cu::LaunchConfig last_launch{};
+  std::vector<cu::LaunchAttribute> last_attributes;
+  bool is_pumping = false;
+};
+State& TheState() {
+  static auto* const state = new State;
+  return *state;
+}
+
+constexpr int kStaticSharedBytes = 1024;
+constexpr size_t kMostArgumentBytes = 32764;
+
+Stream* Inside(cu::Stream* stream) {
+  if (stream != nullptr) return reinterpret_cast<Stream*>(stream);
+  std::shared_ptr<Stream>& own = TheState().default_streams[CurrentContext()];
+  if (own == nullptr) {
+    own = std::make_shared<Stream>();
+    own->context = CurrentContext();
+    TheState().streams.push_back(own);
+  }
+  return own.get();
+}
+Event* Inside(cu::Event* event) { return reinterpret_cast<Event*>(event); }
+Module* Inside(cu::Module* module) { return reinterpret_cast<Module*>(module); }
+Function* Inside(cu::Function* function) { return reinterpret_cast<Function*>(function); }
+
+void Pump() {
+  State& state = TheState();
+  if (state.is_pumping) return;
+  state.is_pumping = true;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (const auto& stream : state.streams) {
+      while (!stream->queue.empty() && stream->queue.front()()) {
+        stream->queue.pop_front();
+        moved = true;
+      }
+    }
+  }
+  std::erase_if(state.streams, [](const auto& stream) { return stream->is_destroyed && stream->queue.empty(); });
+  state.is_pumping = false;
+}
+
+cu::Code Submit(cu::Stream* stream, Work work) {
+  Stream* own = Inside(stream);
+  own->queue.push_back(std::move(work));
+  Pump();
+  return cu::kSuccess;
+}
+
+uint64_t Load(cu::Address word) { return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(word)).load(); }
+
+}  // namespace
+
+bool IsCapturing() {
+  for (const auto& stream : TheState().streams) {
+    if (stream->capture_id != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace sl::fake_cuda
+
+using namespace sl::fake_cuda;  // NOLINT(google-build-using-namespace)
+
+void sl_fake_cuda_capture(cu::Stream* stream, uint64_t id) {
+  const Lock lock;
+  Inside(stream)->capture_id = id;
+}
+
+cu::LaunchConfig sl_fake_cuda_last_launch(cu::LaunchAttribute* out_attributes) {
+  const Lock lock;
+  std::copy(TheState().last_attributes.begin(), TheState().last_attributes.end(), out_attributes);
+  return TheState().last_launch;
+}
+
+cu::Code cuStreamCreate(cu::Stream** out, unsigned) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamCreate, true);
+  auto stream = std::make_shared<Stream>();
+  stream->context = CurrentContext();
+  *out = reinterpret_cast<cu::Stream*>(stream.get());
+  TheState().streams.push_back(std::move(stream));
+  return cu::kSuccess;
+}
+
+// The work goes on without it.
+cu::Code cuStreamDestroy_v2(cu::Stream* stream) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamDestroy, true);
+  Inside(stream)->is_destroyed = true;
+  Pump();
+  return cu::kSuccess;
+}
+
+cu::Code cuStreamQuery(cu::Stream* stream) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamQuery, true);
+  Pump();
+  if (Inside(stream)->capture_id != 0) return cu::kStreamCaptureUnsupported;
+  return Inside(stream)->queue.empty() ? cu::kSuccess : cu::kNotReady;
+}
+
+cu::Code cuStreamWaitEvent(cu::Stream* stream, cu::Event* event, unsigned) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamWaitEvent, false);
+  const std::shared_ptr<Marks> marks = Inside(event)->marks;
+  return Submit(stream, [marks, point = marks->recorded] { return marks->reached >= point; });
+}
+
+cu::Code cuStreamWriteValue64_v2(cu::Stream* stream, cu::Address word, uint64_t value, unsigned) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamWriteValue64, false);
+  if (!IsHostMemory(word)) return cu::kInvalidValue;
+  return Submit(stream, [word, value] {
+    std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(word)).store(value);
+    return true;
+  });
+}
+
+// As the driver compares: by the sign of the difference.
+cu::Code cuStreamWaitValue64_v2(cu::Stream* stream, cu::Address word, uint64_t value, unsigned flags) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamWaitValue64, false);
+  if (!IsHostMemory(word) || flags != cu::kStreamWaitValueGeq) return cu::kInvalidValue;
+  return Submit(stream, [word, value] { return static_cast<int64_t>(Load(word) - value) >= 0; });
+}
+
+cu::Code cuStreamGetCaptureInfo(cu::Stream* stream, cu::CaptureStatus* out, uint64_t* id) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamGetCaptureInfo, false);
+  *id = Inside(stream)->capture_id;
+  *out = *id != 0 ? cu::kCaptureActive : cu::kCaptureNone;
+  return cu::kSuccess;
+}
+
+cu::Code cuLaunchHostFunc(cu::Stream* stream, void (*run)(void*), void* ctx) {
+  SL_FAKE_ENTER_CONTEXT(cuLaunchHostFunc, false);
+  return Submit(stream, [run, ctx] {
+    run(ctx);
+    return true;
+  });
+}
+
+cu::Code cuMemcpyAsync(cu::Address to, cu::Address from, size_t bytes, cu::Stream* stream) {
+  SL_FAKE_ENTER_CONTEXT(cuMemcpyAsync, false);
+  return Submit(stream, [=] {
+    memcpy(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+    return true;
+  });
+}
+
+cu::Code cuMemsetD8Async(cu::Address to, unsigned char value, size_t count, cu::Stream* stream) {
+  SL_FAKE_ENTER_CONTEXT(cuMemsetD8Async, false);
+  return Submit(stream, [=] {
+    memset(reinterpret_cast<void*>(to), value, count);
+    return true;
+  });
+}
+
+cu::Code cuEventCreate(cu::Event** out, unsigned) {
+  SL_FAKE_ENTER_CONTEXT(cuEventCreate, true);
+  *out = reinterpret_cast<cu::Event*>(new Event{CurrentContext()});
+  return cu::kSuccess;
+}
+
+cu::Code cuEventDestroy_v2(cu::Event* event) {
+  SL_FAKE_ENTER_CONTEXT(cuEventDestroy, true);
+  delete Inside(event);
+  return cu::kSuccess;
+}
+
+cu::Code cuEventRecord(cu::Event* event, cu::Stream* stream) {
+  SL_FAKE_ENTER_CONTEXT(cuEventRecord, false);
+  if (Inside(event)->context != Inside(stream)->context) return cu::kInvalidHandle;
+  const std::shared_ptr<Marks> marks = Inside(event)->marks;
+  return Submit(stream, [marks, point = ++marks->recorded] {
+    marks->reached = std::max(marks->reached, point);
+    return true;
+  });
+}
+
+cu::Code cuEventQuery(cu::Event* event) {
+  SL_FAKE_ENTER_CONTEXT(cuEventQuery, true);
+  Pump();
+  const Marks& marks = *Inside(event)->marks;
+  return marks.reached == marks.recorded ? cu::kSuccess : cu::kNotReady;
+}
+
+cu::Code cuModuleLoadData(cu::Module** out, const void* data) {
+  SL_FAKE_ENTER_CONTEXT(cuModuleLoadData, true);
+  const auto* image = static_cast<const FakeImage*>(data);
+  if (image->magic != kFakeImageMagic) return cu::kInvalidImage;
+  if (image->capability != 90) return cu::kNoBinaryForGpu;
+  auto module = std::make_unique<Module>();
+  module->image = image;
+  for (const FakeKernel* kernel = image->kernels; kernel->name != nullptr; ++kernel) {
+    module->functions[kernel->name] = Function{kernel, CurrentContext()};
+  }
+  *out = reinterpret_cast<cu::Module*>(module.release());
+  return cu::kSuccess;
+}
+
+cu::Code cuModuleUnload(cu::Module* module) {
+  SL_FAKE_ENTER_CONTEXT(cuModuleUnload, true);
+  delete Inside(module);
+  return cu::kSuccess;
+}
+
+cu::Code cuModuleGetFunction(cu::Function** out, cu::Module* module, const char* name) {
+  SL_FAKE_ENTER_CONTEXT(cuModuleGetFunction, true);
+  const auto found = Inside(module)->functions.find(name);
+  if (found == Inside(module)->functions.end()) return cu::kNotFound;
+  *out = reinterpret_cast<cu::Function*>(&found->second);
+  return cu::kSuccess;
+}
+
+cu::Code cuFuncLoad(cu::Function* function) {
+  SL_FAKE_ENTER_CONTEXT(cuFuncLoad, true);
+  Inside(function)->is_loaded = true;
+  return cu::kSuccess;
+}
+
+cu::Code cuFuncGetAttribute(int* out, cu::FunctionAttribute attribute, cu::Function*) {
+  SL_FAKE_ENTER_CONTEXT(cuFuncGetAttribute, true);
+  if (attribute != cu::kSharedSizeBytes) return cu::kInvalidValue;
+  *out = kStaticSharedBytes;
+  return cu::kSuccess;
+}
+
+cu::Code cuFuncSetAttribute(cu::Function* function, cu::FunctionAttribute attribute, int value) {
+  SL_FAKE_ENTER_CONTEXT(cuFuncSetAttribute, true);
+  if (attribute != cu::kMaxDynamicSharedSizeBytes || value > 232448 - kStaticSharedBytes) return cu::kInvalidValue;
+  Inside(function)->max_dynamic_bytes = value;
+  return cu::kSuccess;
+}
+
+cu::Code cuLaunchKernelEx(const cu::LaunchConfig* config, cu::Function* function, void** parameters, void** extra) {
+  SL_FAKE_ENTER_CONTEXT(cuLaunchKernelEx, false);
+  const Function* own = Inside(function);
+  if (own->context != CurrentContext() || Inside(config->stream)->context != own->context) return cu::kInvalidContext;
+  if (!own->is_loaded || parameters != nullptr) return cu::kInvalidHandle;
+  for (int i = 0; i < 3; ++i) {
+    if (config->grid[i] == 0 || config->block[i] == 0) return cu::kInvalidValue;
+  }
+  if (config->shared_bytes > static_cast<unsigned>(own->max_dynamic_bytes)) return cu::kInvalidValue;
+  std::string args;
+  if (extra != nullptr) {
+    const size_t bytes = *static_cast<size_t*>(extra[3]);
+    if (reinterpret_cast<uintptr_t>(extra[0]) != cu::kLaunchParamBufferPointer ||
+        reinterpret_cast<uintptr_t>(extra[2]) != cu::kLaunchParamBufferSize || bytes > kMostArgumentBytes) {
+      return cu::kInvalidValue;
+    }
+    args.assign(static_cast<const char*>(extra[1]), bytes);
+  }
+  State& state = TheState();
+  state.last_launch = *config;
+  state.last_attributes.assign(config->attributes, config->attributes + config->attribute_count);
+  return Submit(config->stream, [kernel = own->kernel, args] {
+    kernel->run(args.data(), args.size());
+    return true;
+  });
+}
