@@ -3,8 +3,8 @@
  * sl.device/1 (draft): memory, streams, copies, reductions and launches of one kind of device. The host is a device
  * like any other; a GPU module implements the same table.
  *
- * Launches of host kernels (SL_DEVICE_RUNS_HOST_KERNELS) are watched: they call `check` and `done`. Elsewhere a launch is
- * issued and forgotten: its arguments are copied, `check` and `done` are not called, and trouble is told through the
+ * Launches of host kernels (SL_DEVICE_RUNS_HOST_KERNELS) are watched: they call `check` and `done`. Elsewhere a launch
+ * is issued and forgotten: its arguments are copied, `check` and `done` are not called, and trouble is told through the
  * algorithm's sl_control_t.
  *
  * A stream handle is the caller's native one (a cudaStream_t on CUDA, from stream_create on the host). NULL is the

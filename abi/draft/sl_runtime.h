@@ -194,6 +194,9 @@ typedef struct sl_runtime_ops_t {
    * exclude different ones   since: 1 */
   sl_status_t (*comm_shrink)(sl_comm_t* parent, const uint32_t* excluded, uint32_t excluded_count, uint32_t flags,
                              const sl_comm_config_t* config, sl_comm_t** out_comm);
+  /* The device a communicator made now by this thread with device_kind and device_ordinal -1 would get.
+   * thread: [any]   blocking: may open the device   returns: SL_OK | SL_ERR_NOT_FOUND   since: 1 */
+  sl_status_t (*current_device)(int32_t* out_kind, int32_t* out_ordinal);
 } sl_runtime_ops_t;
 
 /* The table of `revision`, constant for the life of the process.   thread: [any]   blocking: never

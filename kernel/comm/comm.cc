@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/comm.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 
 #include "kernel/comm/meet.h"
@@ -16,6 +14,9 @@ namespace sl::kernel {
 namespace {
 
 constexpr uint64_t kJoiningGraceNs = 1'000'000'000;
+// A launch that can still end on what a lost rank left behind ends well within this.
+constexpr uint64_t kStoppingGraceNs = 100'000'000;
+constexpr uint64_t kNoMoreStops = UINT64_MAX;
 
 }  // namespace
 
@@ -32,11 +33,16 @@ Communicator::Communicator(Process* process, CommConfig config) : process_(proce
 
 Communicator::~Communicator() {
   Leave(Fate::kDeparted);
+  if (const uint64_t stopping = stopping_.exchange(kNoMoreStops); stopping != 0) {
+    process_->control()->Cancel(stopping);
+    process_->control()->Settle();
+  }
   runs_.reset();
   selector_.reset();
   for (const Candidate& candidate : algorithms_) candidate.ops->destroy(candidate.algorithm);
   links_.reset();
   for (const Transport& transport : transports_) transport.ops->close(transport.handle);
+  if (sl_control_t* control = control_.load(); control != nullptr) device().ops->release(device().handle, control);
 }
 
 Status Communicator::Join(const std::vector<RendezvousId>& ids) {
@@ -188,8 +194,8 @@ Bytes Communicator::MyCard() const {
   card.process = static_cast<uint32_t>(getpid());
   card.machine = ReadMachineId();
   card.cpus = ReadCpuSet();
-  card.device_kind = process_->host_device().info.kind;
-  std::copy_n(process_->host_device().info.domain, card.domain.size(), card.domain.begin());
+  card.device_kind = device().info.kind;
+  std::copy_n(device().info.domain, card.domain.size(), card.domain.begin());
   card.endpoint = extension_->endpoint();
   card.version = SL_VERSION;
   card.settings_hash = HashText(process_->profile().SharedText() + process_->loader().SharedText());
@@ -239,78 +245,17 @@ void Communicator::FillShape() {
   }
   shape_.device_kind = mine.device_kind;
   // Ranks may be bound to CPUs of their own: together they have all of them.
-  shape_.processors = CountProcessors(cpus);
+  shape_.processors = device().is_host() ? CountProcessors(cpus) : device().info.processors;
   shape_.link_chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
   shape_.lanes = settings.link.lanes;
   shape_.link_slots = settings.link.slots;
   shape_.host_of = roster_->hosts();
 }
 
-uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
-  uint64_t total = OpLog::kBytes;
-  for (const auto& served : process_->algorithms()) {
-    sl_demand_t demand{sizeof(demand), 0, 0};
-    if (served.ops->demand(served.instance, &shape_, &demand) != SL_OK) demand.symmetric_bytes = 0;
-    out_demands->push_back((demand.symmetric_bytes + 4095) / 4096 * 4096);
-    total += out_demands->back();
-  }
-  return total + 4096;
-}
-
-// One rank of the host owns the segment, the others fetch its descriptor from it; who asks has proved to be of this
-// communicator, and the operating system vouches for the user.
-Status Communicator::MakeHeap() {
-  if (shape_.domain_size != config_.size) return {};
-  std::vector<uint64_t> demands;
-  const uint64_t slice_bytes = Demand(&demands);
-  if (shape_.local_rank == 0) {
-    SL_ASSIGN(heap_, SymmetricHeap::Create(device().ops, device().handle, shape_.local_size, slice_bytes));
-    SL_TRY(ServeHeap());
-  } else {
-    SL_TRY(FetchHeap(slice_bytes));
-  }
-  op_log_ = OpLog(heap_->base(), heap_->stride(), config_.rank);
-  return {};
-}
-
-Status Communicator::ServeHeap() {
-  if (shape_.local_size == 1) return {};
-  SL_ASSIGN(const sl_memory_handle_t handle, heap_->Export());
-  const Fd descriptor(handle.fd);
-  for (uint32_t served = 1; served < shape_.local_size; ++served) {
-    SL_ASSIGN(const Switchboard::Caller member, extension_->Take(FrameType::kHeap, patience()));
-    SL_TRY(SendDescriptor(member.stream.fd(), descriptor.get(), patience()));
-  }
-  return {};
-}
-
-Status Communicator::FetchHeap(uint64_t slice_bytes) {
-  const std::vector<Card>& cards = roster_->cards();
-  const auto leader =
-      std::find_if(cards.begin(), cards.end(), [this](const Card& card) { return card.host == process_->host(); });
-  if (!process_->switchboard()->IsHere(leader->endpoint.space)) {
-    return {SL_ERR_CONFIG, "NCCL_HOSTID says that " + ToText(leader->endpoint) +
-                               " is on this host, but it runs under another kernel or in another network namespace; "
-                               "give NCCL_HOSTID different values, or none"};
-  }
-  SL_ASSIGN(const Stream stream, process_->switchboard()->Call(leader->endpoint, tree_->identity().secret,
-                                                               FrameType::kHeap, {}, patience()));
-  SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.fd(), patience()));
-  struct stat facts {};
-  if (fstat(descriptor.get(), &facts) != 0) return {SL_ERR_SYSTEM, "fstat of the symmetric heap failed"};
-  sl_memory_handle_t handle{};
-  handle.struct_size = sizeof(handle);
-  handle.type = SL_HANDLE_FD;
-  handle.fd = descriptor.get();
-  handle.bytes = static_cast<uint64_t>(facts.st_size);
-  SL_ASSIGN(heap_, SymmetricHeap::Map(device().ops, device().handle, shape_.local_size, slice_bytes, handle));
-  return {};
-}
-
 Status Communicator::MakeAlgorithms() {
   std::vector<uint64_t> demands;
   Demand(&demands);
-  uint64_t offset = (OpLog::kBytes + 4095) / 4096 * 4096;
+  uint64_t offset = 0;
   for (size_t i = 0; i < process_->algorithms().size(); ++i) {
     const auto& served = process_->algorithms()[i];
     sl_algorithm_env_t env{};
@@ -321,6 +266,7 @@ Status Communicator::MakeAlgorithms() {
       env.device = device().handle;
     }
     if (heap_ != nullptr && demands[i] != 0) env.symmetric = {heap_->base() + offset, heap_->stride(), demands[i]};
+    env.control = control_.load();
     offset += demands[i];
     sl_algorithm_t* algorithm = nullptr;
     const sl_status_t status = served.ops->create(served.instance, &env, &algorithm);
@@ -336,6 +282,7 @@ Status Communicator::MakeAlgorithms() {
   settings.rules = process_->profile().select();
   settings.measured = &process_->profile().measured();
   settings.determinism = process_->profile().settings().determinism;
+  settings.runs_plans = device().is_addressable();
   selector_ = std::make_unique<Selector>(algorithms_, settings, &shape_);
   return {};
 }
@@ -495,9 +442,23 @@ void Communicator::GiveUpJoiningSoon() {
   give_up_joining_ns_.compare_exchange_strong(never, NowNs() + kJoiningGraceNs);
 }
 
+// Nobody watches a GPU's launches: those that wait for a rank that is gone would do so for ever.
+void Communicator::StopLaunchesSoon(const std::string& why) {
+  uint64_t none = 0;
+  if (control_.load() == nullptr || stopping_.load() != none) return;
+  const uint64_t stopping = process_->control()->At(NowNs() + kStoppingGraceNs, [this, why] {
+    StopLaunches(SL_ERR_PEER_LOST);
+    if (healthy()) Fail({SL_ERR_PEER_LOST, why});
+  });
+  if (!stopping_.compare_exchange_strong(none, stopping)) process_->control()->Cancel(stopping);
+}
+
 void Communicator::OnFate(uint32_t rank, Fate fate) {
   incomplete_.store(true, std::memory_order_release);
-  if (fate != Fate::kDeparted) GiveUpJoiningSoon();
+  if (fate != Fate::kDeparted) {
+    GiveUpJoiningSoon();
+    StopLaunchesSoon(RankName(rank) + " " + FateText(fate));
+  }
   if (!IsLost(fate)) return;    // matters only to those who wait for it; they look it up
   if (lost_rank_.load() < 0) {  // fates come one at a time, on the control thread
     lost_fate_.store(fate);
@@ -516,6 +477,7 @@ void Communicator::OnReport(uint32_t rank, const Status& failure) {
   incomplete_.store(true, std::memory_order_release);
   broken_.store(true);
   GiveUpJoiningSoon();
+  StopLaunchesSoon(remote.message());
   Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, remote.message());
 }
 
@@ -540,6 +502,7 @@ void Communicator::Fail(const Status& status) {
 
 void Communicator::Revoke() {
   revoked_.store(true);
+  StopLaunches(SL_ERR_ABORTED);
   Fail({SL_ERR_ABORTED, "a shrink has ended its operations; no other may follow"});
 }
 
@@ -567,10 +530,12 @@ void Communicator::FillInfo(sl_comm_info_t* info) const {
   info->local_rank = shape_.local_rank;
   info->local_size = shape_.local_size;
   info->device_kind = shape_.device_kind;
-  info->device_ordinal = 0;
+  info->device_ordinal = device().ordinal;
   info->comm_id = nonce_;
   info->host_bytes = sizeof(*this) + (runs_ != nullptr ? runs_->memory_bytes() : 0);
-  info->shared_bytes = heap_ != nullptr ? heap_->ResidentBytes(config_.rank) : 0;
+  if (heap_ == nullptr) return;
+  (device().is_host() ? info->shared_bytes : info->device_bytes) =
+      device().is_host() ? heap_->ResidentBytes(config_.rank) : heap_->stride();
 }
 
 }  // namespace sl::kernel

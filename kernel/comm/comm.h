@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "kernel/comm/control_tree.h"
@@ -28,6 +27,7 @@ class Roster;  // what ranks tell each other at the start
 
 // How a rank joins, besides the rendezvous.
 struct CommConfig {
+  const Device* device = nullptr;  // of this rank; lives as long as the process
   uint32_t rank = 0;
   uint32_t size = 1;
   uint64_t timeout_ns = 0;
@@ -76,8 +76,11 @@ class Communicator {
   void Cancel() {
     cancelled_ns_.store(0);
     give_up_joining_ns_.store(0);
+    StopLaunches(SL_ERR_ABORTED);
   }
   bool cancelled() const { return cancelled_ns_.load(std::memory_order_relaxed) != SL_NO_DEADLINE; }
+  // Launches that nobody watches end soon, whatever they wait for; the first reason stays.   [any]
+  void StopLaunches(sl_status_t why);
   // Ends the operations of this rank and lets none follow; what else the communicator is for goes on.   [any]
   void Revoke();
   bool revoked() const { return revoked_.load(std::memory_order_relaxed); }
@@ -108,7 +111,7 @@ class Communicator {
   // More ranks share this machine's processors than there are.
   bool is_crowded() const { return roster_->IsCrowded(config_.rank); }
   Process* process() const { return process_; }
-  const Device& device() const { return process_->host_device(); }
+  const Device& device() const { return *config_.device; }
   Selector* selector() { return selector_.get(); }
   RunPool* runs() { return runs_.get(); }
   OpLog* op_log() { return &op_log_; }
@@ -130,15 +133,20 @@ class Communicator {
   Bytes MyCard() const;
   Status CheckCards(const Roster& roster) const;
   void FillShape();
-  Status MakeHeap();
-  Status ServeHeap();
-  Status FetchHeap(uint64_t slice_bytes);
+  Status MakeHeap();  // this and the next six in comm_memory.cc
+  Status MakeControl();
+  Result<std::unique_ptr<SymmetricHeap>> ShareSegment(const Device& device, uint64_t slice_bytes);
+  Result<std::unique_ptr<SymmetricHeap>> FetchSegment(const Device& device, uint64_t slice_bytes) const;
+  Status ShareSlices(uint64_t slice_bytes);
+  Status ServeDescriptor(const SymmetricHeap& heap, FrameType asked_by);
+  Result<Stream> CallNeighbour(uint32_t rank, FrameType type) const;
   Status MakeAlgorithms();
   Status MakeLinks();
   void WarnOfUnreached() const;
   uint64_t Demand(std::vector<uint64_t>* out_demands) const;
   void OnFate(uint32_t rank, Fate fate);
   void GiveUpJoiningSoon();
+  void StopLaunchesSoon(const std::string& why);
   void OnReport(uint32_t rank, const Status& failure);
   Patience patience() const { return {deadline_ns_, &give_up_joining_ns_}; }
   Status WhyGivenUp(const Status& joined) const;
@@ -172,7 +180,10 @@ class Communicator {
   sl_comm_shape_t shape_{};
   std::vector<Transport> transports_;
   std::unique_ptr<SymmetricHeap> heap_;
+  std::unique_ptr<SymmetricHeap> log_heap_;  // where CPUs do not reach heap_
   OpLog op_log_;
+  std::atomic<sl_control_t*> control_{nullptr};  // of devices whose launches nobody watches
+  std::atomic<uint64_t> stopping_{0};            // the task that stops them; 0: none
   std::unique_ptr<LinkTable> links_;
   std::vector<Candidate> algorithms_;
   std::unique_ptr<Selector> selector_;

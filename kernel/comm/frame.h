@@ -35,6 +35,7 @@ enum class FrameType : uint16_t {
   kOpen = 13,    // rendezvous -> rank: the job spans hosts, be reachable from others
   kOpened = 14,  // rank -> rendezvous: where
   kBeat = 15,    // any neighbour on another host: still here
+  kSlice = 16,   // caller -> owner of a slice of a symmetric heap, who sends a descriptor
 };
 
 struct FrameHeader {

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -92,6 +93,7 @@ Status Process::LoadModules() {
   SL_ASSIGN(loader_, Loader::Open(profile_));
   algorithms_ = Collect<sl_algorithm_ops_t>(*loader_, SL_ALGORITHM_ID);
   transports_ = Collect<sl_transport_ops_t>(*loader_, SL_TRANSPORT_ID);
+  device_providers_ = Collect<sl_device_ops_t>(*loader_, SL_DEVICE_ID);
   if (!profile_.settings().events.observers) return {};
   std::vector<ObserverPump::Source> sources;
   for (const auto& observer : Collect<sl_observer_ops_t>(*loader_, SL_OBSERVER_ID)) {
@@ -103,28 +105,76 @@ Status Process::LoadModules() {
   return pump_->Start(sources);
 }
 
+// A device shows what it is when it is open, and opening a GPU is no trifle: the likely one first, and none that this
+// process does not use anyway.
 Status Process::OpenHostDevice() {
-  for (const auto& device : Collect<sl_device_ops_t>(*loader_, SL_DEVICE_ID)) {
-    uint32_t count = 0;
-    if (device.ops->count(device.instance, &count) != SL_OK || count == 0) continue;
-    sl_device_t* handle = nullptr;
-    if (device.ops->open(device.instance, 0, &handle) != SL_OK) {
-      Logf(SL_LOG_WARN, "device {} left out: {}", device.name, LastError());
-      continue;
-    }
-    Device opened{device.ops, handle, {}};
-    opened.info.struct_size = sizeof(opened.info);
-    if (device.ops->info(handle, &opened.info) == SL_OK && opened.info.kind == SL_DEVICE_HOST) {
-      host_device_ = opened;
-      return {};
-    }
-    device.ops->close(handle);
+  std::stable_partition(device_providers_.begin(), device_providers_.end(),
+                        [](const auto& provider) { return provider.name == "host"; });
+  for (const auto& provider : device_providers_) {
+    if (!IsUsed(provider)) continue;
+    SL_ASSIGN(host_device_, OpenDevice(provider, 0));
+    host_name_ = provider.name;
+    if (host_device_->is_host()) return {};
   }
   std::string folders;
   for (const std::string& folder : ModuleFolders()) folders += (folders.empty() ? "" : ", ") + folder;
   return {SL_ERR_NOT_FOUND, "no module provides a host device: looked for device-host.so in " + folders +
                                 "; put it there or name its folder in STARLING_MODULE_PATH (`starling modules` shows "
                                 "what was found)"};
+}
+
+// The process works with devices of this provider, Starling aside.
+bool Process::IsUsed(const Served<sl_device_ops_t>& provider) {
+  uint32_t count = 0;
+  uint32_t ordinal = 0;
+  return provider.ops->count(provider.instance, &count) == SL_OK && count != 0 &&
+         provider.ops->current(provider.instance, &ordinal) == SL_OK;
+}
+
+Result<const Device*> Process::FindDevice(int32_t kind, int32_t ordinal) {
+  if (kind == SL_DEVICE_HOST) return host_device_;
+  const std::string& role = profile_.settings().roles.device;
+  for (const auto& provider : device_providers_) {
+    if (provider.ops == host_device_->ops) continue;
+    const bool is_wanted = kind >= 0 || provider.name == role || (role == "auto" && IsUsed(provider));
+    uint32_t count = 0;
+    if (!is_wanted || provider.ops->count(provider.instance, &count) != SL_OK || count == 0) continue;
+    uint32_t current = 0;
+    if (ordinal < 0 && provider.ops->current(provider.instance, &current) != SL_OK) current = 0;
+    SL_ASSIGN(const Device* device, OpenDevice(provider, ordinal < 0 ? static_cast<int32_t>(current) : ordinal));
+    if (kind < 0 || device->info.kind == static_cast<uint32_t>(kind)) return device;
+  }
+  if (kind < 0 && (role == "auto" || role == host_name_)) return host_device_;
+  return Status(SL_ERR_NOT_FOUND, kind < 0 ? "roles.device is \"" + role + "\", but this machine has no such device"
+                                           : "no device of kind " + std::to_string(kind) +
+                                                 " is here; `starling "
+                                                 "modules` shows what provides devices, and why not");
+}
+
+Result<const Device*> Process::OpenDevice(const Served<sl_device_ops_t>& provider, int32_t ordinal) {
+  const std::lock_guard lock(devices_mutex_);
+  for (const auto& device : devices_) {
+    if (device->ops == provider.ops && device->ordinal == ordinal) return device.get();
+  }
+  auto opened = std::make_unique<Device>();
+  opened->ops = provider.ops;
+  opened->ordinal = ordinal;
+  opened->info.struct_size = sizeof(opened->info);
+  sl_status_t status = provider.ops->open(provider.instance, static_cast<uint32_t>(ordinal), &opened->handle);
+  if (status == SL_OK) status = provider.ops->info(opened->handle, &opened->info);
+  if (status != SL_OK) return Status(status, "device " + provider.name + ": " + LastError());
+  return devices_.emplace_back(std::move(opened)).get();
+}
+
+const Device* Process::DeviceOf(void* memory) {
+  const std::lock_guard lock(devices_mutex_);
+  for (const auto& device : devices_) {
+    sl_pointer_info_t info{};
+    info.struct_size = sizeof(info);
+    const sl_status_t status = device->ops->pointer_info(device->handle, memory, &info);
+    if (status == SL_OK && info.allocation_id != 0) return device.get();
+  }
+  return nullptr;
 }
 
 }  // namespace sl::kernel

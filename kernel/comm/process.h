@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process has once: the profile, the modules, the host device, the control thread. Made at the first call that
+// What a process has once: the profile, the modules, the devices, the control thread. Made at the first call that
 // needs it and never torn down: libstarling.so stays loaded, and at exit other threads may still be inside.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,18 @@ struct Served {
   sl_instance_t* instance;
 };
 
+// An open device; never closed.
 struct Device {
   const sl_device_ops_t* ops = nullptr;
   sl_device_t* handle = nullptr;
+  int32_t ordinal = 0;
   sl_device_info_t info{};
+
+  bool is_host() const { return info.kind == SL_DEVICE_HOST; }
+  // CPU loads and stores reach its memory: the engine can run plans over it.
+  bool is_addressable() const { return (info.capabilities & SL_DEVICE_MEMORY_IS_HOST) != 0; }
+  // A launch has an end that the host learns of; elsewhere it is issued and forgotten.
+  bool is_watched() const { return (info.capabilities & SL_DEVICE_RUNS_HOST_KERNELS) != 0; }
 };
 
 class Process {
@@ -50,7 +59,13 @@ class Process {
 
   const Profile& profile() const { return profile_; }
   const Loader& loader() const { return *loader_; }
-  const Device& host_device() const { return host_device_; }
+  const Device& host_device() const { return *host_device_; }
+  // The device of `kind` (-1: what the profile prefers, else what the process uses, else the host) and `ordinal` (-1:
+  // the calling thread's), opened at the first call.   [any] returns: SL_ERR_NOT_FOUND none of this kind, or not so
+  // many
+  Result<const Device*> FindDevice(int32_t kind, int32_t ordinal);
+  // The open device that allocated `memory`, or nothing.   [any]
+  const Device* DeviceOf(void* memory);
   const std::vector<Served<sl_algorithm_ops_t>>& algorithms() const { return algorithms_; }
   const std::vector<Served<sl_transport_ops_t>>& transports() const { return transports_; }
   // Transports, by their index below 64, that were found to serve no rank of this host; opening one is no trifle. [any]
@@ -73,11 +88,17 @@ class Process {
   static Result<Process*> Make();
   Status LoadModules();
   Status OpenHostDevice();
+  static bool IsUsed(const Served<sl_device_ops_t>& provider);
+  Result<const Device*> OpenDevice(const Served<sl_device_ops_t>& provider, int32_t ordinal);
 
   Profile profile_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<ObserverPump> pump_;
-  Device host_device_;
+  std::vector<Served<sl_device_ops_t>> device_providers_;
+  const Device* host_device_ = nullptr;
+  std::string host_name_;  // its provider's
+  std::mutex devices_mutex_;
+  std::vector<std::unique_ptr<Device>> devices_;  // guarded by devices_mutex_; what they point to is constant
   std::vector<Served<sl_algorithm_ops_t>> algorithms_;
   std::vector<Served<sl_transport_ops_t>> transports_;
   std::unique_ptr<ControlThread> control_;

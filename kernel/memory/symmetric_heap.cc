@@ -8,16 +8,21 @@
 #include <vector>
 
 #include "kernel/events/last_error.h"
+#include "sdk/fd.h"
 
 namespace sl::kernel {
 
-Result<uint64_t> SymmetricHeap::Stride(const sl_device_ops_t* ops, sl_device_t* device, uint64_t slice_bytes) {
+namespace {
+constexpr uint64_t kSharedSegment = SL_DEVICE_CAN_EXPORT | SL_DEVICE_CAN_SHARE_SEGMENT;
+}  // namespace
+
+Result<uint64_t> SymmetricHeap::Stride(const sl_device_ops_t* ops, sl_device_t* device, uint64_t needed,
+                                       uint64_t slice_bytes) {
   sl_device_info_t info{};
   info.struct_size = sizeof(info);
   if (sl_status_t status = ops->info(device, &info); status != SL_OK) return Status(status, LastError());
-  constexpr uint64_t kNeeded = SL_DEVICE_CAN_EXPORT | SL_DEVICE_CAN_SHARE_SEGMENT;
-  if ((info.capabilities & kNeeded) != kNeeded) {
-    return Status(SL_ERR_UNSUPPORTED, std::string("device ") + info.name + " cannot share one segment between ranks");
+  if ((info.capabilities & needed) != needed) {
+    return Status(SL_ERR_UNSUPPORTED, std::string("device ") + info.name + " cannot share memory between ranks");
   }
   const uint64_t grain = info.export_granularity != 0 ? info.export_granularity : 4096;
   return (slice_bytes + grain - 1) / grain * grain;
@@ -25,38 +30,62 @@ Result<uint64_t> SymmetricHeap::Stride(const sl_device_ops_t* ops, sl_device_t* 
 
 Result<std::unique_ptr<SymmetricHeap>> SymmetricHeap::Create(const sl_device_ops_t* ops, sl_device_t* device,
                                                              uint32_t ranks, uint64_t slice_bytes) {
-  SL_ASSIGN(const uint64_t stride, Stride(ops, device, slice_bytes));
+  SL_ASSIGN(const uint64_t stride, Stride(ops, device, kSharedSegment, slice_bytes));
   std::unique_ptr<SymmetricHeap> heap(new SymmetricHeap(ops, device, ranks, stride));
-  void* memory = nullptr;
-  if (sl_status_t status = ops->allocate(device, SL_MEMORY_EXPORTABLE, heap->bytes(), &memory); status != SL_OK) {
+  if (sl_status_t status = ops->allocate(device, SL_MEMORY_EXPORTABLE, heap->bytes(), &heap->owned_); status != SL_OK) {
     return Status(status, LastError());
   }
-  heap->base_ = static_cast<uint8_t*>(memory);
+  heap->base_ = static_cast<uint8_t*>(heap->owned_);
   return heap;
 }
 
 Result<std::unique_ptr<SymmetricHeap>> SymmetricHeap::Map(const sl_device_ops_t* ops, sl_device_t* device,
                                                           uint32_t ranks, uint64_t slice_bytes,
                                                           const sl_memory_handle_t& handle) {
-  SL_ASSIGN(const uint64_t stride, Stride(ops, device, slice_bytes));
+  SL_ASSIGN(const uint64_t stride, Stride(ops, device, kSharedSegment, slice_bytes));
   if (handle.bytes < stride * ranks) {
     return Status(SL_ERR_MISMATCH, "the symmetric heap of this host has " + std::to_string(handle.bytes) +
                                        " bytes where " + std::to_string(stride * ranks) + " are needed");
   }
   std::unique_ptr<SymmetricHeap> heap(new SymmetricHeap(ops, device, ranks, stride));
-  void* address = nullptr;
-  sl_status_t status = ops->import_memory(device, &handle, nullptr, &heap->mapping_, &address);
-  if (status != SL_OK) return Status(status, LastError());
-  heap->base_ = static_cast<uint8_t*>(address);
+  SL_TRY(heap->MapAt(handle, nullptr));
   return heap;
 }
 
+Result<std::unique_ptr<SymmetricHeap>> SymmetricHeap::CreateSlice(const sl_device_ops_t* ops, sl_device_t* device,
+                                                                  uint32_t ranks, uint32_t rank, uint64_t slice_bytes) {
+  SL_ASSIGN(const uint64_t stride, Stride(ops, device, SL_DEVICE_CAN_EXPORT, slice_bytes));
+  std::unique_ptr<SymmetricHeap> heap(new SymmetricHeap(ops, device, ranks, stride));
+  void* address = nullptr;
+  sl_status_t status = ops->allocate(device, SL_MEMORY_EXPORTABLE, stride, &heap->owned_);
+  if (status == SL_OK) status = ops->reserve(device, heap->bytes(), &address);
+  if (status != SL_OK) return Status(status, LastError());
+  heap->base_ = static_cast<uint8_t*>(address);
+  heap->reserved_ = true;
+  SL_ASSIGN(const sl_memory_handle_t handle, heap->Export());
+  const Fd descriptor(handle.fd);
+  SL_TRY(heap->AddSlice(rank, handle));
+  return heap;
+}
+
+Status SymmetricHeap::AddSlice(uint32_t rank, const sl_memory_handle_t& handle) {
+  return MapAt(handle, base_ + rank * stride_);
+}
+
+Status SymmetricHeap::MapAt(const sl_memory_handle_t& handle, void* address) {
+  sl_mapping_t* mapping = nullptr;
+  void* mapped = nullptr;
+  const sl_status_t status = ops_->import_memory(device_, &handle, address, &mapping, &mapped);
+  if (status != SL_OK) return {status, LastError()};
+  mappings_.push_back(mapping);
+  if (base_ == nullptr) base_ = static_cast<uint8_t*>(mapped);
+  return {};
+}
+
 SymmetricHeap::~SymmetricHeap() {
-  if (mapping_ != nullptr) {
-    ops_->unmap(device_, mapping_);
-  } else if (base_ != nullptr) {
-    ops_->release(device_, base_);
-  }
+  for (sl_mapping_t* mapping : mappings_) ops_->unmap(device_, mapping);
+  if (reserved_) ops_->unreserve(device_, base_, bytes());
+  if (owned_ != nullptr) ops_->release(device_, owned_);
 }
 
 uint64_t SymmetricHeap::ResidentBytes(uint32_t rank) const {
@@ -69,7 +98,7 @@ uint64_t SymmetricHeap::ResidentBytes(uint32_t rank) const {
 Result<sl_memory_handle_t> SymmetricHeap::Export() const {
   sl_memory_handle_t handle{};
   handle.struct_size = sizeof(handle);
-  if (sl_status_t status = ops_->export_memory(device_, base_, SL_HANDLE_FD, &handle); status != SL_OK) {
+  if (sl_status_t status = ops_->export_memory(device_, owned_, SL_HANDLE_FD, &handle); status != SL_OK) {
     return Status(status, LastError());
   }
   return handle;

@@ -4,11 +4,13 @@
 // in rank r's slice is base + r * stride + offset, for all r.
 //
 // On devices that can share a segment (the host) one rank owns a segment with all slices and the others map it, so that
-// a rank holds one mapping whatever the number of ranks.
+// a rank holds one mapping whatever the number of ranks. On others (GPUs) every rank owns its slice, and maps all of
+// them side by side into one reservation of address space.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "sdk/status.h"
 #include "sl_device.h"
@@ -23,11 +25,16 @@ class SymmetricHeap {
   // Maps what another rank created. Borrows the handle's descriptor.
   static Result<std::unique_ptr<SymmetricHeap>> Map(const sl_device_ops_t* ops, sl_device_t* device, uint32_t ranks,
                                                     uint64_t slice_bytes, const sl_memory_handle_t& handle);
+  // Allocates the slice of `rank` alone, in a reservation for all; the others' slices are added one by one.
+  static Result<std::unique_ptr<SymmetricHeap>> CreateSlice(const sl_device_ops_t* ops, sl_device_t* device,
+                                                            uint32_t ranks, uint32_t rank, uint64_t slice_bytes);
+  // Maps what `rank` made by CreateSlice. Borrows the handle's descriptor.
+  Status AddSlice(uint32_t rank, const sl_memory_handle_t& handle);
   ~SymmetricHeap();
   SymmetricHeap(const SymmetricHeap&) = delete;
   SymmetricHeap& operator=(const SymmetricHeap&) = delete;
 
-  // The caller closes the descriptor.
+  // The handle of what this rank owns: the segment, or its slice. The caller closes the descriptor.
   Result<sl_memory_handle_t> Export() const;
 
   uint8_t* base() const { return base_; }
@@ -40,14 +47,18 @@ class SymmetricHeap {
  private:
   SymmetricHeap(const sl_device_ops_t* ops, sl_device_t* device, uint32_t ranks, uint64_t stride)
       : ops_(ops), device_(device), ranks_(ranks), stride_(stride) {}
-  static Result<uint64_t> Stride(const sl_device_ops_t* ops, sl_device_t* device, uint64_t slice_bytes);
+  static Result<uint64_t> Stride(const sl_device_ops_t* ops, sl_device_t* device, uint64_t needed,
+                                 uint64_t slice_bytes);
+  Status MapAt(const sl_memory_handle_t& handle, void* address);
 
   const sl_device_ops_t* ops_;
   sl_device_t* device_;
   uint32_t ranks_;
   uint64_t stride_;
   uint8_t* base_ = nullptr;
-  sl_mapping_t* mapping_ = nullptr;  // NULL on the rank that owns the memory
+  void* owned_ = nullptr;                // what this rank allocated
+  bool reserved_ = false;                // base_ is a reservation
+  std::vector<sl_mapping_t*> mappings_;  // of the segment, or of the slices
 };
 
 }  // namespace sl::kernel

@@ -150,6 +150,8 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
     verdict.excluded = fmt::format("cannot: {}", reason);
   } else if (verdict.estimate.run != SL_RUN_PLAN && verdict.estimate.run != SL_RUN_LAUNCH) {
     verdict.excluded = fmt::format("cannot: unknown kind of run {}", verdict.estimate.run);
+  } else if (verdict.estimate.run == SL_RUN_PLAN && !settings_.runs_plans) {
+    verdict.excluded = "cannot: plans run over memory that the CPU reaches, and this communicator's is a device's";
   } else if (verdict.estimate.determinism < settings_.determinism) {
     verdict.excluded = fmt::format("gives {}, the profile wants {}", DeterminismName(verdict.estimate.determinism),
                                    DeterminismName(settings_.determinism));

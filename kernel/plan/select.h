@@ -36,6 +36,7 @@ struct SelectSettings {
   std::vector<SelectRule> rules;  // of the profile, in its order; a forbidden algorithm is not chosen though pinned
   const Measured* measured = nullptr;          // of the profile; lives as long as the Selector; NULL: nothing
   uint32_t determinism = SL_DETERMINISM_NONE;  // least class wanted
+  bool runs_plans = true;                      // the engine reaches the communicator's memory
   uint32_t cache_sets = 64;                    // of 4 choices each; rounded up to a power of two
 };
 

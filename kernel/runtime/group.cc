@@ -43,7 +43,9 @@ class GroupIssue {
         self_recvs_(arena),
         filled_(arena),
         launches_(arena),
-        streams_(arena) {
+        streams_(arena),
+        transfers_(arena),
+        arguments_(arena) {
     filled_.reserve(count);
     launches_.reserve(count);
     streams_.reserve(count);
@@ -52,6 +54,9 @@ class GroupIssue {
   GroupIssue& operator=(const GroupIssue&) = delete;
   ~GroupIssue() {
     for (Pending* pending : filled_) LeaveAndGive(pending, SL_ERR_ABORTED);  // only after a failure half-way
+    for (Pending* pending : transfers_) {
+      if (pending != nullptr) pending->handle->pending.Give(pending);
+    }
     for (const Member& member : members_) {
       member.handle->group_member = UINT32_MAX;
       member.handle->in_call.store(0, std::memory_order_release);
@@ -65,6 +70,7 @@ class GroupIssue {
     for (uint32_t i = 0; i < count_; ++i) {
       if (!IsSelf(entries_[i])) SL_TRY(Add(entries_[i]));
     }
+    for (const Member& member : members_) SL_TRY(AddTransfers(member));
     return Launch();
   }
 
@@ -74,7 +80,7 @@ class GroupIssue {
   struct Member {
     sl_comm_t* handle;
     sl_stream_t* lead;
-    bool has_lead;
+    IssueOrder* order;  // NULL: no stream yet
   };
   struct Follower {
     uint32_t member;
@@ -84,7 +90,7 @@ class GroupIssue {
 
   Status Check(const sl_group_entry_t& entry) {
     if (entry.comm->group_member == UINT32_MAX) {
-      members_.push_back({entry.comm, nullptr, false});
+      members_.push_back({entry.comm, nullptr, nullptr});
       entry.comm->in_call.exchange(1, std::memory_order_seq_cst);  // as InCall, for many
       entry.comm->group_member = static_cast<uint32_t>(members_.size() - 1);
     }
@@ -136,32 +142,63 @@ class GroupIssue {
   Status Add(const sl_group_entry_t& entry) {
     sl_comm_t* handle = entry.comm;
     SL_TRY(JoinStreams(entry));
+    const Member& member = members_[handle->group_member];
     Pending* pending = handle->pending.Take();
-    Enter(handle, *entry.op, pending);
+    Enter(handle, *entry.op, *member.order, pending);
     if (entry.op->count == 0) {
       handle->pending.Give(pending);
       return {};
     }
+    if (pending->op.seq == 0 && !handle->comm.device().is_watched()) {
+      transfers_.push_back(pending);
+      return {};
+    }
+    return AddLaunch(member, pending);
+  }
+
+  Status AddLaunch(const Member& member, Pending* pending) {
     sl_launch_t& launch = launches_.emplace_back();
     if (Status filled = FillLaunch(pending, &launch); !filled.ok()) {
       launches_.pop_back();
-      handle->pending.Give(pending);
+      member.handle->pending.Give(pending);
       return filled;
     }
     launch.done = LeaveAndGive;
     launch.done_ctx = pending;
-    launch.chain = pending->op.seq != 0 ? handle : nullptr;
+    launch.chain = pending->op.seq != 0 ? member.handle : nullptr;
     filled_.push_back(pending);
-    streams_.push_back(members_[handle->group_member].lead);
+    streams_.push_back(member.lead);
     return {};
+  }
+
+  // Sends and receives of a device that runs launches one after the other: one launch for all of a communicator, or
+  // each would wait for those behind it.
+  Status AddTransfers(const Member& member) {
+    std::pmr::vector<sl_op_t> ops(transfers_.get_allocator());
+    Pending* first = nullptr;
+    for (Pending*& pending : transfers_) {
+      if (pending == nullptr || pending->handle != member.handle) continue;
+      ops.push_back(pending->op);
+      if (first != nullptr) pending->handle->pending.Give(pending);
+      if (first == nullptr) first = pending;
+      pending = nullptr;
+    }
+    if (first == nullptr) return {};
+    if (ops.size() == 1) return AddLaunch(member, first);
+    const uint32_t capacity = member.handle->comm.device().info.max_argument_bytes;
+    auto* arguments = static_cast<std::byte*>(arguments_->allocate(capacity, alignof(std::max_align_t)));
+    sl_launch_t& launch = launches_.emplace_back();
+    filled_.push_back(first);
+    streams_.push_back(member.lead);
+    return FillGroupLaunch(first, ops.data(), static_cast<uint32_t>(ops.size()), arguments, capacity, &launch);
   }
 
   Status JoinStreams(const sl_group_entry_t& entry) {
     Member& member = members_[entry.comm->group_member];
-    if (!member.has_lead) {
+    if (member.order == nullptr) {
       member.lead = entry.stream;
-      member.has_lead = true;
-      return ChainStreams(member.handle, entry.stream);
+      SL_ASSIGN(member.order, OrderOf(member.handle, entry.stream));
+      return ChainStreams(member.handle, member.order, entry.stream);
     }
     if (entry.stream == member.lead) return {};
     const Follower follower{entry.comm->group_member, entry.stream};
@@ -192,13 +229,28 @@ class GroupIssue {
     std::pmr::vector<const sl_launch_t*> pointers(launches_.get_allocator());
     pointers.reserve(launches_.size());
     for (const sl_launch_t& launch : launches_) pointers.push_back(&launch);
-    const Device device = filled_.front()->handle->comm.device();
+    const Device& device = filled_.front()->handle->comm.device();
+    if (!device.is_watched()) return LaunchUnwatched();
     filled_.clear();  // each is given back by its launch
     const sl_status_t status = device.ops->launch_batch(device.handle, static_cast<uint32_t>(pointers.size()),
                                                         streams_.data(), pointers.data());
     if (status == SL_OK) return {};
     for (const Member& member : members_) SL_TRY(member.handle->comm.Health());
     return {status, LastError()};
+  }
+
+  // On the device of each, whose queue takes all it needs; an error leaves what was launched before it.
+  Status LaunchUnwatched() {
+    Status outcome;
+    for (size_t i = 0; i < launches_.size(); ++i) {
+      sl_comm_t* handle = filled_[i]->handle;
+      const Device& device = handle->comm.device();
+      const sl_status_t status = device.ops->launch(device.handle, streams_[i], &launches_[i]);
+      if (status != SL_OK && outcome.ok()) outcome = Status(status, LastError());
+    }
+    for (Pending* pending : filled_) pending->handle->pending.Give(pending);
+    filled_.clear();
+    return outcome;
   }
 
   const sl_group_entry_t* const entries_;
@@ -210,6 +262,8 @@ class GroupIssue {
   std::pmr::vector<Pending*> filled_;
   std::pmr::vector<sl_launch_t> launches_;
   std::pmr::vector<sl_stream_t*> streams_;
+  std::pmr::vector<Pending*> transfers_;  // of devices whose launches nobody watches, till they are joined
+  std::pmr::memory_resource* arguments_;
 };
 
 }  // namespace

@@ -18,6 +18,15 @@ namespace sl::kernel {
 
 struct Pending;
 
+// Operations of a communicator run in the order of their issue, whatever their streams. Those of a capture are apart:
+// they run when its graph is launched.
+struct IssueOrder {
+  uint64_t capture = 0;           // 0: of eager operations; else the communicator's how-manieth capture
+  uint64_t capture_id = 0;        // the device's name for it
+  sl_stream_t* stream = nullptr;  // of the newest operation
+  bool begun = false;
+};
+
 // Operations that outlive the call that issued them: on streams, or in groups. Reused; grows to the deepest queue, and
 // takes no lock.
 class PendingPool {
@@ -39,7 +48,7 @@ class PendingPool {
 // Opaque in the ABI.
 struct sl_comm_t {
   sl_comm_t(sl::kernel::Process* process, sl::kernel::CommConfig config)
-      : comm(process, std::move(config)), registrations(process->host_device().ops, process->host_device().handle) {}
+      : comm(process, std::move(config)), registrations(comm.device().ops, comm.device().handle) {}
 
   sl::kernel::Communicator comm;
   bool nonblocking = false;
@@ -49,8 +58,10 @@ struct sl_comm_t {
   uint64_t collectives = 0;  // issued
   uint64_t operations = 0;
   const sl::kernel::Choice* last_choice = nullptr;  // of the newest operation; the selector keeps it till the next
-  sl_stream_t* last_stream = nullptr;
+  sl::kernel::IssueOrder eager;
+  sl::kernel::IssueOrder captured[4];  // the newest captures, by number; several may be under way
   bool oversubscribed = false;
+  uint64_t captures = 0;               // that its operations were part of
   uint32_t group_member = UINT32_MAX;  // place in the group that is being issued; UINT32_MAX: in none
   sl_image_t* engine_image = nullptr;
   sl_event_t* order_event = nullptr;

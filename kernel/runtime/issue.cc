@@ -7,17 +7,20 @@
 namespace sl::kernel {
 namespace {
 
-Status IssueInline(sl_comm_t* handle, const sl_op_t& op) {
+// Nothing of the operation outlives the call: it has ended, or the device has taken all it needs.
+Status IssueAtOnce(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op, sl_stream_t* stream) {
   // Not initialised as a whole: 4 KiB of arguments would cost more than the operation.
   alignas(Pending) std::byte memory[sizeof(Pending)];
   Pending* pending = new (memory) Pending;
   const std::unique_ptr<Pending, void (*)(Pending*)> end(pending, [](Pending* ended) { ended->~Pending(); });
-  Enter(handle, op, pending);
+  Enter(handle, op, order, pending);
   if (op.count == 0) return {};
   sl_launch_t launch;
   SL_TRY(FillLaunch(pending, &launch));
   const Device& device = handle->comm.device();
-  return Leave(pending, device.ops->launch(device.handle, nullptr, &launch));
+  const sl_status_t status = device.ops->launch(device.handle, stream, &launch);
+  if (device.is_watched()) return Leave(pending, status);
+  return status == SL_OK ? Status() : Status(status, LastError());
 }
 
 void LeaveRun(void* context, Run*, sl_status_t status) { LeaveAndGive(context, status); }
@@ -52,9 +55,9 @@ Status IssueToProgressThread(Pending* pending, sl_stream_t* stream) {
   return status == SL_OK ? Status() : handle->comm.Health();
 }
 
-Status IssueOnStream(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
+Status IssueOnStream(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op, sl_stream_t* stream) {
   Pending* pending = handle->pending.Take();
-  Enter(handle, op, pending);
+  Enter(handle, op, order, pending);
   sl_launch_t launch;
   if (op.count == 0) {
     handle->pending.Give(pending);
@@ -86,19 +89,35 @@ Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
     return {SL_ERR_INVALID, "a send to the own rank needs its receive in the same group"};
   }
   handle->comm.selector()->Collect();
-  SL_TRY(ChainStreams(handle, stream));
-  return stream == nullptr ? IssueInline(handle, op) : IssueOnStream(handle, op, stream);
+  SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
+  SL_TRY(ChainStreams(handle, order, stream));
+  const bool at_once = stream == nullptr || !handle->comm.device().is_watched();
+  return at_once ? IssueAtOnce(handle, *order, op, stream) : IssueOnStream(handle, *order, op, stream);
 }
 
 Status PrepareToIssue(sl_comm_t* handle) {
   const Device& device = handle->comm.device();
   const sl_host_kernel_t kernel = EngineKernel();
   const sl_image_desc_t desc{sizeof(desc), 1, &kernel, nullptr, 0, nullptr};
-  sl_status_t status = device.ops->image_load(device.handle, &desc, &handle->engine_image);
+  sl_status_t status = SL_OK;
+  if (device.is_watched()) status = device.ops->image_load(device.handle, &desc, &handle->engine_image);
   if (status == SL_OK) status = device.ops->event_create(device.handle, &handle->order_event);
   if (status != SL_OK) return {status, LastError()};
   handle->oversubscribed = handle->comm.is_crowded();
   return {};
+}
+
+bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns) {
+  const Device& device = handle->comm.device();
+  if (device.is_watched() || !handle->eager.begun) return true;
+  // A stream that is gone has no work left.
+  if (device.ops->event_record(device.handle, handle->order_event, handle->eager.stream) != SL_OK) return true;
+  while (device.ops->event_query(device.handle, handle->order_event) == SL_ERR_AGAIN) {
+    if (NowNs() >= deadline_ns) return false;
+    const timespec nap{0, 50'000};
+    nanosleep(&nap, nullptr);
+  }
+  return true;
 }
 
 void StopIssuing(sl_comm_t* handle) {

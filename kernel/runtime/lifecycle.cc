@@ -70,20 +70,16 @@ Status CheckConfig(const sl_comm_config_t& config) {
     return {SL_ERR_INVALID, std::to_string(config.id_count) + " ids for " + std::to_string(config.size) +
                                 " ranks; every id needs a rank"};
   }
-  if (config.device_kind >= 0 && config.device_kind != SL_DEVICE_HOST) {
-    return {SL_ERR_UNSUPPORTED, "device kind " + std::to_string(config.device_kind) +
-                                    " has no module here; communicators run on host memory"};
-  }
   return {};
 }
 
-// All waits of the communicator end with SL_ERR_ABORTED; true once nobody is inside any more.
+// True once nobody is inside any more, and no launch of it runs.
 bool DrainWithin(sl_comm_t* handle, uint64_t deadline_ns) {
   while (handle->in_call.load(std::memory_order_seq_cst) != 0 || handle->pending.outstanding() != 0) {
     if (NowNs() >= deadline_ns) return false;
     sched_yield();
   }
-  return true;
+  return AwaitLaunches(handle, deadline_ns);
 }
 
 // A communicator that comes out of `parent`, not yet joined.
@@ -160,6 +156,7 @@ Status CreateComm(const sl_comm_config_t& config, sl_comm_t** out_comm) {
   SL_ASSIGN(Process * process, Process::Get());
   SL_ASSIGN(const std::vector<RendezvousId> ids, DecodeIds(config));
   CommConfig mine;
+  SL_ASSIGN(mine.device, process->FindDevice(config.device_kind, config.device_ordinal));
   mine.rank = config.rank;
   mine.size = config.size;
   mine.timeout_ns =
@@ -243,7 +240,13 @@ Status CommState(sl_comm_t* handle) {
     if (handle->working) return Status(SL_IN_PROGRESS);
     if (!handle->work_outcome.ok()) return handle->work_outcome;
   }
-  return handle->comm.Health();
+  SL_TRY(handle->comm.Health());
+  // Who waits on the host finds mismatches itself; launches that nobody watches are looked after by who asks.
+  const bool is_idle = handle->comm.state.load() != Communicator::State::kReady;
+  if (is_idle || handle->comm.device().is_watched()) return {};
+  Status mismatch = FindMismatch(handle);
+  if (!mismatch.ok()) handle->comm.Fail(mismatch);
+  return mismatch;
 }
 
 Status WaitComm(sl_comm_t* handle, uint64_t deadline_ns) {
@@ -274,6 +277,9 @@ Status FinalizeComm(sl_comm_t* handle) {
       const timespec nap{0, 50'000};
       nanosleep(&nap, nullptr);
     }
+    if (!AwaitLaunches(handle, deadline_ns)) {
+      return {SL_ERR_TIMEOUT, "finalize: launches on the device did not end"};
+    }
     SL_TRY(handle->comm.Health());
     SL_TRY(handle->comm.Finalize());
     SL_TRY(FindMismatch(handle));
@@ -284,8 +290,18 @@ Status FinalizeComm(sl_comm_t* handle) {
 
 Status DestroyComm(sl_comm_t* handle) {
   JoinWorker(handle);
-  // Work on streams ends by itself, or by the communicator's failure; both are bounded by the operation's timeout.
-  if (!DrainWithin(handle, SL_NO_DEADLINE)) return {SL_ERR_INTERNAL, "unreachable: no deadline was set"};
+  // Work on streams ends by itself, or by the communicator's failure; on the host both are bounded by the operation's
+  // timeout.
+  const uint64_t timeout_ms = handle->comm.process()->profile().settings().comm.operation_timeout_ms;
+  const bool is_watched = handle->comm.device().is_watched();
+  if (!DrainWithin(handle, is_watched ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000)) {
+    handle->comm.StopLaunches(SL_ERR_TIMEOUT);
+    if (!DrainWithin(handle, NowNs() + kAbortNs)) {
+      Logf(SL_LOG_WARN, "rank {}: launches of a destroyed communicator do not end; its memory is kept",
+           handle->comm.rank());
+      return {};
+    }
+  }
   handle->comm.Drain();
   handle->comm.Leave(Fate::kDeparted);
   handle->comm.AwaitFarewell();

@@ -7,19 +7,17 @@
 namespace sl::kernel {
 
 Status AllocateMemory(int32_t device_kind, uint64_t bytes, void** out_memory) {
-  if (device_kind > 0 && device_kind != SL_DEVICE_HOST) {
-    return {SL_ERR_UNSUPPORTED, "device kind " + std::to_string(device_kind) + " has no module here"};
-  }
   SL_ASSIGN(Process * process, Process::Get());
-  const Device& device = process->host_device();
-  const sl_status_t status = device.ops->allocate(device.handle, SL_MEMORY_EXPORTABLE, bytes, out_memory);
+  SL_ASSIGN(const Device* device, process->FindDevice(device_kind, -1));
+  const sl_status_t status = device->ops->allocate(device->handle, SL_MEMORY_EXPORTABLE, bytes, out_memory);
   return status == SL_OK ? Status() : Status(status, LastError());
 }
 
 Status ReleaseMemory(void* memory) {
   SL_ASSIGN(Process * process, Process::Get());
-  const Device& device = process->host_device();
-  const sl_status_t status = device.ops->release(device.handle, memory);
+  const Device* device = process->DeviceOf(memory);
+  if (device == nullptr) return {SL_ERR_INVALID, "release of memory that no device here allocated"};
+  const sl_status_t status = device->ops->release(device->handle, memory);
   return status == SL_OK ? Status() : Status(status, LastError());
 }
 

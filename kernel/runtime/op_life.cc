@@ -49,22 +49,42 @@ Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) {
   return why.ok() ? why : Status(why.code(), std::string(OpKindName(op.kind)) + " not started: " + why.message());
 }
 
-// The work of two streams of one communicator is chained in issue order.
-Status ChainStreams(sl_comm_t* handle, sl_stream_t* stream) {
-  if (stream == handle->last_stream) [[likely]]
+Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream) {
+  const Device& device = handle->comm.device();
+  if ((device.info.capabilities & SL_DEVICE_CAN_CAPTURE) == 0) return &handle->eager;
+  uint32_t state = 0;
+  uint64_t id = 0;
+  const sl_status_t status = device.ops->capture_state(device.handle, stream, &state, &id);
+  if (status != SL_OK) [[unlikely]]
+    return Status(status, LastError());
+  if (state == 0) return &handle->eager;
+  for (IssueOrder& order : handle->captured) {
+    if (order.capture != 0 && order.capture_id == id) return &order;
+  }
+  const uint64_t number = ++handle->captures;
+  IssueOrder* order = &handle->captured[number % std::size(handle->captured)];
+  *order = {number, id, nullptr, false};
+  return order;
+}
+
+Status ChainStreams(sl_comm_t* handle, IssueOrder* order, sl_stream_t* stream) {
+  if (stream == order->stream && order->begun) [[likely]]
     return {};
   const Device& device = handle->comm.device();
-  if (handle->pending.outstanding() != 0) {
-    sl_status_t status = device.ops->event_record(device.handle, handle->order_event, handle->last_stream);
+  const bool may_run = !device.is_watched() || handle->pending.outstanding() != 0;
+  if (order->begun && may_run) {
+    sl_status_t status = device.ops->event_record(device.handle, handle->order_event, order->stream);
     if (status == SL_OK) status = device.ops->stream_wait_event(device.handle, stream, handle->order_event);
-    if (status != SL_OK) return {status, LastError()};
+    // A stream that its program has destroyed cannot be waited for, and need not be.
+    if (status != SL_OK && device.is_watched()) return {status, LastError()};
   }
-  handle->last_stream = stream;
+  order->stream = stream;
+  order->begun = true;
   return {};
 }
 
 // Numbers the operation and tells the log of calls.
-void Enter(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
+void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending) {
   Communicator& comm = handle->comm;
   pending->handle = handle;
   pending->op = op;
@@ -73,6 +93,12 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
   pending->reported = false;
   pending->last_wait = {};
   pending->op.signature = EncodeSignature(op);
+  pending->op.capture = order.capture;
+  if (op.scalar != nullptr && comm.device().is_addressable()) {
+    pending->op.scalar_bits = 0;
+    std::memcpy(&pending->op.scalar_bits, op.scalar, DatatypeBytes(op.datatype));
+    pending->op.scalar = nullptr;
+  }
   const bool collective = op.kind != SL_OP_SEND && op.kind != SL_OP_RECV;
   pending->op.seq = collective ? ++handle->collectives : 0;
   if (collective && comm.shape().domain_size == comm.size()) {
@@ -106,6 +132,26 @@ Status FillLaunch(Pending* pending, sl_launch_t* launch) {
   }
   if (handle->oversubscribed) launch->flags |= SL_LAUNCH_OVERSUBSCRIBED;
   return {};
+}
+
+Status FillGroupLaunch(Pending* first, const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
+                       sl_launch_t* launch) {
+  sl_comm_t* handle = first->handle;
+  SL_ASSIGN(const Choice* choice, handle->comm.selector()->Select(ops[0]));
+  for (uint32_t i = 1; i < count; ++i) {
+    SL_ASSIGN(const Choice* other, handle->comm.selector()->Select(ops[i]));
+    if (other->algorithm == choice->algorithm) continue;
+    return {SL_ERR_UNSUPPORTED, std::string("a group whose transfers are served by ") + choice->name + " and by " +
+                                    other->name + "; pin one by a [[select]] rule"};
+  }
+  handle->last_choice = choice;
+  for (uint32_t i = 0; i < count; ++i) EmitOp(handle->comm, ops[i], SL_EVENT_OP_BEGIN, ops[i].kind, choice->index);
+  *launch = {};
+  launch->struct_size = sizeof(*launch);
+  const sl_status_t status = choice->ops->launch_group(choice->algorithm, ops, count, args, capacity, launch);
+  if (status == SL_OK) return {};
+  return {status,
+          std::string("a group of ") + std::to_string(count) + " transfers, " + choice->name + ": " + LastError()};
 }
 
 // The outcome of a launch becomes that of the operation; a failure is the communicator's.

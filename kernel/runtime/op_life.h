@@ -22,12 +22,17 @@ class InCall {
 
 // SL_OK when operations may be issued; else why `op` was not started.
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op);
-// Chains the work of two streams of one communicator in issue order.
-Status ChainStreams(sl_comm_t* handle, sl_stream_t* stream);
+// The eager operations, or those of the capture that `stream` is in.
+Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream);
+// `stream` goes on after the operations issued in this order so far.
+Status ChainStreams(sl_comm_t* handle, IssueOrder* order, sl_stream_t* stream);
 // Numbers the operation and tells the log of calls.
-void Enter(sl_comm_t* handle, const sl_op_t& op, Pending* pending);
+void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending);
 // Selects, and fills the launch. Everything it points to lives in `pending`.
 Status FillLaunch(Pending* pending, sl_launch_t* launch);
+// The same for several operations of one communicator at once, of which `first` is one.
+Status FillGroupLaunch(Pending* first, const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
+                       sl_launch_t* launch);
 // The outcome of a launch becomes that of the operation; a failure is the communicator's.
 Status Leave(Pending* pending, sl_status_t code);
 // The same as sl_launch_t::done of a pooled Pending.

@@ -270,6 +270,16 @@ sl_status_t ModulesText(const char* profile, char* text, uint64_t capacity, uint
   });
 }
 
+sl_status_t CurrentDevice(int32_t* out_kind, int32_t* out_ordinal) {
+  return Call([&]() -> Status {
+    SL_ASSIGN(Process * process, Process::Get());
+    SL_ASSIGN(const sl::kernel::Device* device, process->FindDevice(-1, -1));
+    *out_kind = static_cast<int32_t>(device->info.kind);
+    *out_ordinal = device->ordinal;
+    return {};
+  });
+}
+
 void LogLine(sl_log_level_t level, const char* text) { sl::kernel::Log(level, text); }
 
 const sl_runtime_ops_t kOps = {
@@ -304,6 +314,7 @@ const sl_runtime_ops_t kOps = {
     .modules_text = ModulesText,
     .log = LogLine,
     .comm_shrink = CommShrink,
+    .current_device = CurrentDevice,
 };
 
 }  // namespace

@@ -67,7 +67,7 @@ struct Rule {
   RULE(KernelRange, "kernel-range", kArgument, "sl_device.h", "index into the image")                                  \
   RULE(FrameLimit, "frame-limit", kArgument, "sl_device.h", "at most 1,024")                                           \
   RULE(CallbackCalls, "callback-calls", kState, "sl_device.h", "must not call back into the device")                   \
-  RULE(WordAligned, "word-aligned", kArgument, "sl_device.h", "8-byte aligned host memory mapped to the device")       \
+  RULE(WordAligned, "word-aligned", kArgument, "sl_device.h", "8-byte aligned memory of SL_MEMORY_HOST")       \
   RULE(CopyOverlap, "copy-overlap", kArgument, "sl_device.h", "copies; ranges do not overlap")                         \
   RULE(ReleaseUnknown, "release-unknown", kArgument, "sl_device.h", "Frees what allocate() made")                      \
   RULE(MemoryAligned, "memory-aligned", kModule, "sl_device.h", "aligned to at least 4,096 when exportable, else 64")  \

@@ -173,7 +173,7 @@ class Copy:
 
 
 DESTROY = "  void (*destroy)(sl_algorithm_t* algorithm);\n"
-LAST = "                        sl_launch_t* out_launch);\n"
+LAST = "                              uint32_t args_capacity, sl_launch_t* out_launch);\n"
 SECTION = "### ABI\n"
 # name, changes (path, old, new), what a problem must say ("": none)
 CASES = [

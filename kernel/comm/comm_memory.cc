@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the ranks of a communicator share: the symmetric heap of the algorithms, the log of calls, the control block.
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "kernel/comm/comm.h"
+#include "kernel/comm/roster.h"
+#include "kernel/events/last_error.h"
+
+namespace sl::kernel {
+
+uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
+  uint64_t total = 0;
+  for (const auto& served : process_->algorithms()) {
+    sl_demand_t demand{sizeof(demand), 0, 0};
+    if (served.ops->demand(served.instance, &shape_, &demand) != SL_OK) demand.symmetric_bytes = 0;
+    out_demands->push_back((demand.symmetric_bytes + 4095) / 4096 * 4096);
+    total += out_demands->back();
+  }
+  return total;
+}
+
+// The log of calls is read by CPUs: where they do not reach the heap it has a segment of its own.
+Status Communicator::MakeHeap() {
+  SL_TRY(MakeControl());
+  if (shape_.domain_size != config_.size) return {};
+  std::vector<uint64_t> demands;
+  const uint64_t demanded = Demand(&demands);
+  if (device().is_addressable()) {
+    SL_ASSIGN(heap_, ShareSegment(device(), demanded + OpLog::kBytes));
+    op_log_ = OpLog(heap_->base() + demanded, heap_->stride(), config_.rank);
+    return {};
+  }
+  SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes));
+  op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank);
+  if (demanded != 0) SL_TRY(ShareSlices(demanded));
+  return {};
+}
+
+Status Communicator::MakeControl() {
+  if (device().is_watched()) return {};
+  void* memory = nullptr;
+  const sl_status_t status = device().ops->allocate(device().handle, SL_MEMORY_HOST, sizeof(sl_control_t), &memory);
+  if (status != SL_OK) return {status, LastError()};
+  control_.store(static_cast<sl_control_t*>(memory));
+  if (cancelled()) StopLaunches(SL_ERR_ABORTED);  // Cancel() may have come before there was anything to write to
+  return {};
+}
+
+void Communicator::StopLaunches(sl_status_t why) {
+  sl_control_t* control = control_.load();
+  if (control == nullptr) return;
+  int32_t none = 0;
+  std::atomic_ref<int32_t>(control->abort).compare_exchange_strong(none, why);
+}
+
+// One rank of the host owns the segment, the others fetch its descriptor from it; who asks has proved to be of this
+// communicator, and the operating system vouches for the user.
+Result<std::unique_ptr<SymmetricHeap>> Communicator::ShareSegment(const Device& device, uint64_t slice_bytes) {
+  if (shape_.local_rank != 0) return FetchSegment(device, slice_bytes);
+  SL_ASSIGN(auto heap, SymmetricHeap::Create(device.ops, device.handle, shape_.local_size, slice_bytes));
+  if (shape_.local_size > 1) SL_TRY(ServeDescriptor(*heap, FrameType::kHeap));
+  return heap;
+}
+
+Status Communicator::ServeDescriptor(const SymmetricHeap& heap, FrameType asked_by) {
+  SL_ASSIGN(const sl_memory_handle_t handle, heap.Export());
+  const Fd descriptor(handle.fd);
+  for (uint32_t served = 1; served < shape_.local_size; ++served) {
+    SL_ASSIGN(const Switchboard::Caller member, extension_->Take(asked_by, patience()));
+    SL_TRY(SendDescriptor(member.stream.fd(), descriptor.get(), patience()));
+  }
+  return {};
+}
+
+Result<Stream> Communicator::CallNeighbour(uint32_t rank, FrameType type) const {
+  const Endpoint& endpoint = roster_->cards()[rank].endpoint;
+  if (!process_->switchboard()->IsHere(endpoint.space)) {
+    return Status(SL_ERR_CONFIG, "NCCL_HOSTID says that " + ToText(endpoint) +
+                                     " is on this host, but it runs under another kernel or in another network "
+                                     "namespace; give NCCL_HOSTID different values, or none");
+  }
+  return process_->switchboard()->Call(endpoint, tree_->identity().secret, type, {}, patience());
+}
+
+Result<std::unique_ptr<SymmetricHeap>> Communicator::FetchSegment(const Device& device, uint64_t slice_bytes) const {
+  const std::vector<Card>& cards = roster_->cards();
+  const auto leader =
+      std::find_if(cards.begin(), cards.end(), [this](const Card& card) { return card.host == process_->host(); });
+  SL_ASSIGN(const Stream stream, CallNeighbour(static_cast<uint32_t>(leader - cards.begin()), FrameType::kHeap));
+  SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.fd(), patience()));
+  struct stat facts {};
+  if (fstat(descriptor.get(), &facts) != 0) return Status(SL_ERR_SYSTEM, "fstat of the symmetric heap failed");
+  sl_memory_handle_t handle{};
+  handle.struct_size = sizeof(handle);
+  handle.type = SL_HANDLE_FD;
+  handle.fd = descriptor.get();
+  handle.bytes = static_cast<uint64_t>(facts.st_size);
+  return SymmetricHeap::Map(device.ops, device.handle, shape_.local_size, slice_bytes, handle);
+}
+
+// Every rank asks all others before it answers any: answering waits for nobody but those who have asked.
+Status Communicator::ShareSlices(uint64_t slice_bytes) {
+  SL_ASSIGN(heap_, SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size, config_.rank, slice_bytes));
+  std::vector<std::pair<uint32_t, Stream>> asked;
+  for (uint32_t step = 1; step < config_.size; ++step) {
+    const uint32_t rank = (config_.rank + step) % config_.size;
+    SL_ASSIGN(Stream stream, CallNeighbour(rank, FrameType::kSlice));
+    asked.emplace_back(rank, std::move(stream));
+  }
+  SL_TRY(ServeDescriptor(*heap_, FrameType::kSlice));
+  for (const auto& [rank, stream] : asked) {
+    SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.fd(), patience()));
+    sl_memory_handle_t handle{};
+    handle.struct_size = sizeof(handle);
+    handle.type = SL_HANDLE_FD;
+    handle.fd = descriptor.get();
+    handle.bytes = heap_->stride();
+    SL_TRY(heap_->AddSlice(rank, handle));
+  }
+  return {};
+}
+
+}  // namespace sl::kernel
