@@ -140,7 +140,7 @@ ncclResult_t FindFault(const Kind& kind, const Call& call) {
 // ---- The hot path ----
 
 // The operator's number as the kernel wants it. False: unknown, or made for another type.
-inline bool Reduction(const Call& call, const ncclComm* comm, sl_op_t* op, const void** device_scalar) {
+inline bool Reduction(const Call& call, const ncclComm* comm, sl_op_t* op) {
   if (call.reduction < kBuiltinOps) [[likely]] {
     op->reduction = call.reduction;
     return true;
@@ -149,7 +149,7 @@ inline bool Reduction(const Call& call, const ncclComm* comm, sl_op_t* op, const
   if (made == nullptr || static_cast<unsigned>(made->datatype) != call.datatype) return false;
   op->reduction = SL_PREMUL_SUM;
   op->scalar_bits = made->scalar_bits;
-  *device_scalar = made->device_scalar;
+  op->scalar = made->device_scalar;
   return true;
 }
 
@@ -183,7 +183,6 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
       PendingOp pending;
       pending.comm = comm;
       pending.stream = reinterpret_cast<sl_stream_t*>(call.stream);
-      pending.device_scalar = nullptr;
       pending.op = {sizeof(sl_op_t),
                     kind.op,
                     call.datatype,
@@ -198,12 +197,8 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
                     0,
                     0,
                     nullptr};
-      if (ArgumentsGood(kind, call, comm) &&
-          (!kind.reduces || Reduction(call, comm, &pending.op, &pending.device_scalar))) [[likely]] {
+      if (ArgumentsGood(kind, call, comm) && (!kind.reduces || Reduction(call, comm, &pending.op))) [[likely]] {
         if (t_group_depth != 0) return Grouped(kind, pending);
-        if (pending.device_scalar != nullptr) {
-          pending.op.scalar_bits = ReadScalar(pending.device_scalar, DatatypeBytes(pending.op.datatype));
-        }
         const sl_status_t status = LoadedRuntime().enqueue(comm->kernel, &pending.op, pending.stream);
         return status == SL_OK ? ncclSuccess : FailWith(kind.function, status);
       }

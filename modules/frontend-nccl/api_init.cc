@@ -71,6 +71,12 @@ ncclResult_t MakeInitJob(const InitRequest& request, Job* out_job) {
   job.size = request.size;
   job.rank = request.rank;
   job.device = request.device;
+  // At a group's end the thread may have moved on to another device.
+  int32_t kind = 0;
+  if (job.device < 0) {
+    const sl_status_t status = LoadedRuntime().current_device(&kind, &job.device);
+    if (status != SL_OK) return FailWith(request.function, status);
+  }
   const ncclResult_t made = NewHandle(request.function, std::move(settings), &job.comm);
   if (made != ncclSuccess) return made;
   job.out = request.out;

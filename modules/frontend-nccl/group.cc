@@ -45,9 +45,6 @@ ncclResult_t IssueOps(Group& group) {
     if (pending.comm->phase.load(std::memory_order_acquire) != kReady) {
       return Fail(ncclInvalidUsage, "ncclGroupEnd: a communicator with operations in the group was ended meanwhile");
     }
-    if (pending.device_scalar != nullptr) {
-      pending.op.scalar_bits = ReadScalar(pending.device_scalar, DatatypeBytes(pending.op.datatype));
-    }
     group.entries.push_back({pending.comm->kernel, &pending.op, pending.stream});
   }
   sl_status_t status = SL_OK;

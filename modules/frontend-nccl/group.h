@@ -52,7 +52,6 @@ struct Job {
 struct PendingOp {
   ncclComm* comm;
   sl_stream_t* stream;
-  const void* device_scalar;  // premul-sum with a scalar in device memory: read when the group is issued
   sl_op_t op;
 };
 

@@ -19,7 +19,7 @@ namespace sl::frontend_nccl {
 struct RedOp {
   std::atomic<uint32_t> number{0};  // 0: free
   ncclDataType_t datatype = ncclInt8;
-  const void* device_scalar = nullptr;  // residence device: read when an operation is issued
+  const void* device_scalar = nullptr;  // residence device: passed on with every operation
   uint64_t scalar_bits = 0;             // residence host: read already
 };
 

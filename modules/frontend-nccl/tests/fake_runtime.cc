@@ -85,6 +85,12 @@ sl_status_t CommSplit(sl_comm_t* parent, int32_t color, int32_t key, const sl_co
 }
 
 // The child has the id 1000 * p; ranks keep their order.
+sl_status_t CurrentDevice(int32_t* out_kind, int32_t* out_ordinal) {
+  *out_kind = SL_DEVICE_HOST;
+  *out_ordinal = 0;
+  return SL_OK;
+}
+
 sl_status_t CommShrink(sl_comm_t* parent, const uint32_t* excluded, uint32_t excluded_count, uint32_t flags,
                        const sl_comm_config_t* config, sl_comm_t** out_comm) {
   Note("comm_shrink -" + std::to_string(excluded_count) + " flags " + std::to_string(flags));
@@ -245,6 +251,7 @@ sl_runtime_ops_t MakeTable() {
   table.estimate = Estimate;
   table.log = LogLine;
   table.comm_shrink = CommShrink;
+  table.current_device = CurrentDevice;
   return table;
 }
 

@@ -44,6 +44,7 @@ sl_status_t EnqueueGroup(const sl_group_entry_t* entries, uint32_t count) {
 sl_status_t Ok(sl_comm_t*) { return SL_OK; }
 sl_status_t State(sl_comm_t*, char*, uint64_t, uint64_t*) { return SL_OK; }
 void Log(sl_log_level_t, const char*) {}
+sl_status_t CurrentDevice(int32_t*, int32_t*) { return SL_OK; }
 
 class HotPath : public testing::Test {
  protected:
@@ -130,6 +131,7 @@ sl_status_t sl_runtime_query(uint32_t, const sl_runtime_ops_t** out_ops) {
   table.enqueue = Enqueue;
   table.enqueue_group = EnqueueGroup;
   table.log = Log;
+  table.current_device = CurrentDevice;
   *out_ops = &table;
   return SL_OK;
 }
