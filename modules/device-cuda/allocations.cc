@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <iterator>
 #include <string>
 
 #include "modules/device-cuda/device.h"
@@ -136,44 +135,39 @@ Status Allocations::Release(const sl_device_t& device, void* memory) {
 }
 
 PointerFacts Allocations::Describe(const sl_device_t& device, const void* pointer) const {
-  unsigned type = 0;
-  unsigned long long buffer_id = 0;
-  cu::Address range_start = 0;
-  size_t range_bytes = 0;
-  unsigned handle_types = 0;
-  int is_ipc_capable = 0;
-  void* pool = nullptr;
-  cu::Address mapping_start = 0;
-  size_t mapping_bytes = 0;
-  unsigned long long block_id = 0;
-  cu::PointerAttribute attributes[] = {
-      cu::kMemoryType,         cu::kBufferId,      cu::kRangeStart,  cu::kRangeSize,   cu::kIsLegacyIpcCapable,
-      cu::kAllowedHandleTypes, cu::kMempoolHandle, cu::kMappingBase, cu::kMappingSize, cu::kMemoryBlockId};
-  void* values[] = {&type,         &buffer_id, &range_start,   &range_bytes,   &is_ipc_capable,
-                    &handle_types, &pool,      &mapping_start, &mapping_bytes, &block_id};
-  constexpr unsigned kAll = std::size(attributes);
-  constexpr unsigned kOlder = kAll - 3;  // before CUDA 12.2 the driver does not know of mappings and blocks
-  const unsigned known = attribute_count_.load(std::memory_order_relaxed);
-  unsigned count = known != 0 ? known : kAll;
-  cu::Code code = device.calls.PointerGetAttributes(count, attributes, values, AddressOf(pointer));
-  if (code == cu::kInvalidValue && known == 0) {
-    count = kOlder;
-    code = device.calls.PointerGetAttributes(count, attributes, values, AddressOf(pointer));
+  // Values are of 4 or of 8 bytes; into 8 zeroed ones both fit.
+  enum Value { kType, kId, kStart, kBytes, kIpc, kHandles, kPool, kBlock, kValues };
+  cu::PointerAttribute attributes[kValues] = {cu::kMemoryType,    cu::kBufferId,           cu::kRangeStart,
+                                              cu::kRangeSize,     cu::kIsLegacyIpcCapable, cu::kAllowedHandleTypes,
+                                              cu::kMempoolHandle, cu::kMemoryBlockId};
+  uint64_t values[kValues] = {};
+  void* out[kValues];
+  for (unsigned i = 0; i < kValues; ++i) out[i] = &values[i];
+  const cu::Address address = AddressOf(pointer);
+  const auto ask = [&](unsigned count) { return device.calls.PointerGetAttributes(count, attributes, out, address); };
+  cu::Code code = cu::kInvalidValue;
+  if (!knows_no_blocks_.load(std::memory_order_relaxed)) code = ask(kValues);
+  if (code == cu::kInvalidValue) {
+    code = ask(kBlock);
+    if (code == cu::kSuccess) knows_no_blocks_.store(true, std::memory_order_relaxed);
   }
   PointerFacts facts;
-  if (code != cu::kSuccess) return facts;
-  if (known == 0) attribute_count_.store(count, std::memory_order_relaxed);
-  if (type == 0 || buffer_id == 0) return facts;
-  // Ranges are those of allocations; where memory is mapped by hand, pieces of one reservation are told apart by their
-  // mappings, and what is mapped anew at an address by its block.
-  const bool is_mapped_by_hand = type == cu::kMemoryTypeDevice && is_ipc_capable == 0 && pool == nullptr;
-  const bool has_mapping = is_mapped_by_hand && mapping_bytes != 0;
-  facts.base = has_mapping ? mapping_start : range_start;
-  facts.bytes = has_mapping ? mapping_bytes : range_bytes;
-  facts.allocation_id = buffer_id;
-  facts.generation = is_mapped_by_hand && block_id != 0 ? block_id : buffer_id;
-  facts.handle_types = is_mapped_by_hand ? static_cast<cu::HandleType>(handle_types) : 0;
-  facts.is_ipc_capable = is_ipc_capable != 0;
+  if (code != cu::kSuccess || values[kType] == 0 || values[kId] == 0) return facts;
+  const bool is_mapped_by_hand = values[kType] == cu::kMemoryTypeDevice && values[kIpc] == 0 && values[kPool] == 0;
+  facts.base = values[kStart];
+  facts.bytes = values[kBytes];
+  if (is_mapped_by_hand) {
+    // The range is the reservation then, of which this mapping may be a part.
+    size_t bytes = 0;
+    if (device.calls.MemGetAddressRange(&facts.base, &bytes, address) != cu::kSuccess) return {};
+    facts.bytes = bytes;
+    facts.handle_types = static_cast<cu::HandleType>(values[kHandles]);
+  }
+  // The driver rounds allocations up, and knows addresses behind their end.
+  if (address - facts.base >= facts.bytes) return {};
+  facts.allocation_id = values[kId];
+  facts.generation = is_mapped_by_hand && values[kBlock] != 0 ? values[kBlock] : values[kId];
+  facts.is_ipc_capable = values[kIpc] != 0;
   return facts;
 }
 

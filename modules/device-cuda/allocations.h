@@ -52,7 +52,7 @@ class Allocations {
   Result<cu::Memory> CreatePhysical(const sl_device_t& device, uint64_t bytes);
 
   std::atomic<bool> fabric_is_refused_{false};        // the driver offers fabric handles, and refuses to make them
-  mutable std::atomic<unsigned> attribute_count_{0};  // of pointers, as many as the driver knows; 0: not asked yet
+  mutable std::atomic<bool> knows_no_blocks_{false};  // the driver is older than CUDA 12.2
 
   std::mutex mutex_;
   std::map<void*, Allocation> allocations_;  // guarded by mutex_

@@ -42,6 +42,7 @@
   X(MemsetD8Async, cuMemsetD8Async, (cu::Address to, unsigned char value, size_t count, cu::Stream* stream))           \
   X(PointerGetAttributes, cuPointerGetAttributes,                                                                      \
     (unsigned count, cu::PointerAttribute* attributes, void** out, cu::Address address))                               \
+  X(MemGetAddressRange, cuMemGetAddressRange_v2, (cu::Address * base, size_t * bytes, cu::Address address))            \
   X(IpcGetMemHandle, cuIpcGetMemHandle, (cu::IpcHandle * out, cu::Address address))                                    \
   X(IpcOpenMemHandle, cuIpcOpenMemHandle_v2, (cu::Address * out, cu::IpcHandle handle, unsigned flags))                \
   X(IpcCloseMemHandle, cuIpcCloseMemHandle, (cu::Address address))                                                     \

@@ -152,7 +152,13 @@ cu::Code cuPointerGetAttributes(unsigned count, cu::PointerAttribute* attributes
   const auto found = RangeOf(address);
   const bool is_known = found != TheState().ranges.end();
   const Range range = is_known ? found->second : Range{0, 0, 0};
-  const uint64_t base = is_known ? found->first : 0;
+  uint64_t base = is_known ? found->first : 0;
+  uint64_t bytes = range.bytes;
+  if (range.physical != nullptr) {
+    const auto reservation = --TheState().reservations.upper_bound(base);
+    base = reservation->first;
+    bytes = reservation->second;
+  }
   const bool has_handle = range.physical != nullptr;
   for (unsigned i = 0; i < count; ++i) {
     const auto put32 = [&](unsigned value) { memcpy(out[i], &value, sizeof(value)); };
@@ -171,19 +177,13 @@ cu::Code cuPointerGetAttributes(unsigned count, cu::PointerAttribute* attributes
         put64(base);
         break;
       case cu::kRangeSize:
-        put64(range.bytes);
+        put64(bytes);
         break;
       case cu::kAllowedHandleTypes:
         put32(has_handle ? range.physical->handle_types : 0);
         break;
       case cu::kMempoolHandle:
         put64(0);
-        break;
-      case cu::kMappingBase:
-        put64(base);
-        break;
-      case cu::kMappingSize:
-        put64(range.bytes);
         break;
       case cu::kMemoryBlockId:
         put64(has_handle ? range.physical->block_id : range.id);
@@ -193,6 +193,15 @@ cu::Code cuPointerGetAttributes(unsigned count, cu::PointerAttribute* attributes
     }
     if (IsOld() && attributes[i] > cu::kMempoolHandle) return cu::kInvalidValue;
   }
+  return cu::kSuccess;
+}
+
+cu::Code cuMemGetAddressRange_v2(cu::Address* base, size_t* bytes, cu::Address address) {
+  SL_FAKE_ENTER_CONTEXT(cuMemGetAddressRange, false);
+  const auto found = RangeOf(address);
+  if (found == TheState().ranges.end() || found->second.type != cu::kMemoryTypeDevice) return cu::kNotFound;
+  *base = found->first;
+  *bytes = found->second.bytes;
   return cu::kSuccess;
 }
 
