@@ -71,7 +71,8 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
     case SL_OP_ALL_GATHER:
     case SL_OP_REDUCE_SCATTER: {
       const uint64_t rounds = CutBlock(op, op.count).rounds;
-      work.local_hops = 2 * rounds;
+      // A reduce-scatter's blocks end at an owner, unless hosts are uneven.
+      work.local_hops = (op.kind == SL_OP_ALL_GATHER || Incast() > 1 ? 2 : 1) * rounds;
       work.network_hops = rounds;
       work.local_messages = rounds * 2 * hosts_.most();
       work.network_messages = rounds * sl::DivideUp(hosts_.size - hosts_.shards, hosts_.shards);
@@ -208,6 +209,8 @@ uint32_t sl_algorithm_t::WavesFor(const sl_op_t& op, uint32_t blocks) const {
 }
 
 uint32_t sl_algorithm_t::Incast() const { return static_cast<uint32_t>(sl::DivideUp(hosts_.most(), hosts_.shards)); }
+
+uint32_t sl_algorithm_t::HostsAhead() const { return std::clamp(link_slots_ / Incast(), 1u, hosts_.count()); }
 
 void sl_algorithm_t::Contribute(uint32_t to, sl_operand_t send, sl::PlanWriter* writer) const {
   writer->Reserve(to, send);

@@ -60,6 +60,8 @@ struct sl_algorithm_t {
   uint32_t WavesFor(const sl_op_t& op, uint32_t blocks) const;
   // Chunks that one rank sends to one of another host before the other takes the first.
   uint32_t Incast() const;
+  // For so many hosts a reduce-scatter's ranks contribute before they wait for each other.
+  uint32_t HostsAhead() const;
 
   // Sends this rank's own contribution, as only it can scale it.
   void Contribute(uint32_t to, sl_operand_t send, sl::PlanWriter* writer) const;

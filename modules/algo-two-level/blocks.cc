@@ -46,27 +46,34 @@ void sl_algorithm_t::AllGather(const sl_op_t& op, sl::PlanWriter* writer) const 
 }
 
 // For every block, the members of each host sum up at the owner of its shard, which sends the sum to its like on the
-// block's host. First what goes to other hosts, so that all of it is under way before anybody waits for it.
+// block's host. First what goes to other hosts, so that all of it is under way before anybody waits for it. Neighbours
+// get contributions for as many hosts ahead as links have slots for, so that nobody waits for a neighbour who waits for
+// somebody else. No cycle: only who is ahead of another rank can be out of credit there, so whoever is behind all
+// others never is, and has been given all it waits for.
 void sl_algorithm_t::ReduceScatter(const sl_op_t& op, sl::PlanWriter* writer) const {
   const sl_geometry_t one = sl::Blocks(op.count, 1);
   const sl_geometry_t all = sl::Blocks(op.count, hosts_.size);
   sl_plan_desc_t desc = Describe(op, op.count, hosts_.size, all, one);
-  desc.credits = Incast();
+  const uint32_t ahead = HostsAhead();
+  desc.credits = ahead * Incast();
   desc.scratch = one;
   desc.scratch_bytes = op.count * sl::DatatypeBytes(op.datatype);
   writer->Begin(desc);
   const uint32_t own_host = hosts_.host();
   const sl_operand_t sum = sl::ScratchBlock(0);
+  const auto carrier_of = [&](uint32_t rank) { return hosts_.Owner(own_host, hosts_.ShardOf(rank)); };
+  const auto contribute = [&](uint32_t distance) {
+    for (const uint32_t rank : hosts_.members[hosts_.HostAfter(own_host, distance)]) {
+      if (carrier_of(rank) != hosts_.rank) Contribute(carrier_of(rank), SendBlock(rank), writer);
+    }
+  };
+  for (uint32_t i = 1; i < ahead; ++i) contribute(i);
   for (uint32_t i = 1; i <= hosts_.count(); ++i) {
+    if (i + ahead <= hosts_.count() + 1) contribute(i + ahead - 1);
     const uint32_t at = hosts_.HostAfter(own_host, i);
     for (const uint32_t rank : hosts_.members[at]) {
-      const uint32_t carrier = hosts_.Owner(own_host, hosts_.ShardOf(rank));
       const sl_operand_t part = SendBlock(rank);
-      if (carrier != hosts_.rank) {
-        Contribute(carrier, part, writer);
-        if (rank == hosts_.rank) Take(carrier, RecvBlock(0), writer);
-        continue;
-      }
+      if (carrier_of(rank) != hosts_.rank) continue;
       SumOfHost(part, sum, writer);
       if (at != own_host) {
         writer->Put(hosts_.Owner(at, hosts_.ShardOf(rank)), part, sum);
@@ -83,4 +90,5 @@ void sl_algorithm_t::ReduceScatter(const sl_op_t& op, sl::PlanWriter* writer) co
       if (rank != hosts_.rank) writer->Put(rank, part, sum);
     }
   }
+  if (carrier_of(hosts_.rank) != hosts_.rank) Take(carrier_of(hosts_.rank), RecvBlock(0), writer);
 }

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel/plan/part.h"
@@ -48,6 +51,41 @@ void ForEachPut(const kernel::Plan& plan, Visit visit) {
   }
 }
 
+// The longest chain of messages of which each is sent after the one before has come. Plans of one lane and one round.
+uint32_t LongestChain(const PlanSet& set) {
+  struct Progress {
+    size_t step = 0;
+    uint32_t chain = 0;
+  };
+  std::vector<Progress> ranks(set.plans.size());
+  std::map<std::pair<uint32_t, uint32_t>, std::deque<uint32_t>> sent;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+      const auto steps = set.plans[rank]->lane(0);
+      for (Progress& at = ranks[rank]; at.step < steps.size(); ++at.step) {
+        const sl_step_t& step = steps[at.step].data;
+        const auto peer = static_cast<uint32_t>(step.peer);
+        if (step.kind == SL_STEP_PUT) sent[{rank, peer}].push_back(at.chain + 1);
+        if (step.kind == SL_STEP_WAIT) {
+          std::deque<uint32_t>& came = sent[{peer, rank}];
+          if (came.empty()) break;
+          at.chain = std::max(at.chain, came.front());
+          came.pop_front();
+        }
+        moved = true;
+      }
+    }
+  }
+  uint32_t longest = 0;
+  for (uint32_t rank = 0; rank < ranks.size(); ++rank) {
+    EXPECT_EQ(set.plans[rank]->lane_count(), 1u);
+    EXPECT_EQ(ranks[rank].step, set.plans[rank]->lane(0).size()) << "rank " << rank << " is stuck";
+    longest = std::max(longest, ranks[rank].chain);
+  }
+  return longest;
+}
+
 class Borders : public testing::Test {
  protected:
   void SetUp() override {
@@ -60,10 +98,7 @@ class Borders : public testing::Test {
   Traffic Busiest(const std::string& name, const sl_op_t& op, uint32_t ranks, const std::string& hosts) {
     CommShape shape{.ranks = ranks};
     shape.host_of = HostsOf(hosts, ranks).Take();
-    const auto& list = algorithms_->list();
-    const auto found = std::find_if(list.begin(), list.end(), [&](const Algorithm& each) { return each.name == name; });
-    if (found == list.end()) return {};
-    const Result<PlanSet> made = RankSet::Create(*found, shape).Take()->MakePlans(op);
+    const Result<PlanSet> made = MakePlans(name, op, shape);
     EXPECT_TRUE(made.ok()) << name << ": " << made.status().message();
     std::vector<Traffic> leaves(ranks), enters(ranks);  // by host
     for (uint32_t rank = 0; rank < ranks && made.ok(); ++rank) {
@@ -83,6 +118,13 @@ class Borders : public testing::Test {
       }
     }
     return most;
+  }
+
+  Result<PlanSet> MakePlans(const std::string& name, const sl_op_t& op, const CommShape& shape) {
+    const auto& list = algorithms_->list();
+    const auto found = std::find_if(list.begin(), list.end(), [&](const Algorithm& each) { return each.name == name; });
+    if (found == list.end()) return Status(SL_ERR_NOT_FOUND, "no such algorithm");
+    return RankSet::Create(*found, shape).Take()->MakePlans(op);
   }
 
   static sl_op_t Op(sl_op_kind_t kind, uint64_t count, int32_t root = -1) {
@@ -146,6 +188,17 @@ TEST_F(Borders, AreCrossedByFewerMessagesWhereBlocksShareThem) {
       EXPECT_EQ(ours.bytes, direct.bytes) << OpKindName(kind) << " on " << layout.words;
       EXPECT_EQ(ours.messages * ranks_per_host, direct.messages) << OpKindName(kind) << " on " << layout.words;
     }
+  }
+}
+
+// Neighbours, then hosts: nobody waits for a neighbour who waits for somebody else.
+TEST_F(Borders, AreReachedByAReduceScatterInOneHopAndCrossedInTheNext) {
+  for (const Layout& layout : kEven) {
+    CommShape shape{.ranks = layout.ranks};
+    shape.host_of = HostsOf(layout.words, layout.ranks).Take();
+    const Result<PlanSet> made = MakePlans("two-level", Op(SL_OP_REDUCE_SCATTER, 16), shape);
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    EXPECT_EQ(LongestChain(made.value()), 2u) << layout.words;
   }
 }
 
