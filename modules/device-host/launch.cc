@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/device-host/launch.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <time.h>
 
@@ -17,6 +18,9 @@ constexpr uint64_t kLongestNapNs = 1'000'000;
 constexpr uint32_t kNapsPerDoubling = 64;
 // With more bells than one call can wait for, or without that call: often enough that a ring is not late by much.
 constexpr uint64_t kManyBellsNapNs = 200'000;
+constexpr uint32_t kMostDescriptors = 64;
+constexpr uint32_t kFruitlessPolls = 64;
+constexpr uint64_t kSecond = 1'000'000'000;
 
 // True when the kernel waits for something else than at its last poll.
 bool Moved(Task* task) {
@@ -184,7 +188,9 @@ Group::Turn Group::NextTurn(bool moved) {
   const uint32_t limit = tasks_[active_[0]].crowded != 0 ? tuning_->crowded_polls : tuning_->spin_polls;
   if (idle_polls_ <= limit) return Turn::kSpin;
   idle_polls_ = limit;
-  if (idle_yields_ < tuning_->yield_count) {
+  // Where ranks outnumber processors, others need this one, and a sleep on descriptors ends as soon as there is news.
+  const bool sleeps_at_once = tasks_[active_[0]].crowded != 0 && HasDescriptors();
+  if (!sleeps_at_once && idle_yields_ < tuning_->yield_count) {
     ++idle_yields_;
     return Turn::kYield;
   }
@@ -196,7 +202,33 @@ uint64_t Group::SleepNs() const {
   return std::min(tuning_->sleep_slice_ns, look_again_ns_ > now_ns ? look_again_ns_ - now_ns : 1);
 }
 
+// All tasks name descriptors, and few enough. Not when one stays readable though nothing comes of it.
+bool Group::HasDescriptors() const {
+  uint32_t left = kMostDescriptors;
+  for (uint32_t slot = 0; slot < active_count_; ++slot) {
+    const sl_wait_t& wait = tasks_[active_[slot]].wait;
+    if (wait.fds == nullptr || wait.fd_count > left) return false;
+    left -= wait.fd_count;
+  }
+  return idle_naps_ <= kFruitlessPolls;
+}
+
+// Nothing is lost between the last look and this sleep: a descriptor with news stays readable.
+void Group::SleepOnDescriptors() {
+  pollfd polled[kMostDescriptors];
+  uint32_t count = 0;
+  for (uint32_t slot = 0; slot < active_count_; ++slot) {
+    const sl_wait_t& wait = tasks_[active_[slot]].wait;
+    for (uint32_t i = 0; i < wait.fd_count; ++i) polled[count++] = {wait.fds[i], POLLIN, 0};
+  }
+  Count(&counters_->polls);
+  const uint64_t ns = SleepNs();
+  const timespec limit{static_cast<time_t>(ns / kSecond), static_cast<long>(ns % kSecond)};
+  if (ppoll(polled, count, &limit, nullptr) > 0) ++idle_naps_;
+}
+
 void Group::Sleep() {
+  if (HasDescriptors()) return SleepOnDescriptors();
   BellSet bells;
   for (uint32_t slot = 0; slot < active_count_; ++slot) {
     sl_doorbell_t* bell = tasks_[active_[slot]].wait.doorbell;

@@ -8,9 +8,9 @@
 //
 // Waiting, while no task of the group moves:
 //   spin    up to Tuning::spin_polls polls (crowded_polls when a launch says that ranks outnumber processors)
-//   yield   up to Tuning::yield_count times
-//   sleep   on the doorbells that the kernels name, in slices, so that an abort word is seen; without a doorbell in
-//           short naps
+//   yield   up to Tuning::yield_count times; not where ranks outnumber processors and a sleep on descriptors is at hand
+//   sleep   on the descriptors that the kernels name, where all do, else on the doorbells; in slices, so that an abort
+//           word is seen; without a doorbell in short naps
 // Whatever moves starts this over: a task that ends, or a kernel that waits for something else than before. The clock,
 // the abort word and the check callback are looked at every kPollsPerLook polls, and between sleeps.
 #ifndef STARLING_MODULES_DEVICE_HOST_LAUNCH_H_
@@ -46,7 +46,8 @@ struct Tuning {
 struct Counters {
   std::atomic<uint64_t> waits{0};      // launches that did not end at their first call
   std::atomic<uint64_t> yields{0};     // sched_yield
-  std::atomic<uint64_t> sleeps{0};     // futex sleeps on one doorbell or several
+  std::atomic<uint64_t> sleeps{0};     // on doorbells
+  std::atomic<uint64_t> polls{0};      // sleeps on descriptors
   std::atomic<uint64_t> naps{0};       // sleeps without a doorbell
   std::atomic<uint64_t> handovers{0};  // launches begun on the caller and finished by their stream's thread
   std::atomic<uint64_t> threads{0};    // stream threads ever started
@@ -130,6 +131,8 @@ class Group {
   void Finish(uint32_t slot, sl_status_t status);
   Turn NextTurn(bool moved);
   void Sleep();
+  bool HasDescriptors() const;
+  void SleepOnDescriptors();
   void Nap(uint64_t limit_ns);
   uint64_t SleepNs() const;
 

@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,6 +15,7 @@
 #include <thread>
 
 #include "modules/device-host/tests/fixture.h"
+#include "sdk/fd.h"
 
 #ifndef SL_SANITIZED
 // Counts what the data path must not do; a sanitizer needs these functions for itself.
@@ -98,6 +100,81 @@ TEST(Launch, ReportsTheOutcomeInlineToo) {
   EXPECT_EQ(outcome.status.load(), SL_ERR_MISMATCH);
   EXPECT_EQ(outcome.count.load(), 1u);
   EXPECT_EQ(host.counters().waits.load(), 0u);
+  host.ops->image_unload(host.device, image);
+}
+
+// A kernel that waits for a descriptor, and reads it.
+struct DescriptorArgs {
+  int32_t fd;
+  sl_doorbell_t* bell;
+};
+sl_status_t RunReadDescriptor(const void* args, void*, sl_wait_t* wait) {
+  const auto* its = static_cast<const DescriptorArgs*>(args);
+  uint64_t count = 0;
+  if (read(its->fd, &count, sizeof count) > 0) return SL_OK;
+  wait->what = "descriptor";
+  wait->doorbell = its->bell;
+  wait->fds = &its->fd;
+  wait->fd_count = 1;
+  return SL_ERR_AGAIN;
+}
+
+// Looks at a descriptor for ever.
+sl_status_t RunStare(const void* args, void*, sl_wait_t* wait) {
+  const auto* its = static_cast<const DescriptorArgs*>(args);
+  wait->doorbell = its->bell;
+  wait->fds = &its->fd;
+  wait->fd_count = 1;
+  return SL_ERR_AGAIN;
+}
+const sl_host_kernel_t kStare = {"stare", RunStare, 0, 0};
+
+TEST(Launch, SleepsOnDescriptorsWhereAllKernelsNameThem) {
+  HostDevice host(SleepAtOnceForLong());
+  sl_image_t* image = host.Load({{"read", RunReadDescriptor, 0, 0}});
+  constexpr uint64_t kRounds = 300;
+  const sl::Fd news(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  sl_doorbell_t bell{};
+  std::atomic<uint64_t> taken{0};
+  std::thread publisher([&] {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      // Half of the rounds meet a sleeper, half race with one that is falling asleep.
+      EXPECT_TRUE(Eventually([&] { return round % 2 != 0 || host.counters().polls.load() >= round / 2; }));
+      const uint64_t one = 1;
+      EXPECT_EQ(write(news.get(), &one, sizeof one), ssize_t{sizeof one});
+      EXPECT_TRUE(Eventually([&] { return taken.load() >= round; }));
+    }
+  });
+  DescriptorArgs args{news.get(), &bell};
+  const sl_launch_t launch = LaunchOf(image, &args, sizeof(args));
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    EXPECT_EQ(host.ops->launch(host.device, nullptr, &launch), SL_OK);
+    taken = round;
+  }
+  publisher.join();
+  // Missed news would show as a second sleep, a whole slice later.
+  EXPECT_LE(host.counters().polls.load(), kRounds);
+  EXPECT_EQ(host.counters().sleeps.load() + host.counters().naps.load(), 0u);
+  host.ops->image_unload(host.device, image);
+}
+
+TEST(Launch, StopsPollingADescriptorOfWhichNothingComes) {
+  HostDevice host(SleepAtOnceForLong());
+  sl_image_t* image = host.Load({kStare});
+  const sl::Fd readable(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  int32_t abort_word = 0;
+  sl_doorbell_t bell{};
+  DescriptorArgs args{readable.get(), &bell};
+  sl_launch_t launch = LaunchOf(image, &args, sizeof(args));
+  launch.abort_word = &abort_word;
+  std::thread aborter([&] {
+    EXPECT_TRUE(Eventually([&] { return __atomic_load_n(&bell.sleepers, __ATOMIC_SEQ_CST) != 0; }));
+    __atomic_store_n(&abort_word, SL_ERR_ABORTED, __ATOMIC_RELAXED);
+    Ring(&bell);
+  });
+  EXPECT_EQ(host.ops->launch(host.device, nullptr, &launch), SL_ERR_ABORTED);
+  aborter.join();
+  EXPECT_LE(host.counters().polls.load(), 65u);
   host.ops->image_unload(host.device, image);
 }
 
