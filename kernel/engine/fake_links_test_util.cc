@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/engine/fake_links_test_util.h"
 
+#include <algorithm>
+
 #include "sdk/doorbell.h"
 
 namespace sl::kernel {
@@ -61,12 +63,13 @@ uint64_t FakePipe::released() const {
 
 class FakeLink : public Link {
  public:
-  FakeLink(uint32_t peer, uint32_t lane, uint32_t chunk_bytes, FakePipe* out, FakePipe* in)
-      : peer_(peer), lane_(lane), chunk_bytes_(chunk_bytes), out_(out), in_(in) {}
+  FakeLink(uint32_t peer, uint32_t lane, uint32_t chunk_bytes, bool mapped, FakePipe* out, FakePipe* in)
+      : peer_(peer), lane_(lane), chunk_bytes_(chunk_bytes), mapped_(mapped), out_(out), in_(in) {}
 
   uint32_t peer() const override { return peer_; }
   uint32_t lane() const override { return lane_; }
   uint32_t chunk_bytes() const override { return chunk_bytes_; }
+  bool mapped() const override { return mapped_; }
   sl_status_t Reserve(void** out_payload) override { return out_->Reserve(out_payload); }
   sl_status_t Post(uint32_t bytes, uint64_t op_seq, uint64_t signature) override {
     return out_->Post(bytes, op_seq, signature);
@@ -86,6 +89,7 @@ class FakeLink : public Link {
   const uint32_t peer_;
   const uint32_t lane_;
   const uint32_t chunk_bytes_;
+  const bool mapped_;
   FakePipe* const out_;
   FakePipe* const in_;
 };
@@ -97,12 +101,15 @@ class FakeLinkNet::Provider : public LinkProvider {
   Link* Get(uint32_t peer, uint32_t lane) override {
     auto& link = links_[{peer, lane}];
     if (link == nullptr) {
-      link = std::make_unique<FakeLink>(peer, lane, net_->options().chunk_bytes, net_->pipe(rank_, peer, lane),
+      const std::vector<uint32_t>& networked = net_->options().networked;
+      const bool mapped = std::find(networked.begin(), networked.end(), peer) == networked.end();
+      link = std::make_unique<FakeLink>(peer, lane, net_->options().chunk_bytes, mapped, net_->pipe(rank_, peer, lane),
                                         net_->pipe(peer, rank_, lane));
     }
     return link.get();
   }
   sl_status_t Progress() override { return net_->progress(); }
+  std::span<const int32_t> descriptors() override { return net_->options().descriptors; }
   sl_doorbell_t* doorbell() override { return net_->options().doorbells ? net_->bell(rank_) : nullptr; }
 
  private:

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct FakeNetOptions {
   uint32_t chunk_bytes = 4096;
   uint32_t slots = 2;
   bool doorbells = true;
+  std::vector<uint32_t> networked = {};       // ranks whose links are not mapped
+  std::span<const int32_t> descriptors = {};  // of every rank
 };
 
 // One direction between two ranks on one lane.

@@ -139,6 +139,8 @@ sl_status_t Run::WaitToBegin(sl_wait_t* wait) {
   wait->what = "turn";
   wait->step = 0;
   wait->doorbell = nullptr;
+  wait->fds = nullptr;
+  wait->fd_count = 0;
   return SL_ERR_AGAIN;
 }
 
@@ -214,6 +216,8 @@ std::string Run::Describe() const {
 // Says on whom the run waits; without a doorbell when it only ran out of budget.
 void Run::FillWait(const Budget& budget, sl_wait_t* wait) const {
   wait->doorbell = nullptr;
+  wait->fds = nullptr;
+  wait->fd_count = 0;
   wait->peer = -1;
   wait->what = "work";
   const auto waiting = std::find_if(lanes_.begin(), lanes_.end(),
@@ -229,8 +233,23 @@ void Run::FillWait(const Budget& budget, sl_wait_t* wait) const {
     const bool other = !lane.done && lane.blocked != Blocked::kNo && links_[lane.blocked_link].link != link;
     if (other) wait->peer = -1;
   }
-  const bool exhausted = budget.bytes == 0 || budget.steps == 0;
-  wait->doorbell = exhausted ? nullptr : pool_->context().links->doorbell();
+  if (budget.bytes == 0 || budget.steps == 0) {
+    wait->doorbell = nullptr;
+    return;
+  }
+  wait->doorbell = pool_->context().links->doorbell();
+  if (!WaitsForNetworksAlone()) return;
+  const std::span<const int32_t> descriptors = pool_->context().links->descriptors();
+  wait->fds = descriptors.data();
+  wait->fd_count = static_cast<uint32_t>(descriptors.size());
+}
+
+bool Run::WaitsForNetworksAlone() const {
+  return std::all_of(lanes_.begin(), lanes_.end(), [this](const LaneState& lane) {
+    if (lane.done) return true;
+    const bool for_peer = lane.blocked == Blocked::kChunk || lane.blocked == Blocked::kCredit;
+    return for_peer && !links_[lane.blocked_link].link->mapped();
+  });
 }
 
 sl_status_t Run::AdvanceLane(uint32_t index, Budget* budget) {

@@ -119,6 +119,7 @@ class Run {
   sl_status_t FailChunk(const LaneState& lane);
   sl_status_t FailBlocked(sl_status_t code);
   void FillWait(const Budget& budget, sl_wait_t* wait) const;
+  bool WaitsForNetworksAlone() const;
   void Announce(LinkState* state, uint64_t bytes);
   void NotifyPeers();
   void Record(uint32_t kind, int32_t peer, uint32_t lane, uint64_t bytes, uint64_t value, uint64_t value2) const;

@@ -342,6 +342,25 @@ TEST(Run, SaysOnWhomItWaits) {
   world.pool(0).Finish(run);
 }
 
+TEST(Run, NamesDescriptorsWhereItWaitsForNetworksAlone) {
+  const std::array<int32_t, 2> descriptors = {11, 12};
+  for (const bool networked : {false, true}) {
+    PlanWorld world(
+        2, {.networked = networked ? std::vector<uint32_t>{1} : std::vector<uint32_t>{}, .descriptors = descriptors});
+    const sl_op_t op = Op(SL_OP_ALL_REDUCE, 4);
+    const auto plan = Exchange(0, op, 4);
+    std::vector<int32_t> send(4, 1), recv(4);
+    kernel::Run* run = nullptr;
+    ASSERT_TRUE(world.pool(0).Start(*plan, With(op, send, &recv), &run).ok());
+    sl_wait_t wait{};
+    EXPECT_EQ(run->Poll(&wait), SL_ERR_AGAIN);
+    EXPECT_EQ(wait.fds, networked ? descriptors.data() : nullptr);
+    EXPECT_EQ(wait.fd_count, networked ? 2u : 0u);
+    EXPECT_EQ(wait.doorbell, world.net().bell(0));
+    world.pool(0).Finish(run);
+  }
+}
+
 TEST(Run, LeavesRecordsOfWhatItDoes) {
   SetEventMask((1u << SL_EVENT_KIND_COUNT) - 1);
   const sl_op_t op = Op(SL_OP_ALL_REDUCE, 32, 5);

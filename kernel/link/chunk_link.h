@@ -83,7 +83,7 @@ class ChunkLink final : public Link {
   bool IsUp(uint32_t index) const { return index < paths_.size() && paths_[index].up(); }
   uint32_t EpochOf(uint32_t index) const { return index < paths_.size() ? paths_[index].epoch() : 0; }
   // Chunks are written straight into the peer's window.
-  bool mapped() const { return owner_ != nullptr; }
+  bool mapped() const override { return owner_ != nullptr; }
   // Nothing this end has sent is unacknowledged, and nothing waits to be sent.
   bool idle();
   uint64_t resends() const { return resends_; }  // chunks that were sent more than once

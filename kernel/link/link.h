@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "sl_device.h"
 
@@ -49,6 +50,8 @@ class Link {
   virtual uint32_t peer() const = 0;
   virtual uint32_t lane() const = 0;
   virtual uint32_t chunk_bytes() const = 0;  // largest payload
+  // Both ends map the memory that chunks go through: news of this link ring a doorbell, others come by a descriptor.
+  virtual bool mapped() const = 0;
 
   // Sender. Reserve gives the payload area of the next chunk, the same until Post. SL_OK | SL_ERR_AGAIN no credit, or
   // still connecting | a link or peer error, for good.
@@ -96,6 +99,9 @@ class LinkProvider {
   virtual sl_status_t Progress() = 0;
   // The doorbell a waiting run sleeps on; NULL when some news would not ring it (then waits are short).
   virtual sl_doorbell_t* doorbell() = 0;
+  // What a run may sleep on instead that waits for links that are not mapped alone: one of them is readable when there
+  // is news. Empty: there are none, or other runs might take the news. Valid as long as the provider.
+  virtual std::span<const int32_t> descriptors() { return {}; }
 
   // False: somebody else is at it, for a moment.   thread: [any]
   bool TryDrive() {
@@ -106,11 +112,15 @@ class LinkProvider {
   void StopDriving() { driven_.store(false, std::memory_order_release); }
 
   // Around a run, from its first turn to its end: somebody polls it all the time, or sleeps on the doorbell.
-  void BeginUse() { users_.fetch_add(1, std::memory_order_relaxed); }  // thread: who drives
-  void EndUse() { users_.fetch_sub(1, std::memory_order_relaxed); }    // thread: [any]
+  void BeginUse() {  // thread: who drives
+    if (users_.fetch_add(1, std::memory_order_relaxed) != 0) OnShared();
+  }
+  void EndUse() { users_.fetch_sub(1, std::memory_order_relaxed); }  // thread: [any]
 
  protected:
   uint32_t users() const { return users_.load(std::memory_order_relaxed); }
+  // Another run begins beside those in use: whoever sleeps on descriptors() must look again.
+  virtual void OnShared() {}
   // How often somebody drove; whoever drives may ask.
   uint64_t drives() const { return drives_; }
 

@@ -103,6 +103,11 @@ sl_doorbell_t* LinkTable::doorbell() {
   return bell;
 }
 
+std::span<const int32_t> LinkTable::descriptors() {
+  if (users() != 1 || context_.owing != 0 || SomePeerCannotRing()) return {};
+  return wait_objects_.Offer();
+}
+
 LinkTable::Entry* LinkTable::Find(uint32_t peer, uint32_t lane) {
   return lane < by_lane_.size() ? by_lane_[lane][peer] : nullptr;
 }

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -76,6 +77,8 @@ class LinkTable final : public LinkProvider {
   sl_status_t Progress() override;
   // NULL while a link is being made or repaired whose peer has to ring: until it is up, it cannot.
   sl_doorbell_t* doorbell() override;
+  // None while a peer that has to ring cannot, several runs are in use, or a peer waits for word of a release.
+  std::span<const int32_t> descriptors() override;
 
   // The keeper's: drives the table once if nobody waits on it and its user has not driven since the last time, or if
   // who waits sleeps on a doorbell; then appends the descriptors to be watched.
@@ -124,6 +127,7 @@ class LinkTable final : public LinkProvider {
   void FindPorts(Entry* entry, uint32_t peer) const;
   bool Connects(uint32_t peer) const { return config_.rank < peer; }
   void Advance(uint64_t now_ns);
+  void OnShared() override { wait_objects_.Retract(); }
   void AcceptAll();
   void Admit(uint32_t transport, sl_connection_t* connection, const sl_connect_args_t& args);
   bool IsOurs(const sl_connect_args_t& args) const;

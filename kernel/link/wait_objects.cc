@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/link/wait_objects.h"
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include "sdk/doorbell.h"
 
 namespace sl::kernel {
@@ -11,6 +14,11 @@ bool WaitObjects::Use(const sl_transport_ops_t* ops, sl_transport_t* transport) 
   const bool given = ops->wait_object(transport, &object) == SL_OK;
   if (given && object.type == SL_WAIT_FD && object.fd >= 0) {
     descriptors_.push_back(object.fd);
+    if (offer_count_ == 0) {
+      retract_ = sl::Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+      offer_[offer_count_++] = retract_.get();
+    }
+    if (offer_count_ < offer_.size()) offer_[offer_count_++] = object.fd;
     return true;
   }
   if (given && object.type == SL_WAIT_DOORBELL && object.doorbell != nullptr && bell_ == nullptr) {
@@ -36,6 +44,24 @@ bool WaitObjects::KeepWatching() {
   if (!HasSleepers()) return false;                  // W4
   watched_.store(true, std::memory_order_seq_cst);
   return true;
+}
+
+std::span<const int32_t> WaitObjects::Offer() {
+  if (!retract_.valid() || offer_count_ != descriptors_.size() + 1) return {};
+  uint64_t count = 0;
+  if (retracted_) [[maybe_unused]]
+    const ssize_t taken = read(retract_.get(), &count, sizeof count);
+  retracted_ = false;
+  offered_ = true;
+  return {offer_.data(), offer_count_};
+}
+
+void WaitObjects::Retract() {
+  if (!offered_) return;
+  offered_ = false;
+  retracted_ = true;
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(retract_.get(), &one, sizeof one);
 }
 
 void WaitObjects::CountNews() {
