@@ -9,12 +9,17 @@
 #define HWY_TARGET_INCLUDE "modules/device-host/reduce_float.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "modules/device-host/float_formats.h"
 #include "modules/device-host/reduce_inl.h"
+#include "sdk/device/float_formats.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sl::device_host::HWY_NAMESPACE {
 namespace {
+
+using dev::BFloat16;
+using dev::Float16;
+using dev::Float8E4M3;
+using dev::Float8E5M2;
 
 // A codec moves vectors of a format to and from accumulators V and computes on those. Most accumulators are one vector.
 template <class T>
@@ -106,7 +111,7 @@ struct BFloat16Codec {
 };
 #endif
 
-// The steps of SmallFloat in float_formats.h on vectors, every case computed and one selected.
+// The steps of SmallFloat in sdk/device/float_formats.h on vectors, every case computed and one selected.
 template <class Format>
 struct SmallCodec : NarrowCodec<Format> {
   using Base = NarrowCodec<Format>;

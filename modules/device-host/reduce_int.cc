@@ -9,12 +9,17 @@
 #define HWY_TARGET_INCLUDE "modules/device-host/reduce_int.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
-#include "modules/device-host/float_formats.h"
 #include "modules/device-host/reduce_inl.h"
+#include "sdk/device/float_formats.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sl::device_host::HWY_NAMESPACE {
 namespace {
+
+using dev::BFloat16;
+using dev::Float16;
+using dev::Float8E4M3;
+using dev::Float8E5M2;
 
 // What integer operations share: elements are their own accumulators.
 template <class T>

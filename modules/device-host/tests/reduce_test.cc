@@ -17,10 +17,15 @@
 
 #include <gtest/gtest.h>
 
-#include "modules/device-host/float_formats.h"
+#include "sdk/device/float_formats.h"
 
 namespace sl::device_host {
 namespace {
+
+using dev::BFloat16;
+using dev::Float16;
+using dev::Float8E4M3;
+using dev::Float8E5M2;
 
 // A float format described by its definition.
 struct Format {
