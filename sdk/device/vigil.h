@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Spins that end: every wait looks at the abort word of its communicator now and then, and the first one that gives up
+// says what it waited for.
+#pragma once
+
+#include "sdk/device/sync.h"
+#include "sl_algorithm.h"
+
+#ifndef __CUDA_ARCH__
+#include <thread>
+#endif
+
+namespace sl::dev {
+
+// Where trouble is told. `claim` is a word of this rank's own memory, 0 until somebody has written the record.
+struct Warden {
+  sl_control_t* control;
+  uint32_t* claim;
+};
+
+// What is waited for, as it appears in the record.
+struct Wanted {
+  int32_t peer;
+  uint32_t step;
+  uint64_t value;
+};
+
+// One wait. The abort word lies in host memory, about 1 us away, and many threads may wait at once: a thread looks
+// every kTurns turns, which take some 10 ms.
+class Vigil {
+ public:
+  SL_HD explicit Vigil(const Warden& warden) : warden_(warden) {}
+
+  // Called once a turn that brought nothing. True when the wait must end; then the record is written.
+  SL_HD bool GivesUp(const Wanted& wanted, uint64_t seen) {
+#ifdef __CUDA_ARCH__
+    if (++turns_ % kTurns != 0) return false;
+#else
+    std::this_thread::yield();
+#endif
+    if (Poll(&warden_.control->abort) == 0) return false;
+    Record(wanted, seen);
+    return true;
+  }
+
+ private:
+  static constexpr uint32_t kTurns = 8192;
+
+  SL_HD void Record(const Wanted& wanted, uint64_t seen) const {
+    if (!Claim(warden_.claim)) return;
+    sl_control_t* control = warden_.control;
+    control->peer = wanted.peer;
+    control->step = wanted.step;
+    control->seen = seen;
+    control->wanted = wanted.value;
+    StoreRelease(&control->fault, 1u);  // pairs with the CPU's acquire load of `fault`
+  }
+
+  const Warden& warden_;
+  uint32_t turns_ = 0;
+};
+
+// Waits until *word >= wanted.value. What its writer wrote before is visible afterwards to this thread, and after the
+// block's next Sync to all of it. False when the wait was ended.
+SL_HD bool AwaitAtLeast(const uint64_t* word, const Wanted& wanted, const Warden& warden) {
+  Vigil vigil(warden);
+  for (;;) {
+    const uint64_t seen = Poll(word);
+    if (seen >= wanted.value) break;
+    if (vigil.GivesUp(wanted, seen)) return false;
+  }
+  FenceAcquire();
+  return true;
+}
+
+}  // namespace sl::dev
