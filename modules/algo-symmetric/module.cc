@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// algo-symmetric: collectives by direct loads and stores on symmetric memory. The ABI face; the work is in algorithm.h.
-#include "modules/algo-symmetric/algorithm.h"
+// algo-symmetric: collectives by direct loads and stores on symmetric memory. The ABI face; the work is in
+// host_algorithm.h and cuda_algorithm.h.
+#include "modules/algo-symmetric/cuda_algorithm.h"
+#include "modules/algo-symmetric/host_algorithm.h"
 #include "sdk/algorithm_module.h"
 
+using sl::algo_symmetric::CudaAlgorithm;
+using sl::algo_symmetric::Family;
+using sl::algo_symmetric::GpuSettings;
+using sl::algo_symmetric::HostAlgorithm;
 using sl::algo_symmetric::Layout;
 using sl::algo_symmetric::Sizes;
 
 struct sl_instance_t {
   const sl_host_t* host;
   Sizes sizes;
+  GpuSettings gpu;
 };
 
 namespace {
@@ -20,34 +27,67 @@ const sl_option_t kOptions[] = {
                   65536, 1 << 26),
     sl::IntOption("result_bytes", "bytes", "one result slot of a pipelined operation; four of them per rank", "131072",
                   4096, 1 << 26),
+    sl::IntOption("gpu_sms", "", "SMs that a staged operation on GPUs holds at most", "24", 1,
+                  sl::algo_symmetric::kernels::kStagedBlocks),
+    sl::IntOption("gpu_graph_lanes", "",
+                  "lanes of GPU memory for captured graphs; graphs that share one must not overlap", "2", 1, 16),
+    sl::ChoiceOption("gpu_family", "protocol of GPU kernels, where it can serve the operation", "auto",
+                     "auto,one_shot,staged"),
 };
 
-bool Serves(const sl_comm_shape_t& shape) {
-  return shape.device_kind == SL_DEVICE_HOST && shape.domain_size == shape.size;
-}
-
 sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
-  out->symmetric_bytes = Serves(*shape) ? Layout::Of(instance->sizes).total : 0;
+  out->symmetric_bytes = 0;
+  if (shape->domain_size != shape->size) return SL_OK;
+  if (shape->device_kind == SL_DEVICE_HOST) out->symmetric_bytes = Layout::Of(instance->sizes).total;
+  if (shape->device_kind == SL_DEVICE_CUDA && CudaAlgorithm::HasKernels()) {
+    out->symmetric_bytes = CudaAlgorithm::SliceBytes(shape->size, instance->gpu);
+  }
   return SL_OK;
 }
 
-sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
+sl::Result<std::unique_ptr<sl_algorithm_t>> MakeForHost(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
   static_assert(sizeof(sl::algo_symmetric::Work) <= 4096, "kernels promise arguments of at least 4,096 bytes");
-  if (!Serves(*env.shape) || env.symmetric.base == nullptr) {
-    return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: not all ranks share memory with this one");
-  }
   if (env.shape->size > instance.sizes.stage_bytes / sl::dev::kLineBytes) {
     return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: stage_bytes is too small for " +
                                               std::to_string(env.shape->size) + " ranks; raise the option stage_bytes");
   }
-  auto algorithm = std::make_unique<sl_algorithm_t>(instance.host, env, instance.sizes);
+  auto algorithm = std::make_unique<HostAlgorithm>(instance.host, env, instance.sizes);
   SL_TRY(algorithm->LoadKernels());
-  return algorithm;
+  return std::unique_ptr<sl_algorithm_t>(std::move(algorithm));
+}
+
+sl::Result<std::unique_ptr<sl_algorithm_t>> MakeForCuda(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
+  if (!CudaAlgorithm::HasKernels()) {
+    return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: built without GPU kernels, for want of nvcc");
+  }
+  if (env.control == nullptr) {
+    return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: a GPU communicator needs a control block");
+  }
+  auto algorithm = std::make_unique<CudaAlgorithm>(instance.host, env, instance.gpu);
+  SL_TRY(algorithm->LoadKernels());
+  return std::unique_ptr<sl_algorithm_t>(std::move(algorithm));
+}
+
+sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
+  if (env.shape->device_kind == SL_DEVICE_CUDA && !CudaAlgorithm::HasKernels()) return MakeForCuda(instance, env);
+  if (env.shape->domain_size != env.shape->size || env.symmetric.base == nullptr) {
+    return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: not all ranks share memory with this one");
+  }
+  if (env.shape->device_kind == SL_DEVICE_HOST) return MakeForHost(instance, env);
+  if (env.shape->device_kind == SL_DEVICE_CUDA) return MakeForCuda(instance, env);
+  return sl::Status(SL_ERR_UNSUPPORTED,
+                    "algo-symmetric: no kernels for devices of kind " + std::to_string(env.shape->device_kind));
 }
 
 sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& options) {
   const auto value = [&](uint32_t index) { return static_cast<uint64_t>(options.Int(index)); };
-  return sl_instance_t{host, {value(0), value(1), value(2)}};
+  GpuSettings gpu{};
+  gpu.staged_blocks = static_cast<uint32_t>(value(3));
+  gpu.graph_lanes = static_cast<uint32_t>(value(4));
+  const std::string family = options.String(5);
+  gpu.forced = family != "auto";
+  gpu.family = family == "one_shot" ? Family::kOneShot : Family::kStaged;
+  return sl_instance_t{host, {value(0), value(1), value(2)}, gpu};
 }
 
 const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("symmetric", &sl::kLaunchingOps<Make, Demand>)};

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "sdk/device/sync.h"
 #include "sl_algorithm.h"
 
 namespace sl::algo_symmetric {
@@ -24,7 +25,7 @@ struct Pattern {
   bool results_wanted;      // two-shot: somebody regathers
 
   // Elements of `block` that exist.
-  uint64_t Length(uint64_t block) const {
+  SL_HD uint64_t Length(uint64_t block) const {
     uint64_t begin = block * block_elements;
     if (begin >= total_elements) return 0;
     return total_elements - begin < block_elements ? total_elements - begin : block_elements;

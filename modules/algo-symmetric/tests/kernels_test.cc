@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "modules/algo-symmetric/algorithm.h"
+#include "modules/algo-symmetric/host_algorithm.h"
 
 namespace sl::algo_symmetric {
 namespace {
@@ -54,11 +54,11 @@ class Ranks {
       env.shape = &shape;
       env.device_ops = &ops_;
       env.symmetric = {reinterpret_cast<uint8_t*>(heap_.data()), Layout::Of(kTiny).total, Layout::Of(kTiny).total};
-      ranks_.push_back(std::make_unique<sl_algorithm_t>(nullptr, env, kTiny));
+      ranks_.push_back(std::make_unique<HostAlgorithm>(nullptr, env, kTiny));
       EXPECT_TRUE(ranks_.back()->LoadKernels().ok());
     }
   }
-  sl_algorithm_t& operator[](uint32_t r) { return *ranks_[r]; }
+  HostAlgorithm& operator[](uint32_t r) { return *ranks_[r]; }
   uint32_t size() const { return size_; }
 
  private:
@@ -68,7 +68,7 @@ class Ranks {
   uint32_t size_;
   std::vector<Line> heap_;
   sl_device_ops_t ops_{};
-  std::vector<std::unique_ptr<sl_algorithm_t>> ranks_;
+  std::vector<std::unique_ptr<HostAlgorithm>> ranks_;
 };
 
 // One rank's running launch.
@@ -77,7 +77,7 @@ struct Running {
   alignas(16) uint8_t frame[kFrameBytes] = {};
   const sl_host_kernel_t* kernel = nullptr;
 
-  void Begin(sl_algorithm_t& algorithm, const sl_op_t& op) {
+  void Begin(HostAlgorithm& algorithm, const sl_op_t& op) {
     sl_launch_t launch{};
     ASSERT_EQ(algorithm.Launch(op, args, &launch), SL_OK);
     kernel = reinterpret_cast<const sl_host_kernel_t*>(launch.image) + launch.kernel;

@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "modules/algo-symmetric/algorithm.h"
+#include "modules/algo-symmetric/host_algorithm.h"
 
 #include <algorithm>
 #include <cstdio>
 
 #include "sdk/datatype.h"
 
-using sl::algo_symmetric::kFrameBytes;
-using sl::algo_symmetric::kOneShotKernel;
-using sl::algo_symmetric::kPipelinedKernel;
-using sl::algo_symmetric::Layout;
-using sl::algo_symmetric::OneShot;
-using sl::algo_symmetric::Pattern;
-using sl::algo_symmetric::Pipelined;
-using sl::algo_symmetric::Sizes;
-using sl::algo_symmetric::Sources;
-using sl::algo_symmetric::Work;
-
+namespace sl::algo_symmetric {
 namespace {
 
 // Costs of the host path: one line handed over between cores, and bytes through a core's load and store ports. Only
@@ -25,20 +15,20 @@ constexpr double kLineNs = 120;
 constexpr double kBytesPerNs = 40;
 
 const sl_host_kernel_t kKernels[] = {
-    {"one_shot", sl::algo_symmetric::RunOneShot, kFrameBytes, 0},
-    {"pipelined", sl::algo_symmetric::RunPipelined, kFrameBytes, 0},
+    {"one_shot", RunOneShot, kFrameBytes, 0},
+    {"pipelined", RunPipelined, kFrameBytes, 0},
 };
 static_assert(kOneShotKernel == 0 && kPipelinedKernel == 1);
 
 uint64_t PublicationBytes(const sl_op_t& op, uint32_t size) {
   const bool blocks = op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_ALL_TO_ALL || op.kind == SL_OP_SCATTER;
-  return op.count * sl::DatatypeBytes(op.datatype) * (blocks ? size : 1);
+  return op.count * DatatypeBytes(op.datatype) * (blocks ? size : 1);
 }
 
 }  // namespace
 
-sl_algorithm_t::sl_algorithm_t(const sl_host_t* host_of, const sl_algorithm_env_t& env, const Sizes& sizes)
-    : host(host_of), device_ops_(env.device_ops), device_(env.device), sizes_(sizes) {
+HostAlgorithm::HostAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t& env, const Sizes& sizes)
+    : sl_algorithm_t(host_of), device_ops_(env.device_ops), device_(env.device), sizes_(sizes) {
   view_.base = env.symmetric.base;
   view_.stride = env.symmetric.stride;
   view_.layout = Layout::Of(sizes);
@@ -46,11 +36,11 @@ sl_algorithm_t::sl_algorithm_t(const sl_host_t* host_of, const sl_algorithm_env_
   view_.size = env.shape->size;
 }
 
-sl_algorithm_t::~sl_algorithm_t() {
+HostAlgorithm::~HostAlgorithm() {
   if (image_ != nullptr) device_ops_->image_unload(device_, image_);
 }
 
-sl::Status sl_algorithm_t::LoadKernels() {
+Status HostAlgorithm::LoadKernels() {
   const sl_image_desc_t desc{sizeof(desc), 2, kKernels, nullptr, 0, nullptr};
   if (sl_status_t status = device_ops_->image_load(device_, &desc, &image_); status != SL_OK) {
     return {status, "algo-symmetric: the device cannot load host kernels"};
@@ -63,11 +53,11 @@ sl::Status sl_algorithm_t::LoadKernels() {
   return {};
 }
 
-bool sl_algorithm_t::FitsOneShot(const sl_op_t& op) const {
+bool HostAlgorithm::FitsOneShot(const sl_op_t& op) const {
   return PublicationBytes(op, view_.size) <= sizes_.small_bytes;
 }
 
-sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
+sl_status_t HostAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
   const double bytes = static_cast<double>(PublicationBytes(op, view_.size));
   const double peers = view_.size - 1;
   out->processors = 0;
@@ -88,15 +78,15 @@ sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) cons
   return SL_OK;
 }
 
-void sl_algorithm_t::FillScale(const sl_op_t& op, Work* work) const {
-  work->reduce = sl::HasReduction(op.kind) ? reduce_[op.datatype][op.reduction] : nullptr;
+void HostAlgorithm::FillScale(const sl_op_t& op, Work* work) const {
+  work->reduce = HasReduction(op.kind) ? reduce_[op.datatype][op.reduction] : nullptr;
   work->scales_sends = work->reduce != nullptr && op.reduction == SL_PREMUL_SUM;
   work->scale = {op.scalar_bits, view_.size, SL_REDUCE_FINAL, 0};
 }
 
-void sl_algorithm_t::FillRounds(Work* work) {
+void HostAlgorithm::FillRounds(Work* work) {
   const Pattern& pattern = work->pattern;
-  const uint64_t line = sl::algo_symmetric::kLineBytes / work->element_bytes;
+  const uint64_t line = kLineBytes / work->element_bytes;
   // A piece of every block fits a stage slot, and a piece of one block fits a result slot.
   uint64_t piece = sizes_.stage_bytes / work->element_bytes / pattern.blocks;
   if (pattern.results_wanted) piece = std::min(piece, sizes_.result_bytes / work->element_bytes);
@@ -107,11 +97,11 @@ void sl_algorithm_t::FillRounds(Work* work) {
   rounds_ += work->rounds;
 }
 
-sl_status_t sl_algorithm_t::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
+sl_status_t HostAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
   Work* work = static_cast<Work*>(args);
   const bool one_shot = FitsOneShot(op);
   work->view = &view_;
-  work->element_bytes = static_cast<uint32_t>(sl::DatatypeBytes(op.datatype));
+  work->element_bytes = static_cast<uint32_t>(DatatypeBytes(op.datatype));
   work->pattern =
       one_shot ? OneShot(op, view_.rank, view_.size) : Pipelined(op, view_.rank, view_.size, work->element_bytes);
   work->send = static_cast<const uint8_t*>(op.send);
@@ -130,3 +120,5 @@ sl_status_t sl_algorithm_t::Launch(const sl_op_t& op, void* args, sl_launch_t* o
   out->args_bytes = sizeof(Work);
   return SL_OK;
 }
+
+}  // namespace sl::algo_symmetric

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How an operation runs on a GPU: the protocol, the grid, the cut of the data. A pure function of the operation and of
+// settings that are equal on all ranks; peers rely on each other's choosing alike.
+#pragma once
+
+#include <cstdint>
+
+#include "modules/algo-symmetric/pattern.h"
+
+namespace sl::algo_symmetric {
+
+enum class Family : uint32_t { kOneShot, kStaged };
+constexpr uint32_t kFamilies = 2;
+const char* FamilyName(Family family);
+
+struct GpuSettings {
+  uint32_t staged_blocks;  // SMs of a staged operation, at most
+  uint32_t graph_lanes;    // lanes of captured graphs
+  bool forced;             // `family` serves whatever it can
+  Family family;
+};
+
+struct Choice {
+  Family family;
+  Pattern pattern;
+  uint32_t blocks;          // of the grid
+  uint32_t threads;         // of a block
+  uint64_t share_elements;  // see Args
+  uint64_t piece_elements;
+  uint64_t rounds;
+  uint64_t time_ns;
+};
+
+// For one rank; ranks differ in `pattern` alone.
+Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings);
+
+}  // namespace sl::algo_symmetric

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/algo-symmetric/cuda_algorithm.h"
+
+#include <cstdio>
+#include <iterator>
+#include <new>
+
+#include "sdk/datatype.h"
+
+#ifdef SL_MODULE_HAS_CUDA
+extern "C" {
+extern const unsigned char sl_image_packets[];
+extern const uint64_t sl_image_packets_size;
+extern const unsigned char sl_image_staged_integers[];
+extern const uint64_t sl_image_staged_integers_size;
+extern const unsigned char sl_image_staged_floats[];
+extern const uint64_t sl_image_staged_floats_size;
+}
+#endif
+
+namespace sl::algo_symmetric {
+
+using kernels::Args;
+using kernels::kSliceHeadBytes;
+using kernels::LaneLayout;
+
+namespace {
+
+const char* const kPacketKernels[] = {
+    "one_shot_int8",    "one_shot_uint8",   "one_shot_int32",   "one_shot_uint32",  "one_shot_int64",
+    "one_shot_uint64",  "one_shot_float16", "one_shot_float32", "one_shot_float64", "one_shot_bfloat16",
+    "one_shot_fp8e4m3", "one_shot_fp8e5m2", "one_shot_move",
+};
+const char* const kIntegerKernels[] = {
+    "staged_int8", "staged_uint8", "staged_int32", "staged_uint32", "staged_int64", "staged_uint64", "staged_move",
+};
+const char* const kFloatKernels[] = {
+    "staged_float16", "staged_float32", "staged_float64", "staged_bfloat16", "staged_fp8e4m3", "staged_fp8e5m2",
+};
+
+struct Image {
+  const unsigned char* binary;
+  uint64_t bytes;
+  const char* const* names;
+  uint32_t kernels;
+};
+
+// The images, in the order of KernelRef::image.
+constexpr uint32_t kPackets = 0;
+constexpr uint32_t kIntegers = 1;
+constexpr uint32_t kFloats = 2;
+const Image* Images() {
+#ifdef SL_MODULE_HAS_CUDA
+  static const Image images[] = {
+      {sl_image_packets, sl_image_packets_size, kPacketKernels, std::size(kPacketKernels)},
+      {sl_image_staged_integers, sl_image_staged_integers_size, kIntegerKernels, std::size(kIntegerKernels)},
+      {sl_image_staged_floats, sl_image_staged_floats_size, kFloatKernels, std::size(kFloatKernels)},
+  };
+  return images;
+#else
+  return nullptr;
+#endif
+}
+
+struct KernelRef {
+  uint32_t image;
+  uint32_t kernel;
+};
+
+// Formats are in the order of sl_datatype_t; what computes nothing comes last.
+KernelRef KernelFor(Family family, bool reduces, sl_datatype_t datatype) {
+  if (family == Family::kOneShot) return {kPackets, reduces ? datatype : SL_DATATYPE_COUNT};
+  if (!reduces) return {kIntegers, std::size(kIntegerKernels) - 1};
+  if (datatype < SL_FLOAT16) return {kIntegers, datatype};
+  return {kFloats, datatype - SL_FLOAT16};
+}
+static_assert(std::size(kPacketKernels) == SL_DATATYPE_COUNT + 1);
+static_assert(std::size(kIntegerKernels) == SL_FLOAT16 + 1);
+static_assert(std::size(kFloatKernels) == SL_DATATYPE_COUNT - SL_FLOAT16);
+
+}  // namespace
+
+bool CudaAlgorithm::HasKernels() { return Images() != nullptr; }
+
+uint64_t CudaAlgorithm::SliceBytes(uint32_t ranks, const GpuSettings& settings) {
+  return kSliceHeadBytes + (1 + settings.graph_lanes) * LaneLayout::Of(ranks, settings.staged_blocks).total;
+}
+
+CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t& env, const GpuSettings& settings)
+    : sl_algorithm_t(host_of),
+      device_ops_(env.device_ops),
+      device_(env.device),
+      symmetric_(env.symmetric),
+      settings_(settings),
+      layout_(LaneLayout::Of(env.shape->size, settings.staged_blocks)),
+      control_(env.control),
+      rank_(env.shape->rank),
+      size_(env.shape->size) {}
+
+CudaAlgorithm::~CudaAlgorithm() {
+  for (sl_image_t* image : images_) {
+    if (image != nullptr) device_ops_->image_unload(device_, image);
+  }
+}
+
+Status CudaAlgorithm::LoadKernels() {
+  for (uint32_t i = 0; i < kImages; ++i) {
+    const Image& image = Images()[i];
+    const sl_image_desc_t desc{sizeof(desc), image.kernels, nullptr, image.binary, image.bytes, image.names};
+    if (sl_status_t status = device_ops_->image_load(device_, &desc, &images_[i]); status != SL_OK) {
+      return {status,
+              "algo-symmetric: the GPU cannot load its kernels; was the module built for this architecture "
+              "(SL_CUDA_ARCHS)?"};
+    }
+  }
+  return {};
+}
+
+sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
+  out->scratch_bytes = 0;
+  out->determinism = SL_DETERMINISM_RANK;
+  out->run = SL_RUN_LAUNCH;
+  if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
+    std::snprintf(out->reason, sizeof(out->reason), "point to point needs a link, not symmetric memory");
+    return SL_ERR_UNSUPPORTED;
+  }
+  const Choice choice = Choose(op, rank_, size_, settings_);
+  out->processors = choice.blocks;
+  out->time_ns = choice.time_ns;
+  std::snprintf(out->reason, sizeof(out->reason), "%s on %u SMs", FamilyName(choice.family), choice.blocks);
+  return SL_OK;
+}
+
+Args CudaAlgorithm::ArgsFor(const sl_op_t& op, const Choice& choice) const {
+  const uint64_t lane = op.capture == 0 ? 0 : 1 + (op.capture - 1) % settings_.graph_lanes;
+  Args args{};
+  args.team.lane = symmetric_.base + kSliceHeadBytes + lane * layout_.total;
+  args.team.stride = symmetric_.stride;
+  args.team.layout = layout_;
+  args.team.warden = {control_, reinterpret_cast<uint32_t*>(symmetric_.base + rank_ * symmetric_.stride)};
+  args.team.rank = rank_;
+  args.team.size = size_;
+  args.pattern = choice.pattern;
+  args.send = static_cast<const uint8_t*>(op.send);
+  args.recv = static_cast<uint8_t*>(op.recv);
+  args.scalar = op.scalar;
+  args.scalar_bits = op.scalar_bits;
+  args.share_elements = choice.share_elements;
+  args.piece_elements = choice.piece_elements;
+  args.rounds = choice.rounds;
+  args.reduction = op.reduction;
+  args.element_bytes = static_cast<uint32_t>(DatatypeBytes(op.datatype));
+  args.giver = op.kind == SL_OP_BROADCAST || op.kind == SL_OP_SCATTER ? op.root : -1;
+  args.taker = op.kind == SL_OP_REDUCE || op.kind == SL_OP_GATHER ? op.root : -1;
+  return args;
+}
+
+sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
+  const Choice choice = Choose(op, rank_, size_, settings_);
+  new (args) Args(ArgsFor(op, choice));
+  const KernelRef kernel = KernelFor(choice.family, HasReduction(op.kind), op.datatype);
+  out->image = images_[kernel.image];
+  out->kernel = kernel.kernel;
+  out->grid[0] = choice.blocks;
+  out->grid[1] = out->grid[2] = 1;
+  out->block[0] = choice.threads;
+  out->block[1] = out->block[2] = 1;
+  out->args = args;
+  out->args_bytes = sizeof(Args);
+  return SL_OK;
+}
+
+}  // namespace sl::algo_symmetric

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// On GPUs: launches of the kernels in kernels/. A launch is a pure function of the operation: counters live in device
+// memory, so that captured graphs replay.
+#pragma once
+
+#include <cstdint>
+
+#include "modules/algo-symmetric/algorithm.h"
+#include "modules/algo-symmetric/choice.h"
+#include "modules/algo-symmetric/kernels/args.h"
+#include "sdk/status.h"
+
+namespace sl::algo_symmetric {
+
+class CudaAlgorithm final : public sl_algorithm_t {
+ public:
+  // Whether this module was built with GPU kernels.
+  static bool HasKernels();
+  // Of each slice, for this many ranks.
+  static uint64_t SliceBytes(uint32_t ranks, const GpuSettings& settings);
+
+  CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t& env, const GpuSettings& settings);
+  ~CudaAlgorithm() override;
+
+  Status LoadKernels();
+  sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const override;
+  sl_status_t Launch(const sl_op_t& op, void* args, sl_launch_t* out) override;
+
+  // The arguments of `op`, cut as chosen.
+  kernels::Args ArgsFor(const sl_op_t& op, const Choice& choice) const;
+  const GpuSettings& settings() const { return settings_; }
+
+ private:
+  static constexpr uint32_t kImages = 3;
+
+  const sl_device_ops_t* device_ops_;
+  sl_device_t* device_;
+  sl_image_t* images_[kImages] = {};
+  const sl_symmetric_t symmetric_;
+  const GpuSettings settings_;
+  const kernels::LaneLayout layout_;
+  sl_control_t* const control_;
+  const uint32_t rank_;
+  const uint32_t size_;
+};
+
+}  // namespace sl::algo_symmetric

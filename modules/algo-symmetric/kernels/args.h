@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arguments of one collective on a GPU, all of them in kernel parameters: nothing on the way to the first load of
+// data is read from memory.
+#pragma once
+
+#include "modules/algo-symmetric/kernels/slice.h"
+#include "modules/algo-symmetric/pattern.h"
+#include "sdk/device/vigil.h"
+
+namespace sl::algo_symmetric::kernels {
+
+// A rank's view of one lane of everybody's slices.
+struct Team {
+  uint8_t* lane;  // of rank 0
+  uint64_t stride;
+  LaneLayout layout;
+  dev::Warden warden;
+  uint32_t rank;
+  uint32_t size;
+
+  SL_HD uint8_t* At(uint32_t r, uint64_t offset) const { return lane + r * stride + offset; }
+  // Word [block][from] of a table of flags in rank r's slice.
+  SL_HD uint64_t* Flag(uint32_t r, uint64_t table, uint32_t block, uint32_t from) const {
+    return reinterpret_cast<uint64_t*>(At(r, table)) + block * size + from;
+  }
+  // The packets of `sender` in rank r's slice.
+  SL_HD dev::LlPacket* Packets(uint32_t r, uint32_t shot, uint32_t epoch, uint32_t block, uint32_t sender) const {
+    const uint32_t region = (shot * kPacketSlots + epoch % kPacketSlots) * kPacketBlocks + block;
+    return reinterpret_cast<dev::LlPacket*>(At(r, layout.packets)) +
+           (static_cast<uint64_t>(region) * size + sender) * kPacketsPerBlock;
+  }
+  // The peers of this rank, beginning behind it, so that no two ranks turn to the same one at once; i < size - 1.
+  SL_HD uint32_t Peer(uint32_t i) const {
+    const uint32_t r = rank + 1 + i;
+    return r < size ? r : r - size;
+  }
+};
+
+struct Args {
+  Team team;
+  Pattern pattern;
+  const uint8_t* send;
+  uint8_t* recv;
+  const void* scalar;  // SL_PREMUL_SUM: in device memory; NULL: it is scalar_bits
+  uint64_t scalar_bits;
+  uint64_t share_elements;   // of every pattern block, each CUDA block's; one-shot: of 8-byte packets
+  uint64_t piece_elements;   // staged: of every pattern block, in one round
+  uint64_t rounds;           // staged
+  sl_reduction_t reduction;  // when the pattern reduces
+  uint32_t element_bytes;
+  int32_t giver;  // the only rank whose data is taken; -1: all
+  int32_t taker;  // the only rank that takes data; -1: all
+
+  SL_HD uint64_t BlockOffset(uint64_t block, uint64_t begin) const {
+    return (block * pattern.block_elements + begin) * element_bytes;
+  }
+  SL_HD bool Scales() const { return pattern.reduces && reduction == SL_PREMUL_SUM; }
+  SL_HD uint32_t AverageOver() const { return reduction == SL_AVG ? team.size : 0; }
+  SL_HD uint64_t Scalar() const {
+    if (scalar == nullptr) return scalar_bits;
+    uint64_t bits = 0;
+    for (uint32_t i = 0; i < element_bytes; ++i) {
+      bits |= static_cast<uint64_t>(static_cast<const uint8_t*>(scalar)[i]) << (8 * i);
+    }
+    return bits;
+  }
+  // Whether rank `from` sends rank `to` anything but an empty packet.
+  SL_HD bool Ships(uint32_t from, uint32_t to) const {
+    return (giver < 0 || giver == static_cast<int32_t>(from)) && (taker < 0 || taker == static_cast<int32_t>(to));
+  }
+};
+static_assert(sizeof(Args) <= 512);
+
+// What a kernel that gives up was waiting for: sl_control_t.step.
+constexpr uint32_t kStepSlot = 1;     // a peer to have read an older round
+constexpr uint32_t kStepStaged = 2;   // a peer's pieces
+constexpr uint32_t kStepReduced = 3;  // a peer's reduced piece
+constexpr uint32_t kStepPacket = 4;   // a peer's packet, first shot
+constexpr uint32_t kStepResult = 5;   // second shot
+
+}  // namespace sl::algo_symmetric::kernels

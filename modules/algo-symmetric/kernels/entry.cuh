@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One entry point for a protocol and a format; args.h is all that a launch passes.
+#pragma once
+
+#include "modules/algo-symmetric/kernels/args.h"
+#include "modules/algo-symmetric/kernels/one_shot.h"
+#include "modules/algo-symmetric/kernels/staged.h"
+
+#define SL_STAGED_KERNEL(name, Format)                                                   \
+  extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads)    \
+      name(const __grid_constant__ sl::algo_symmetric::kernels::Args args) {             \
+    sl::algo_symmetric::kernels::Staged<Format>(args, sl::dev::Block{blockIdx.x}).Run(); \
+  }
+
+#define SL_ONE_SHOT_KERNEL(name, Format)                                                                 \
+  extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads)                    \
+      name(const __grid_constant__ sl::algo_symmetric::kernels::Args args) {                             \
+    __shared__ sl::dev::Vec8 shared[sl::algo_symmetric::kernels::kSharedPackets];                        \
+    sl::algo_symmetric::kernels::OneShotPackets<Format>(args, sl::dev::Block{blockIdx.x}, shared).Run(); \
+  }

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Moving and reducing ranges of bytes by all threads of a block, 16 bytes a load, with many loads in flight. Where an
+// address of the user is not aligned to 16 bytes, vectors are put together from pieces.
+#pragma once
+
+#include "sdk/device/accumulator.h"
+#include "sdk/device/block.h"
+
+namespace sl::algo_symmetric::kernels {
+
+constexpr uint32_t kVectorBytes = sizeof(dev::Vec16);
+
+// How a vector is read. Whole: 16 aligned bytes, kUnroll of them in flight; Part: the first `valid` bytes at any
+// address.
+struct FromUser {
+  static constexpr uint32_t kUnroll = 8;
+  SL_HD dev::Vec16 Whole(const uint8_t* from) const { return dev::LoadOwn<16>(from); }
+  SL_HD dev::Vec16 Part(const uint8_t* from, uint32_t valid) const { return dev::LoadAny<16>(from, valid); }
+};
+template <typename F>
+struct FromUserScaled {
+  static constexpr uint32_t kUnroll = 2;
+  uint64_t scalar;
+  SL_HD dev::Vec16 Whole(const uint8_t* from) const { return dev::Scaled<F>(dev::LoadOwn<16>(from), scalar); }
+  SL_HD dev::Vec16 Part(const uint8_t* from, uint32_t valid) const {
+    return dev::Scaled<F>(dev::LoadAny<16>(from, valid), scalar);
+  }
+};
+// Slots are aligned and hold whole vectors.
+struct FromPeer {
+  static constexpr uint32_t kUnroll = 8;
+  SL_HD dev::Vec16 Whole(const uint8_t* from) const { return dev::LoadPeer(from); }
+  SL_HD dev::Vec16 Part(const uint8_t* from, uint32_t /*valid*/) const { return dev::LoadPeer(from); }
+};
+
+struct Range {
+  const uint8_t* from;
+  uint8_t* to;
+  uint32_t bytes;
+};
+
+// Moves range(0) … range(count - 1), of at most `longest` bytes each. `aligned`: all their user's addresses are.
+template <typename Load, typename RangeAt>
+SL_HD void MoveRanges(const dev::Block& block, uint32_t count, uint32_t longest, bool aligned, const Load& load,
+                      const RangeAt& range) {
+  constexpr uint32_t kUnroll = Load::kUnroll;
+  const uint32_t whole = longest / kVectorBytes;
+  const uint32_t total = aligned ? count * whole : 0;
+  for (uint32_t first = block.thread(); first < total; first += kUnroll * block.threads()) {
+    dev::Vec16 v[kUnroll];
+    uint8_t* to[kUnroll];
+    SL_UNROLL
+    for (uint32_t j = 0; j < kUnroll; ++j) {
+      const uint32_t i = first + j * block.threads();
+      to[j] = nullptr;
+      if (i >= total) continue;
+      const Range one = range(i / whole);
+      const uint32_t at = i % whole * kVectorBytes;
+      if (at + kVectorBytes > one.bytes) continue;
+      v[j] = load.Whole(one.from + at);
+      to[j] = one.to + at;
+    }
+    SL_UNROLL
+    for (uint32_t j = 0; j < kUnroll; ++j) {
+      if (to[j] != nullptr) dev::Store(to[j], v[j]);
+    }
+  }
+  // What remains: of aligned ranges the end, of others all.
+  const uint32_t parts = aligned ? 1 : (longest + kVectorBytes - 1) / kVectorBytes;
+  for (uint32_t i = block.thread(); i < count * parts; i += block.threads()) {
+    const Range one = range(i / parts);
+    const uint32_t at = (aligned ? one.bytes / kVectorBytes : i % parts) * kVectorBytes;
+    if (at >= one.bytes) continue;
+    dev::StoreAny(one.to + at, load.Part(one.from + at, one.bytes - at), one.bytes - at);
+  }
+}
+
+// The pieces of all ranks that become one.
+struct Operands {
+  const uint8_t* staged;  // rank 0's; the others at multiples of `stride`
+  uint64_t stride;
+  const uint8_t* own;  // read instead of this rank's
+  uint8_t* to;
+  uint8_t* kept;  // NULL: one destination
+  uint32_t bytes;
+  uint32_t rank;
+  uint32_t size;
+  uint32_t average_over;
+
+  SL_HD bool aligned() const {
+    return dev::IsAligned(own, kVectorBytes) && dev::IsAligned(to, kVectorBytes) && dev::IsAligned(kept, kVectorBytes);
+  }
+  SL_HD dev::Vec16 Whole(uint32_t r, uint32_t at) const {
+    return r == rank ? dev::LoadOwn<16>(own + at) : dev::LoadPeer(staged + r * stride + at);
+  }
+  SL_HD const uint8_t* From(uint32_t r) const { return r == rank ? own : staged + r * stride; }
+};
+
+// Whole vectors. kSlots are loaded before the first is used: one of each of many ranks, or several of few. Which is
+// settled at run time, so that one loop serves all numbers of ranks.
+template <typename F, sl_reduction_t kReduction>
+SL_HD void ReduceWhole(const dev::Block& block, const Operands& in) {
+  constexpr uint32_t kSlots = sizeof(typename F::Lane) == 1 ? 4 : 8;           // 16 accumulators leave less room
+  const uint32_t shift = in.size > 4 && kSlots > 4 ? 3 : in.size > 2 ? 2 : 1;  // slots of a vector: 8, 4 or 2
+  const uint32_t last = (1u << shift) - 1;
+  const uint32_t threads = block.threads();
+  const uint32_t total = in.bytes / kVectorBytes;
+  for (uint32_t first = block.thread(); first < total; first += (kSlots >> shift) * threads) {
+    dev::Accumulator<F, kReduction, kVectorBytes> sum;
+    for (uint32_t batch = 0; batch < in.size; batch += kSlots) {
+      dev::Vec16 v[kSlots];
+      SL_UNROLL
+      for (uint32_t s = 0; s < kSlots; ++s) {
+        const uint32_t r = batch + (s & last);
+        const uint32_t i = first + (s >> shift) * threads;
+        if (r < in.size && i < total) v[s] = in.Whole(r, i * kVectorBytes);
+      }
+      SL_UNROLL
+      for (uint32_t s = 0; s < kSlots; ++s) {
+        const uint32_t r = batch + (s & last);
+        const uint32_t i = first + (s >> shift) * threads;
+        if (r == 0) {
+          sum.Start(v[s]);
+        } else if (r < in.size) {
+          sum.Add(v[s]);
+        }
+        if (s % 2 == 0 || (s & last) != last || batch + kSlots < in.size || i >= total) continue;
+        const dev::Vec16 result = sum.Finish(in.average_over);
+        dev::Store(in.to + i * kVectorBytes, result);
+        if (in.kept != nullptr) dev::Store(in.kept + i * kVectorBytes, result);
+      }
+    }
+  }
+}
+
+// Single elements from byte `first` on, at any address.
+template <typename F, sl_reduction_t kReduction>
+SL_HD void ReduceElements(const dev::Block& block, const Operands& in, uint32_t first) {
+  using A = dev::Arithmetic<F, kReduction>;
+  using Lane = typename F::Lane;
+  const uint32_t step = block.threads() * sizeof(Lane);
+  for (uint32_t at = first + block.thread() * sizeof(Lane); at < in.bytes; at += step) {
+    auto sum = A::Take(dev::LoadElement<Lane>(in.From(0) + at));
+    for (uint32_t r = 1; r < in.size; ++r) sum = A::Combine(sum, A::Take(dev::LoadElement<Lane>(in.From(r) + at)));
+    const Lane result = A::Finish(sum, in.average_over);
+    dev::StoreElement(in.to + at, result);
+    if (in.kept != nullptr) dev::StoreElement(in.kept + at, result);
+  }
+}
+
+template <typename F, sl_reduction_t kReduction>
+SL_HD void ReduceBy(const dev::Block& block, const Operands& in) {
+  const bool aligned = in.aligned();
+  if (aligned) ReduceWhole<F, kReduction>(block, in);
+  ReduceElements<F, kReduction>(block, in, aligned ? in.bytes / kVectorBytes * kVectorBytes : 0);
+}
+
+template <typename F>
+SL_HD void Reduce(const dev::Block& block, const Operands& in, sl_reduction_t reduction) {
+  switch (reduction) {
+    case SL_PROD:
+      return ReduceBy<F, SL_PROD>(block, in);
+    case SL_MAX:
+      return ReduceBy<F, SL_MAX>(block, in);
+    case SL_MIN:
+      return ReduceBy<F, SL_MIN>(block, in);
+    default:
+      return ReduceBy<F, SL_SUM>(block, in);
+  }
+}
+
+}  // namespace sl::algo_symmetric::kernels

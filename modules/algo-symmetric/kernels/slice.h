@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What lies where in a GPU rank's slice of the symmetric heap. A slice has lanes that share nothing: lane 0 for eager
+// work, the others for captured graphs, which replay in an order of their own. One list of regions yields every offset.
+//
+// All counters live here, only grow, and outlast launches and replays: nothing is cleared after creation.
+#pragma once
+
+#include <cstdint>
+
+#include "sdk/device/ll_packet.h"
+
+namespace sl::algo_symmetric::kernels {
+
+constexpr uint32_t kSliceHeadBytes = 4096;  // the claim on the fault record
+constexpr uint32_t kRegionBytes = 256;      // every region begins at a multiple
+
+// Packets. Epochs alternate between two slots; a block owns its epoch and its packets, so that blocks never meet.
+constexpr uint32_t kPacketBlocks = 16;
+constexpr uint32_t kPacketsPerBlock = 512;  // from one sender, in one slot
+constexpr uint32_t kPacketSlots = 2;
+constexpr uint32_t kShots = 2;
+constexpr uint32_t kSharedPackets = 4096;  // whose data a block keeps in shared memory at a time; one a rank at least
+
+// Staged rounds in flight.
+constexpr uint32_t kStagedBlocks = 32;  // at most
+constexpr uint32_t kRoundSlots = 3;
+constexpr uint32_t kPieceBytes = 16384;  // per rank of a stage slot, and a result slot
+
+constexpr uint32_t kThreads = 512;  // of a block
+
+// Offsets inside a lane of a slice.
+struct LaneLayout {
+  uint64_t epochs;    // [block]: the packet epoch that the block ran last; 0: none
+  uint64_t rounds;    // [block]: how many staged rounds the block has run
+  uint64_t staged;    // [block][rank]: rounds whose pieces stand in that rank's stage; written by that rank
+  uint64_t reduced;   // [block][rank]: rounds whose result stands in that rank's result slots
+  uint64_t consumed;  // [block][rank]: rounds after which that rank reads nothing of this one any more
+  uint64_t packets;   // [shot][slot][block][sender][packet]
+  uint64_t stage;     // [block][slot]: one piece for every rank
+  uint64_t result;    // [block][slot]: one piece
+  uint64_t stage_slot_bytes;
+  uint64_t total;
+
+  static constexpr LaneLayout Of(uint32_t ranks, uint32_t staged_blocks) {
+    LaneLayout layout{};
+    uint64_t at = 0;
+    auto take = [&at](uint64_t bytes) {
+      const uint64_t offset = at;
+      at += (bytes + kRegionBytes - 1) / kRegionBytes * kRegionBytes;
+      return offset;
+    };
+    const uint64_t flags = uint64_t{staged_blocks} * ranks * sizeof(uint64_t);
+    layout.stage_slot_bytes = uint64_t{ranks} * kPieceBytes;
+    layout.epochs = take(kPacketBlocks * sizeof(uint32_t));
+    layout.rounds = take(staged_blocks * sizeof(uint64_t));
+    layout.staged = take(flags);
+    layout.reduced = take(flags);
+    layout.consumed = take(flags);
+    layout.packets =
+        take(uint64_t{kShots} * kPacketSlots * kPacketBlocks * ranks * kPacketsPerBlock * sizeof(dev::LlPacket));
+    layout.stage = take(staged_blocks * kRoundSlots * layout.stage_slot_bytes);
+    layout.result = take(uint64_t{staged_blocks} * kRoundSlots * kPieceBytes);
+    layout.total = at;
+    return layout;
+  }
+};
+static_assert(LaneLayout::Of(8, 24).total % kRegionBytes == 0);
+static_assert(kPieceBytes % kRegionBytes == 0);
+
+}  // namespace sl::algo_symmetric::kernels

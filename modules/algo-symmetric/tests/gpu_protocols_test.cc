@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The protocols of the GPU kernels against a plain oracle, threads standing for GPUs. ThreadSanitizer watches.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "modules/algo-symmetric/tests/gpu_team.h"
+
+namespace sl::algo_symmetric {
+namespace {
+
+void RunAll(GpuTeam& team, std::vector<Case>& cases) {
+  std::vector<std::thread> threads;
+  for (uint32_t r = 0; r < team.size(); ++r) {
+    threads.emplace_back([&, r] {
+      for (Case& one : cases) team.Run(r, one.For(r), one.family);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(GpuProtocols, AgreeWithTheOracleWhenRanksAreThreads) {
+  for (uint32_t size : {1u, 2u, 3u, 5u}) {
+    GpuTeam team(size, 2);
+    std::mt19937 random(size);
+    std::vector<Case> cases;
+    for (int i = 0; i < 150; ++i) cases.push_back(Case::Random(size, random));
+    RunAll(team, cases);
+    for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
+  }
+}
+
+// Every data type with every reduction, in every family.
+TEST(GpuProtocols, ReduceEveryTypeByEveryOperation) {
+  for (uint32_t size : {2u, 3u, 6u}) {
+    GpuTeam team(size, 2);
+    std::mt19937 random(7);
+    std::vector<Case> cases;
+    for (uint32_t i = 0; i < SL_DATATYPE_COUNT * SL_REDUCTION_COUNT * kFamilies; ++i) {
+      Case one = Case::Random(size, random);
+      one.op.kind = SL_OP_ALL_REDUCE;
+      one.op.datatype = i % SL_DATATYPE_COUNT;
+      one.op.reduction = i / SL_DATATYPE_COUNT % SL_REDUCTION_COUNT;
+      one.family = static_cast<Family>(i / SL_DATATYPE_COUNT / SL_REDUCTION_COUNT);
+      one.op.count = 201;
+      one.Fill();
+      cases.push_back(one);
+    }
+    RunAll(team, cases);
+    for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
+  }
+}
+
+// Long enough for a broadcast that scatters first, for many rounds, and for a short last round.
+TEST(GpuProtocols, StageLongMessages) {
+  constexpr uint32_t kSize = 3;
+  GpuTeam team(kSize, 2);
+  std::mt19937 random(3);
+  std::vector<Case> cases;
+  for (sl_op_kind_t kind = 0; kind < 8; ++kind) {
+    Case one = Case::Random(kSize, random);
+    one.op.kind = kind;
+    one.op.datatype = SL_INT32;
+    one.op.reduction = SL_SUM;
+    one.op.count = 150001;
+    one.in_place = kind % 2 == 0 && kind != SL_OP_REDUCE_SCATTER;
+    one.family = Family::kStaged;
+    one.Fill();
+    cases.push_back(one);
+  }
+  RunAll(team, cases);
+  for (Case& one : cases) EXPECT_EQ(one.Wrong(), "");
+}
+
+// A thread for every block of every rank.
+TEST(GpuProtocols, KeepBlocksApart) {
+  constexpr uint32_t kSize = 2;
+  GpuTeam team(kSize, 3);
+  std::mt19937 random(11);
+  for (int i = 0; i < 30; ++i) {
+    Case one = Case::Random(kSize, random);
+    one.op.count = 6000;
+    one.Fill();
+    std::vector<std::thread> threads;
+    for (uint32_t r = 0; r < kSize; ++r) {
+      const sl_op_t op = one.For(r);
+      const Choice choice = team.ChoiceFor(r, op, one.family);
+      for (uint32_t b = 0; b < choice.blocks; ++b) {
+        threads.emplace_back([&team, &one, op, choice, r, b] {
+          std::vector<dev::Vec8> shared(kSharedPackets);
+          RunBlock(choice.family, op.datatype, team.ArgsOf(r, op, choice), b, shared.data());
+        });
+      }
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_EQ(one.Wrong(), "");
+  }
+}
+
+uint32_t* Epochs(GpuTeam& team, uint32_t rank) {
+  const Team view = team.team(rank);
+  return reinterpret_cast<uint32_t*>(view.At(rank, view.layout.epochs));
+}
+
+TEST(GpuProtocols, StayRightWhenEpochsWrap) {
+  constexpr uint32_t kSize = 3;
+  GpuTeam team(kSize, 2);
+  for (uint32_t r = 0; r < kSize; ++r) {
+    for (uint32_t b = 0; b < kPacketBlocks; ++b) Epochs(team, r)[b] = UINT32_MAX - 20 - b;
+  }
+  std::mt19937 random(5);
+  std::vector<Case> cases;
+  for (int i = 0; i < 60; ++i) {
+    cases.push_back(Case::Random(kSize, random));
+    cases.back().family = Family::kOneShot;
+  }
+  RunAll(team, cases);
+  for (Case& one : cases) EXPECT_EQ(one.Wrong(), "");
+  EXPECT_LT(Epochs(team, 0)[0], 100u);
+}
+
+// No flag outlives 2 * kPacketsPerBlock epochs, so none can be mistaken for one of 2^32 epochs later.
+TEST(GpuProtocols, StampEveryPacketNowAndThen) {
+  constexpr uint32_t kSize = 2;
+  GpuTeam team(kSize, 1);
+  std::mt19937 random(5);
+  Case one = Case::Random(kSize, random);
+  one.op.kind = SL_OP_ALL_REDUCE;
+  one.op.count = 1;
+  one.family = Family::kOneShot;
+  one.Fill();
+  const uint32_t epochs = 2 * kPacketsPerBlock + 1;
+  std::vector<Case> cases(epochs, one);
+  RunAll(team, cases);
+  ASSERT_EQ(Epochs(team, 0)[0], epochs);
+  const Team view = team.team(0);
+  for (uint32_t place = 0; place < kShots * kPacketSlots * kSize; ++place) {
+    const dev::LlPacket* packets = view.Packets(0, place / (kPacketSlots * kSize), place / kSize, 0, place % kSize);
+    for (uint32_t i = 0; i < kPacketsPerBlock; ++i) {
+      EXPECT_GE(packets[i].half[1] >> 32, 1u) << "place " << place << " packet " << i;
+    }
+  }
+}
+
+TEST(GpuProtocols, GiveUpAndNameThePeerWhenAborted) {
+  for (uint32_t family = 0; family < kFamilies; ++family) {
+    GpuTeam team(2, 1);
+    std::mt19937 random(1);
+    Case one = Case::Random(2, random);
+    one.op.kind = SL_OP_ALL_REDUCE;
+    one.op.count = 100;
+    one.Fill();
+    std::thread waiting([&] { team.Run(0, one.For(0), static_cast<Family>(family)); });
+    std::atomic_ref<int32_t>(team.control(0).abort).store(SL_ERR_ABORTED, std::memory_order_release);
+    waiting.join();
+    EXPECT_EQ(team.control(0).fault, 1u);
+    EXPECT_EQ(team.control(0).peer, 1);
+    EXPECT_EQ(team.control(0).seen, 0u);
+    EXPECT_EQ(team.control(0).wanted, 1u);
+    EXPECT_EQ(team.control(0).step, family == 0 ? kStepPacket : kStepStaged);
+    EXPECT_EQ(team.control(1).fault, 0u);
+  }
+}
+
+}  // namespace
+}  // namespace sl::algo_symmetric

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// GPU protocols on a host: ranks over one heap, a thread for each rank or for each block of it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "modules/algo-symmetric/cuda_algorithm.h"
+#include "modules/algo-symmetric/kernels/one_shot.h"
+#include "modules/algo-symmetric/kernels/staged.h"
+#include "modules/algo-symmetric/tests/collective_case.h"
+
+namespace sl::algo_symmetric {
+
+using namespace kernels;  // NOLINT(google-build-using-namespace): what is tested
+
+// What the kernel of a family does in one block.
+template <typename F>
+void RunBlock(Family family, const Args& args, uint32_t block, dev::Vec8* shared) {
+  if (family == Family::kOneShot) {
+    OneShotPackets<F>(args, dev::Block{block}, shared).Run();
+  } else {
+    Staged<F>(args, dev::Block{block}).Run();
+  }
+}
+
+inline void RunBlock(Family family, sl_datatype_t datatype, const Args& args, uint32_t block, dev::Vec8* shared) {
+  if (!args.pattern.reduces) return RunBlock<void>(family, args, block, shared);
+  WithFormat(datatype,
+             [&](auto* format) { RunBlock<std::remove_pointer_t<decltype(format)>>(family, args, block, shared); });
+}
+
+class GpuTeam {
+ public:
+  GpuTeam(uint32_t size, uint32_t blocks) : settings_{blocks, 1, false, Family::kStaged}, controls_(size) {
+    const uint64_t slice = CudaAlgorithm::SliceBytes(size, settings_);
+    heap_.resize(slice * size / sizeof(Line) + 1);
+    for (uint32_t r = 0; r < size; ++r) {
+      sl_comm_shape_t shape{};
+      shape.rank = r;
+      shape.size = size;
+      sl_algorithm_env_t env{};
+      env.shape = &shape;
+      env.symmetric = {heap_[0].bytes, slice, slice};
+      env.control = &controls_[r];
+      ranks_.push_back(std::make_unique<CudaAlgorithm>(nullptr, env, settings_));
+    }
+  }
+  uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
+  sl_control_t& control(uint32_t rank) { return controls_[rank]; }
+  Team team(uint32_t rank) { return ranks_[rank]->ArgsFor(sl_op_t{}, Choice{}).team; }
+
+  Choice ChoiceFor(uint32_t rank, const sl_op_t& op, Family family) const {
+    GpuSettings settings = settings_;
+    settings.forced = true;
+    settings.family = family;
+    return Choose(op, rank, size(), settings);
+  }
+  // The whole launch of one rank, block after block; blocks of different numbers never wait for each other.
+  void Run(uint32_t rank, const sl_op_t& op, Family family) {
+    const Choice choice = ChoiceFor(rank, op, family);
+    const Args args = ranks_[rank]->ArgsFor(op, choice);
+    std::vector<dev::Vec8> shared(kSharedPackets);
+    for (uint32_t b = 0; b < choice.blocks; ++b) RunBlock(choice.family, op.datatype, args, b, shared.data());
+  }
+  Args ArgsOf(uint32_t rank, const sl_op_t& op, const Choice& choice) const {
+    return ranks_[rank]->ArgsFor(op, choice);
+  }
+
+ private:
+  struct alignas(256) Line {
+    uint8_t bytes[256] = {};
+  };
+  GpuSettings settings_;
+  std::vector<Line> heap_;
+  std::vector<sl_control_t> controls_;
+  std::vector<std::unique_ptr<CudaAlgorithm>> ranks_;
+};
+
+}  // namespace sl::algo_symmetric
