@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/gpu/gpu_team.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+namespace sl::gpu_test {
+
+using algo_symmetric::CudaAlgorithm;
+using algo_symmetric::Family;
+using algo_symmetric::kernels::kPacketBlocks;
+using algo_symmetric::kernels::kSliceHeadBytes;
+using algo_symmetric::kernels::LaneLayout;
+
+namespace {
+
+constexpr uint32_t kLanes = 2;  // eager, and one for graphs
+
+// The driver's functions by name, so that the program starts where there is no driver.
+template <typename Function>
+Function Driver(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  Demand(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result), name);
+  return reinterpret_cast<Function>(found);
+}
+
+// The part of sl.device/1 that CudaAlgorithm asks for.
+struct LoadedImage {
+  cudaLibrary_t library;
+  std::vector<cudaKernel_t> kernels;
+};
+sl_status_t LoadImage(sl_device_t*, const sl_image_desc_t* desc, sl_image_t** out) {
+  auto image = std::make_unique<LoadedImage>();
+  Demand(cudaLibraryLoadData(&image->library, desc->binary, nullptr, nullptr, 0, nullptr, nullptr, 0), "load kernels");
+  for (uint32_t i = 0; i < desc->kernel_count; ++i) {
+    cudaKernel_t kernel{};
+    Demand(cudaLibraryGetKernel(&kernel, image->library, desc->kernel_names[i]), desc->kernel_names[i]);
+    image->kernels.push_back(kernel);
+  }
+  *out = reinterpret_cast<sl_image_t*>(image.release());
+  return SL_OK;
+}
+sl_status_t UnloadImage(sl_device_t*, sl_image_t* image) {
+  delete reinterpret_cast<LoadedImage*>(image);
+  return SL_OK;
+}
+const sl_device_ops_t* Ops() {
+  static const sl_device_ops_t ops = [] {
+    sl_device_ops_t made{};
+    made.struct_size = sizeof(made);
+    made.image_load = LoadImage;
+    made.image_unload = UnloadImage;
+    return made;
+  }();
+  return &ops;
+}
+
+}  // namespace
+
+void Demand(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  std::fprintf(stderr, "FAILED: %s: %s\n", what, cudaGetErrorString(status));
+  std::_Exit(1);
+}
+void Demand(CUresult status, const char* what) {
+  if (status == CUDA_SUCCESS) return;
+  std::fprintf(stderr, "FAILED: %s: driver error %d\n", what, static_cast<int>(status));
+  std::_Exit(1);
+}
+
+Heap::Heap(uint32_t ranks, uint64_t slice_bytes, const std::vector<int>& device_of) {
+  const auto reserve = Driver<decltype(&cuMemAddressReserve)>("cuMemAddressReserve");
+  const auto create = Driver<decltype(&cuMemCreate)>("cuMemCreate");
+  const auto map = Driver<decltype(&cuMemMap)>("cuMemMap");
+  const auto set_access = Driver<decltype(&cuMemSetAccess)>("cuMemSetAccess");
+  constexpr uint64_t kGranule = 2 << 20;
+  stride_ = (slice_bytes + kGranule - 1) / kGranule * kGranule;
+  Demand(reserve(&base_, stride_ * ranks, kGranule, 0, 0), "reserve addresses");
+  int devices = 0;
+  Demand(cudaGetDeviceCount(&devices), "count GPUs");
+  for (uint32_t r = 0; r < ranks; ++r) {
+    CUmemAllocationProp prop{};
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_of[r]}};
+    CUmemGenericAllocationHandle slice{};
+    Demand(create(&slice, stride_, &prop, 0), "create a slice");
+    slices_.push_back(slice);
+    Demand(map(base_ + r * stride_, stride_, 0, slice, 0), "map a slice");
+    for (int d = 0; d < devices; ++d) {
+      CUmemAccessDesc access{};
+      access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {d}};
+      access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+      Demand(set_access(base_ + r * stride_, stride_, &access, 1), "peer access; are the GPUs connected?");
+    }
+    Demand(cudaSetDevice(device_of[r]), "set device");
+    Demand(cudaMemset(base() + r * stride_, 0, stride_), "clear a slice");
+    Demand(cudaDeviceSynchronize(), "clear a slice");
+  }
+}
+
+Heap::~Heap() {
+  const auto unmap = Driver<decltype(&cuMemUnmap)>("cuMemUnmap");
+  const auto release = Driver<decltype(&cuMemRelease)>("cuMemRelease");
+  const auto free_addresses = Driver<decltype(&cuMemAddressFree)>("cuMemAddressFree");
+  Demand(unmap(base_, stride_ * slices_.size()), "unmap slices");
+  for (CUmemGenericAllocationHandle slice : slices_) Demand(release(slice), "release a slice");
+  Demand(free_addresses(base_, stride_ * slices_.size()), "free addresses");
+}
+
+GpuTeam::GpuTeam(uint32_t ranks, const std::string& family)
+    : settings_{24, kLanes - 1, !family.empty(), family == "one_shot" ? Family::kOneShot : Family::kStaged},
+      ranks_(ranks) {
+  int devices = 0;
+  Demand(cudaGetDeviceCount(&devices), "count GPUs");
+  std::vector<int> device_of;
+  for (uint32_t r = 0; r < ranks; ++r) device_of.push_back(static_cast<int>(r) % devices);
+  const uint64_t bytes = CudaAlgorithm::SliceBytes(ranks, settings_);
+  heap_ = std::make_unique<Heap>(ranks, bytes, device_of);
+  for (uint32_t r = 0; r < ranks; ++r) {
+    Rank& rank = ranks_[r];
+    rank.device = device_of[r];
+    Demand(cudaSetDevice(rank.device), "set device");
+    Demand(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "make a stream");
+    void* control = nullptr;
+    Demand(cudaHostAlloc(&control, sizeof(sl_control_t), cudaHostAllocPortable | cudaHostAllocMapped), "pin memory");
+    rank.control = new (control) sl_control_t{};
+    sl_comm_shape_t shape{};
+    shape.rank = r;
+    shape.size = ranks;
+    sl_algorithm_env_t env{};
+    env.shape = &shape;
+    env.device_ops = Ops();
+    env.symmetric = {heap_->base(), heap_->stride(), bytes};
+    env.control = rank.control;
+    rank.algorithm = std::make_unique<CudaAlgorithm>(nullptr, env, settings_);
+    if (!rank.algorithm->LoadKernels().ok()) Demand(cudaErrorUnknown, "load kernels");
+  }
+}
+
+GpuTeam::~GpuTeam() {
+  for (Rank& rank : ranks_) {
+    Demand(cudaStreamDestroy(rank.stream), "destroy a stream");
+    Demand(cudaFreeHost(rank.control), "free pinned memory");
+  }
+}
+
+void GpuTeam::Launch(uint32_t r, const sl_op_t& op) {
+  alignas(64) uint8_t args[4096];
+  sl_launch_t launch{};
+  if (ranks_[r].algorithm->Launch(op, args, &launch) != SL_OK) Demand(cudaErrorUnknown, "fill a launch");
+  const auto* image = reinterpret_cast<const LoadedImage*>(launch.image);
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(launch.grid[0]);
+  config.blockDim = dim3(launch.block[0]);
+  config.stream = ranks_[r].stream;
+  void* parameters[] = {args};
+  Demand(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(image->kernels[launch.kernel]), parameters),
+         "launch");
+}
+
+void GpuTeam::WindEpochs(uint32_t epoch) {
+  const std::vector<uint32_t> epochs(kPacketBlocks, epoch);
+  const LaneLayout layout = LaneLayout::Of(size(), settings_.staged_blocks);
+  for (uint32_t r = 0; r < size(); ++r) {
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      uint8_t* to = heap_->base() + r * heap_->stride() + kSliceHeadBytes + lane * layout.total + layout.epochs;
+      Demand(cudaMemcpy(to, epochs.data(), epochs.size() * sizeof(uint32_t), cudaMemcpyHostToDevice), "wind epochs");
+    }
+  }
+}
+
+void GpuTeam::InThreads(const std::function<void(uint32_t)>& work) {
+  std::vector<std::thread> threads;
+  for (uint32_t r = 0; r < size(); ++r) {
+    threads.emplace_back([this, r, &work] {
+      Demand(cudaSetDevice(ranks_[r].device), "set device");
+      work(r);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace sl::gpu_test

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks of one process on the GPUs that are there, one or several on each: symmetric slices, streams, launches. What
+// the kernel does between processes, in small, so that kernels are tested without it.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "modules/algo-symmetric/cuda_algorithm.h"
+
+namespace sl::gpu_test {
+
+// Ends the program with the place and CUDA's words.
+void Demand(cudaError_t status, const char* what);
+void Demand(CUresult status, const char* what);
+
+// The symmetric heap: one address range, slice r on the GPU of rank r, which every GPU reads and writes.
+class Heap {
+ public:
+  Heap(uint32_t ranks, uint64_t slice_bytes, const std::vector<int>& device_of);
+  ~Heap();
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+  uint8_t* base() const { return reinterpret_cast<uint8_t*>(base_); }
+  uint64_t stride() const { return stride_; }
+
+ private:
+  CUdeviceptr base_ = 0;
+  uint64_t stride_ = 0;
+  std::vector<CUmemGenericAllocationHandle> slices_;
+};
+
+struct Rank {
+  int device = 0;
+  cudaStream_t stream = nullptr;
+  sl_control_t* control = nullptr;  // pinned
+  std::unique_ptr<algo_symmetric::CudaAlgorithm> algorithm;
+};
+
+class GpuTeam {
+ public:
+  // `family` empty: as the module chooses.
+  GpuTeam(uint32_t ranks, const std::string& family);
+  ~GpuTeam();
+  GpuTeam(const GpuTeam&) = delete;
+  GpuTeam& operator=(const GpuTeam&) = delete;
+
+  uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
+  Rank& operator[](uint32_t r) { return ranks_[r]; }
+  const Heap& heap() const { return *heap_; }
+  void Launch(uint32_t r, const sl_op_t& op);
+  // Starts the packet epochs of all ranks and lanes near their end.
+  void WindEpochs(uint32_t epoch);
+  // Runs work(rank) in one thread a rank, each on its GPU.
+  void InThreads(const std::function<void(uint32_t)>& work);
+
+ private:
+  algo_symmetric::GpuSettings settings_;
+  std::unique_ptr<Heap> heap_;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace sl::gpu_test

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of algo-symmetric on the GPUs that are there, against a plain oracle, and their times.
+//
+//   gpu.symmetric_kernels [ranks …] [--bench]
+//
+// Without ranks: as many as there are GPUs, at least two, so that one GPU suffices. Exit code: 0 right, 1 wrong or
+// failed, 77 no GPU.
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "modules/algo-symmetric/tests/collective_case.h"
+#include "tests/gpu/gpu_team.h"
+
+namespace sl::gpu_test {
+namespace {
+
+using algo_symmetric::Case;
+using algo_symmetric::Image;
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A rank's buffers on its GPU.
+class Arena {
+ public:
+  explicit Arena(uint64_t bytes) : bytes_(bytes) { Demand(cudaMalloc(&base_, bytes), "allocate buffers"); }
+  ~Arena() { Demand(cudaFree(base_), "free buffers"); }
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  uint8_t* Take(uint64_t bytes) {
+    uint8_t* taken = static_cast<uint8_t*>(base_) + used_;
+    used_ += (bytes + 255) / 256 * 256;
+    if (used_ > bytes_) Demand(cudaErrorMemoryAllocation, "the cases need a larger arena");
+    return taken;
+  }
+
+ private:
+  void* base_ = nullptr;
+  uint64_t bytes_;
+  uint64_t used_ = 0;
+};
+
+// Runs the cases back to back on every rank; returns how many came out wrong.
+uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases) {
+  uint64_t bytes = 0;
+  for (Case& one : cases) bytes += one.send[0].size() + one.recv[0].size() + 512;
+  team.InThreads([&](uint32_t r) {
+    Arena arena(bytes);
+    std::vector<std::pair<uint8_t*, uint8_t*>> places;
+    for (Case& one : cases) {
+      uint8_t* send = arena.Take(one.send[r].size());
+      uint8_t* recv = arena.Take(one.recv[r].size());
+      places.emplace_back(send, recv);
+      Demand(cudaMemcpy(send, one.send[r].data(), one.send[r].size(), cudaMemcpyHostToDevice), "upload");
+      Demand(cudaMemcpy(recv, one.recv[r].data(), one.recv[r].size(), cudaMemcpyHostToDevice), "upload");
+    }
+    for (size_t i = 0; i < cases.size(); ++i) team.Launch(r, cases[i].For(r, places[i].first, places[i].second));
+    Demand(cudaStreamSynchronize(team[r].stream), "run the cases");
+    for (size_t i = 0; i < cases.size(); ++i) {
+      Image& recv = cases[i].recv[r];
+      Demand(cudaMemcpy(recv.data(), places[i].second, recv.size(), cudaMemcpyDeviceToHost), "download");
+    }
+  });
+  uint32_t wrong = 0;
+  for (Case& one : cases) {
+    const std::string what = one.Wrong();
+    if (what.empty()) continue;
+    if (++wrong <= 10) std::printf("WRONG: %s\n", what.c_str());
+  }
+  return wrong;
+}
+
+uint32_t CheckFamily(uint32_t ranks, const std::string& family) {
+  const Clock::time_point start = Clock::now();
+  GpuTeam team(ranks, family);
+  std::mt19937 random(ranks * 1000 + static_cast<uint32_t>(family.size()));
+  uint32_t wrong = 0;
+  uint32_t checked = 0;
+  const auto run = [&](std::vector<Case> cases) {
+    wrong += RunCases(team, cases);
+    checked += static_cast<uint32_t>(cases.size());
+  };
+  std::vector<Case> cases;
+  for (int i = 0; i < 600; ++i) cases.push_back(Case::Random(ranks, random));
+  run(std::move(cases));
+  cases.clear();
+  for (uint32_t i = 0; i < SL_DATATYPE_COUNT * SL_REDUCTION_COUNT * 3; ++i) {
+    Case one = Case::Random(ranks, random);
+    one.op.kind = i % 3 == 0 ? SL_OP_ALL_REDUCE : i % 3 == 1 ? SL_OP_REDUCE_SCATTER : SL_OP_REDUCE;
+    one.op.datatype = i / 3 % SL_DATATYPE_COUNT;
+    one.op.reduction = i / 3 / SL_DATATYPE_COUNT;
+    one.in_place = false;
+    one.Fill();
+    cases.push_back(std::move(one));
+  }
+  run(std::move(cases));
+  cases.clear();
+  for (sl_op_kind_t kind = 0; kind < 8; ++kind) {
+    Case one = Case::Random(ranks, random);
+    one.op.kind = kind;
+    one.op.datatype = SL_BFLOAT16;
+    one.op.reduction = SL_SUM;
+    one.op.count = 700001;
+    one.in_place = false;
+    one.Fill();
+    cases.push_back(std::move(one));
+  }
+  run(std::move(cases));
+  team.WindEpochs(UINT32_MAX - 100);
+  cases.clear();
+  for (int i = 0; i < 300; ++i) cases.push_back(Case::Random(ranks, random));
+  run(std::move(cases));
+  std::printf("%s: %u ranks, %s: %u cases, %u wrong, %.1f s\n", wrong == 0 ? "right" : "WRONG", ranks,
+              family.empty() ? "auto" : family.c_str(), checked, wrong, SecondsSince(start));
+  std::fflush(stdout);
+  return wrong;
+}
+
+// A rank waits for one that never comes, and is told to give up.
+uint32_t CheckAbort(uint32_t ranks, const std::string& family) {
+  GpuTeam team(ranks, family);
+  std::mt19937 random(1);
+  Case one = Case::Random(ranks, random);
+  one.op.kind = SL_OP_ALL_REDUCE;
+  one.op.count = 5000;
+  one.in_place = false;
+  one.Fill();
+  Demand(cudaSetDevice(team[0].device), "set device");
+  Arena arena(one.send[0].size() + one.recv[0].size() + 512);
+  uint8_t* send = arena.Take(one.send[0].size());
+  team.Launch(0, one.For(0, send, arena.Take(one.recv[0].size())));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const bool waited = cudaStreamQuery(team[0].stream) == cudaErrorNotReady;
+  std::atomic_ref<int32_t>(team[0].control->abort).store(SL_ERR_ABORTED, std::memory_order_release);
+  const Clock::time_point start = Clock::now();
+  while (cudaStreamQuery(team[0].stream) == cudaErrorNotReady && SecondsSince(start) < 5) std::this_thread::yield();
+  const double took = SecondsSince(start);
+  const sl_control_t& control = *team[0].control;
+  const bool told = std::atomic_ref<uint32_t>(team[0].control->fault).load(std::memory_order_acquire) == 1;
+  const bool right = waited && told && took < 1 && control.peer > 0;
+  std::printf("%s: abort of %s: ended after %.1f ms, waited for rank %d step %u, saw %llu, wanted %llu\n",
+              right ? "right" : "WRONG", family.c_str(), took * 1e3, control.peer, control.step,
+              static_cast<unsigned long long>(control.seen), static_cast<unsigned long long>(control.wanted));
+  if (took >= 5) std::_Exit(1);  // the kernel still spins: nothing can be freed
+  return right ? 0 : 1;
+}
+
+// Microseconds of one operation inside a graph, each waiting for the one before it: the slowest rank, the best of a few
+// replays.
+double TimeInGraph(GpuTeam& team, sl_op_t op, uint64_t bytes) {
+  constexpr int kIn = 20;
+  constexpr int kReplays = 5;
+  const uint32_t n = team.size();
+  const bool many = op.kind != SL_OP_ALL_REDUCE;
+  op.count = bytes / DatatypeBytes(op.datatype) / (many ? n : 1);
+  std::barrier together(static_cast<std::ptrdiff_t>(n));
+  std::vector<std::vector<float>> times(n, std::vector<float>(kReplays));
+  team.InThreads([&](uint32_t r) {
+    Arena arena(2 * bytes + 1024);
+    sl_op_t mine = op;
+    mine.capture = 1;
+    mine.send = arena.Take(bytes);
+    mine.recv = arena.Take(bytes);
+    Demand(cudaMemset(const_cast<void*>(mine.send), 1, bytes), "fill");
+    cudaStream_t stream = team[r].stream;
+    cudaGraph_t graph{};
+    cudaGraphExec_t exec{};
+    Demand(cudaDeviceSynchronize(), "fill");
+    together.arrive_and_wait();
+    Demand(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+    for (int i = 0; i < kIn; ++i) team.Launch(r, mine);
+    Demand(cudaStreamEndCapture(stream, &graph), "capture");
+    Demand(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+    Demand(cudaGraphUpload(exec, stream), "upload the graph");
+    cudaEvent_t begin{}, end{};
+    Demand(cudaEventCreate(&begin), "make an event");
+    Demand(cudaEventCreate(&end), "make an event");
+    Demand(cudaStreamSynchronize(stream), "upload the graph");
+    for (int replay = 0; replay < kReplays; ++replay) {
+      together.arrive_and_wait();
+      Demand(cudaGraphLaunch(exec, stream), "warm up");  // aligns the ranks
+      Demand(cudaEventRecord(begin, stream), "record");
+      Demand(cudaGraphLaunch(exec, stream), "launch the graph");
+      Demand(cudaEventRecord(end, stream), "record");
+      Demand(cudaStreamSynchronize(stream), "run the graph");
+      Demand(cudaEventElapsedTime(&times[r][replay], begin, end), "time");
+    }
+    Demand(cudaGraphExecDestroy(exec), "destroy");
+    Demand(cudaGraphDestroy(graph), "destroy");
+    Demand(cudaEventDestroy(begin), "destroy");
+    Demand(cudaEventDestroy(end), "destroy");
+    together.arrive_and_wait();
+  });
+  double best = 1e9;
+  for (int replay = 0; replay < kReplays; ++replay) {
+    double slowest = 0;
+    for (uint32_t r = 0; r < n; ++r) slowest = std::max<double>(slowest, times[r][replay]);
+    best = std::min(best, slowest);
+  }
+  return best * 1e3 / kIn;
+}
+
+void Bench(uint32_t ranks) {
+  struct Column {
+    const char* name;
+    const char* family;
+    sl_op_kind_t kind;
+  };
+  const Column columns[] = {
+      {"ar one-shot", "one_shot", SL_OP_ALL_REDUCE},
+      {"ar staged", "staged", SL_OP_ALL_REDUCE},
+      {"ar auto", "", SL_OP_ALL_REDUCE},
+      {"ag auto", "", SL_OP_ALL_GATHER},
+      {"rs auto", "", SL_OP_REDUCE_SCATTER},
+      {"a2a auto", "", SL_OP_ALL_TO_ALL},
+  };
+  std::printf("\nmicroseconds in a graph, bfloat16 sum, %u ranks, sizes in total bytes of the larger buffer\n%12s",
+              ranks, "bytes");
+  for (const Column& column : columns) std::printf(" %12s", column.name);
+  std::printf("\n");
+  std::vector<std::unique_ptr<GpuTeam>> teams;
+  for (const Column& column : columns) {
+    // One team a family: they are alike but for the choice.
+    teams.push_back(std::make_unique<GpuTeam>(ranks, column.family));
+  }
+  for (uint64_t bytes :
+       {128ull, 2048ull, 8192ull, 32768ull, 131072ull, 524288ull, 2097152ull, 8388608ull, 33554432ull, 134217728ull}) {
+    std::printf("%12llu", static_cast<unsigned long long>(bytes));
+    for (size_t c = 0; c < std::size(columns); ++c) {
+      sl_op_t op{};
+      op.struct_size = sizeof(op);
+      op.kind = columns[c].kind;
+      op.datatype = SL_BFLOAT16;
+      op.reduction = SL_SUM;
+      op.root = -1;
+      std::printf(" %12.2f", TimeInGraph(*teams[c], op, bytes));
+      std::fflush(stdout);
+    }
+    std::printf("\n");
+  }
+}
+
+int Main(int argc, char** argv) {
+  setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // no load may wait for a kernel that waits for a peer
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    std::printf("no GPU here: nothing was checked\n");
+    return 77;
+  }
+  std::vector<uint32_t> ranks;
+  bool bench = false;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--bench") == 0) {
+      bench = true;
+    } else if (std::atoi(argv[i]) > 0) {
+      ranks.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
+    } else {
+      std::fprintf(stderr, "usage: %s [ranks …] [--bench]\n", argv[0]);
+      return 2;
+    }
+  }
+  if (ranks.empty()) ranks.push_back(std::max(2u, static_cast<uint32_t>(devices)));
+  uint32_t wrong = 0;
+  for (uint32_t n : ranks) {
+    for (const char* family : {"one_shot", "staged", ""}) wrong += CheckFamily(n, family);
+  }
+  for (const char* family : {"one_shot", "staged"}) wrong += CheckAbort(ranks[0], family);
+  if (bench) Bench(ranks[0]);
+  std::printf("\nsymmetric kernels on %d GPUs: %s\n", devices, wrong == 0 ? "all right" : "WRONG");
+  return wrong == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace sl::gpu_test
+
+int main(int argc, char** argv) { return sl::gpu_test::Main(argc, argv); }
