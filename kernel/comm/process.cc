@@ -123,12 +123,10 @@ Status Process::OpenHostDevice() {
                                 "what was found)"};
 }
 
-// The process works with devices of this provider, Starling aside.
+// The process works with devices of this provider, Starling aside. Counting them would start their driver.
 bool Process::IsUsed(const Served<sl_device_ops_t>& provider) {
-  uint32_t count = 0;
   uint32_t ordinal = 0;
-  return provider.ops->count(provider.instance, &count) == SL_OK && count != 0 &&
-         provider.ops->current(provider.instance, &ordinal) == SL_OK;
+  return provider.ops->current(provider.instance, &ordinal) == SL_OK;
 }
 
 Result<const Device*> Process::FindDevice(int32_t kind, int32_t ordinal) {
