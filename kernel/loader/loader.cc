@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <set>
+#include <string_view>
 
 #include "kernel/events/log.h"
 #include "kernel/loader/catalog.h"
@@ -13,6 +14,7 @@
 #include "kernel/loader/describe.h"
 #include "kernel/loader/opener.h"
 #include "kernel/loader/stray_variables.h"
+#include "sl_device.h"
 
 namespace sl::kernel {
 namespace {
@@ -30,6 +32,21 @@ Catalog ReadCatalog(const Profile& profile) {
   std::vector<std::string> names;
   const bool listed = WantedNames(profile, &names);
   return Catalog::Read(profile, FindCandidates(profile), listed ? &names : nullptr, false);
+}
+
+bool IsDevice(const ChosenModule& chosen) {
+  return std::any_of(chosen.serves.begin(), chosen.serves.end(),
+                     [](const sl_provide_t* provide) { return std::string_view(provide->id) == SL_DEVICE_ID; });
+}
+
+// Opens and closes one module: what it says of its hardware.
+Status TryToOpen(const Profile& profile, const ChosenModule& chosen) {
+  ModuleChoice alone;
+  alone.modules.push_back(chosen);
+  Opener opener(profile, alone);
+  static_cast<void>(opener.OpenAll());
+  const Status* status = opener.StateOf(alone.modules.front());
+  return status != nullptr ? *status : Status();
 }
 
 }  // namespace
@@ -146,14 +163,20 @@ Status ModulesText(const char* profile, std::string* out) {
     for (const ChosenModule& chosen : choice.modules) used = chosen.module == module.get() ? &chosen : used;
     for (const ChosenModule& chosen : choice.layers) used = chosen.module == module.get() ? &chosen : used;
     const bool has_options = used != nullptr && used->options.size() == module->table().option_count;
+    std::string state = "in use";
     std::string reason;
     if (used == nullptr) {
+      state = "available";
       reason = module->is_layer()        ? "a layer that the profile does not name"
                : module->is_on_request() ? "waits for the profile to name it"
                                          : "the profile leaves it out";
+    } else if (IsDevice(*used)) {
+      // Devices come with hardware, which others may lack; opening the module of one uses none of it.
+      const Status opened = TryToOpen(wanted, *used);
+      if (!opened.ok()) state = "left out";
+      reason = opened.message();
     }
-    modules.push_back(DescribeModule(*module, has_options ? &used->options : nullptr,
-                                     used == nullptr ? "available" : "in use", reason));
+    modules.push_back(DescribeModule(*module, has_options ? &used->options : nullptr, state, reason));
   }
   std::vector<std::string> refusals;
   for (const Refusal& refusal : catalog.refusals) refusals.push_back(DescribeRefusal(refusal));
