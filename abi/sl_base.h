@@ -125,6 +125,16 @@ typedef uint32_t sl_op_kind_t;
 #define SL_OP_RECV 9u
 #define SL_OP_KIND_COUNT 10u
 
+/* Where somebody sleeps until there is news, perhaps in another process. Who publishes stores its news, fences
+ * (sequentially consistent), reads `sleepers` and, unless it is 0, increments `rings` and wakes the futex there. Who
+ * sleeps increments `sleepers`, reads `rings`, looks for news once more, and waits on the futex `rings` for that value.
+ */
+typedef struct sl_doorbell_t { /* never grows */
+  uint32_t rings;              /* futex word: incremented by who publishes, when somebody sleeps */
+  uint32_t sleepers;           /* how many sleep, or are about to */
+} sl_doorbell_t;
+SL_ASSERT_SIZE(sl_doorbell_t, 8);
+
 /* True when `table` is long enough to have `member`; compares with >=, so a longer table of the future is welcome. */
 #define SL_HAS(table, type, member) ((table)->struct_size >= offsetof(type, member) + sizeof(((type*)0)->member))
 

@@ -19,7 +19,7 @@
 #include <climits>
 #include <cstdint>
 
-#include "sl_device.h"
+#include "sl_base.h"
 
 namespace sl {
 

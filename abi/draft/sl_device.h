@@ -81,10 +81,6 @@ typedef struct sl_memory_handle_t {
 } sl_memory_handle_t;
 
 /* What a waiting host kernel waits for; tells the driver how to sleep, and people what is stuck on whom. */
-typedef struct sl_doorbell_t {
-  uint32_t rings;    /* futex word: incremented by who publishes, when somebody sleeps */
-  uint32_t sleepers; /* how many sleep, or are about to */
-} sl_doorbell_t;
 typedef struct sl_wait_t {
   uint32_t struct_size;
   int32_t peer;            /* rank waited for; -1: several or none */

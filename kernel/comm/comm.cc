@@ -119,6 +119,9 @@ Status Communicator::OpenTransports(bool networks) {
   const Secret secret = DeriveSecret(tree_->identity().secret, "transports", nonce_, 0);
   std::copy(secret.begin(), secret.end(), env.job_secret);
   std::copy(process_->host().begin(), process_->host().end(), env.host_id);
+  const auto& wanted = process_->profile().settings().comm;
+  env.interfaces = wanted.interface.c_str();
+  env.address_family = wanted.socket_family == NetFamily::kIpv4 ? 4 : wanted.socket_family == NetFamily::kIpv6 ? 6 : 0;
   for (size_t i = 0; i < process_->transports().size(); ++i) Open(i, env, networks);
   // Memory before networks: a peer is reached over the quickest that can. All ranks have the same modules.
   std::stable_sort(transports_.begin(), transports_.end(),

@@ -7,6 +7,7 @@
 
 #include "kernel/events/last_error.h"
 #include "sl_algorithm.h"
+#include "sl_device.h"
 #include "sl_fault.h"
 #include "sl_transport.h"
 

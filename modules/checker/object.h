@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "sl_algorithm.h"
+#include "sl_device.h"
 #include "sl_fault.h"
 #include "sl_observer.h"
 #include "sl_topology.h"

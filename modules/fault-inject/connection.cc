@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "modules/fault-inject/transport.h"
+#include "sdk/answer.h"
 
 namespace sl::fault_inject {
 namespace {
@@ -166,10 +167,9 @@ sl_status_t Connection::Window(sl_window_t* out_window) {
   sl_window_t window = {};
   window.struct_size = sizeof window;
   if (const sl_status_t status = transport_->ops()->window(inner_, &window); status != SL_OK) return status;
-  window.struct_size = out_window->struct_size;
   window.signal_count = signal_count_;
   window.peer = nullptr;  // stores past put() could not be lost
-  std::memcpy(out_window, &window, std::min<size_t>(window.struct_size, sizeof window));
+  Answer(out_window, window);
   return SL_OK;
 }
 

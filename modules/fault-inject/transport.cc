@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "sdk/answer.h"
 #include "sdk/guard.h"
 
 namespace sl::fault_inject {
@@ -129,7 +130,7 @@ Result<Connection*> Transport::Accept(sl_connect_args_t* out_args) {
     }
     --args.signal_count;
     Connection* connection = Keep(inner, args);
-    *out_args = args;
+    Answer(out_args, args);
     return connection;
   }
   return Status(SL_ERR_AGAIN);

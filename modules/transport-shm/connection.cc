@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "modules/transport-shm/transport.h"
+#include "sdk/answer.h"
 #include "sdk/doorbell.h"
 
 namespace sl::transport_shm {
@@ -65,9 +66,7 @@ uint32_t Connection::State() const noexcept {
 
 sl_status_t Connection::Window(sl_window_t* out_window) noexcept {
   if (starting()) return SL_ERR_AGAIN;
-  const sl_window_t window = {out_window->struct_size, layout_.signal_count, local_window_,
-                              local_signals_,          peer_window_,         layout_.window_bytes};
-  std::memcpy(out_window, &window, out_window->struct_size < sizeof window ? out_window->struct_size : sizeof window);
+  Answer(out_window, {0, layout_.signal_count, local_window_, local_signals_, peer_window_, layout_.window_bytes});
   return SL_OK;
 }
 
@@ -209,7 +208,6 @@ void Connection::Leave() {
 
 sl_connect_args_t Connection::Args() const {
   sl_connect_args_t args = {};
-  args.struct_size = sizeof args;
   args.peer = end_ == 0 ? hello_.to : hello_.from;
   args.lane = hello_.lane;
   args.tag = hello_.tag;

@@ -4,6 +4,7 @@
 #include "sdk/module.h"
 
 #include "modules/transport-shm/transport.h"
+#include "sdk/answer.h"
 
 struct sl_instance_t {
   const sl_host_t* host;
@@ -60,7 +61,7 @@ sl_status_t Accept(sl_transport_t* transport, sl_connection_t** out_connection, 
   return Guard(Of(transport)->host(), [&]() -> Status {
     SL_ASSIGN(Connection * connection, Of(transport)->Accept());
     *out_connection = ToC(connection);
-    *out_args = connection->Args();
+    Answer(out_args, connection->Args());
     return Status();
   });
 }
@@ -90,9 +91,7 @@ sl_status_t Poll(sl_transport_t* transport, sl_completion_t* completions, uint32
 }
 
 sl_status_t WaitObject(sl_transport_t* transport, sl_wait_object_t* out_object) {
-  out_object->type = SL_WAIT_DOORBELL;
-  out_object->doorbell = Of(transport)->bell();
-  out_object->fd = -1;
+  Answer(out_object, {0, SL_WAIT_DOORBELL, Of(transport)->bell(), -1, 0});
   return SL_OK;
 }
 

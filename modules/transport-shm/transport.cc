@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sdk/answer.h"
 #include "sdk/doorbell.h"
 
 namespace sl::transport_shm {
@@ -49,7 +50,6 @@ void Transport::Log(sl_log_level_t level, const std::string& text) const {
 
 void Transport::PortInfo(sl_port_t* out_port) const {
   sl_port_t port = {};
-  port.struct_size = out_port->struct_size;
   port.state = SL_PORT_UP;
   std::strcpy(port.name, "shm");
   port.bytes_per_second = kBytesPerSecond;
@@ -57,7 +57,7 @@ void Transport::PortInfo(sl_port_t* out_port) const {
   port.numa_node = -1;
   std::memcpy(port.fabric, env_.host_id, sizeof port.fabric);
   port.max_inline_bytes = UINT32_MAX;  // put() copies before it returns
-  std::memcpy(out_port, &port, std::min<size_t>(out_port->struct_size, sizeof port));
+  Answer(out_port, port);
 }
 
 Status Transport::Listen(sl_address_t* out_address) {

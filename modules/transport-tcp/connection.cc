@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "modules/transport-tcp/socket.h"
+#include "sdk/answer.h"
 
 namespace sl::transport_tcp {
 
@@ -120,9 +121,7 @@ sl_status_t Connection::Probe(uint64_t cookie) noexcept {
 sl_status_t Connection::GetWindow(sl_window_t* out_window) const noexcept {
   if (State() == SL_CONNECTION_CONNECTING) return SL_ERR_AGAIN;
   const FrameReader::Target& target = window_->target();
-  const sl_window_t window = {out_window->struct_size, target.signal_count, target.window, target.signals, nullptr,
-                              target.window_bytes};
-  std::memcpy(out_window, &window, std::min<size_t>(out_window->struct_size, sizeof window));
+  Answer(out_window, {0, target.signal_count, target.window, target.signals, nullptr, target.window_bytes});
   return SL_OK;
 }
 
@@ -272,7 +271,6 @@ bool Connection::Watch(uint32_t events, int how) noexcept {
 
 sl_connect_args_t Connection::Args() const {
   sl_connect_args_t args = {};
-  args.struct_size = sizeof args;
   args.port = port_;
   args.peer = connects_ ? hello_.to : hello_.from;
   args.lane = hello_.lane;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "modules/transport-tcp/transport.h"
+#include "sdk/answer.h"
 
 struct sl_instance_t {
   const sl_host_t* host;
@@ -63,7 +64,7 @@ sl_status_t Accept(sl_transport_t* transport, sl_connection_t** out_connection, 
   return Guard(Of(transport)->host(), [&]() -> Status {
     SL_ASSIGN(Connection * connection, Of(transport)->Accept());
     *out_connection = reinterpret_cast<sl_connection_t*>(connection);
-    *out_args = connection->Args();
+    Answer(out_args, connection->Args());
     return Status();
   });
 }
@@ -90,9 +91,7 @@ sl_status_t Poll(sl_transport_t* transport, sl_completion_t* completions, uint32
 }
 
 sl_status_t WaitObject(sl_transport_t* transport, sl_wait_object_t* out_object) {
-  out_object->type = SL_WAIT_FD;
-  out_object->doorbell = nullptr;
-  out_object->fd = Of(transport)->WaitDescriptor();
+  Answer(out_object, {0, SL_WAIT_FD, nullptr, Of(transport)->WaitDescriptor(), 0});
   return SL_OK;
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/transport-tcp/settings.h"
 
-#include <stdlib.h>
-
 #include <charconv>
 
 namespace sl::transport_tcp {
@@ -21,24 +19,13 @@ bool ParsePorts(const std::string& text, uint16_t* out_first, uint16_t* out_last
   return last.ec == std::errc() && last.ptr == end && *out_last >= *out_first;
 }
 
-std::string Variable(const char* name) {
-  const char* text = secure_getenv(name);
-  return text != nullptr ? text : "";
-}
-
 }  // namespace
 
 Result<Settings> ReadSettings(const OptionReader& options) {
   Settings settings;
   settings.filter.names = options.String(kInterfaces);
-  if (settings.filter.names.empty()) settings.filter.names = Variable("NCCL_SOCKET_IFNAME");
   settings.filter.subnets = options.String(kSubnets);
   settings.filter.family = options.String(kFamily);
-  if (settings.filter.family == "auto") {
-    const std::string family = Variable("NCCL_SOCKET_FAMILY");
-    if (family == "AF_INET") settings.filter.family = "ipv4";
-    if (family == "AF_INET6") settings.filter.family = "ipv6";
-  }
   settings.filter.minimum_megabits_per_second = static_cast<uint64_t>(options.Int(kMinimumSpeed));
   const std::string ports = options.String(kListenPorts);
   if (!ParsePorts(ports, &settings.first_listen_port, &settings.last_listen_port)) {

@@ -47,11 +47,11 @@ enum Option : uint32_t {
 };
 inline constexpr sl_option_t kOptions[] = {
     StringOption("interfaces",
-                 "interfaces to use, comma-separated prefixes; =name exact, ^name all but; empty: NCCL_SOCKET_IFNAME, "
+                 "interfaces to use, comma-separated prefixes; =name exact, ^name all but; empty: comm.interface, "
                  "else all but bridges of this host and loopback",
                  ""),
     StringOption("subnets", "only addresses of these subnets, such as 192.0.2.0/24,fd00::/8; empty: any", ""),
-    ChoiceOption("family", "IP version; auto: NCCL_SOCKET_FAMILY, else IPv4 where an interface has it", "auto",
+    ChoiceOption("family", "IP version; auto: comm.socket_family, else IPv4 where an interface has it", "auto",
                  "auto,ipv4,ipv6"),
     IntOption("minimum_megabits_per_second", "Mbit/s", "only interfaces of this speed; unknown counts as 10000", "0", 0,
               10'000'000),

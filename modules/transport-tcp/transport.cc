@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "modules/transport-tcp/socket.h"
+#include "sdk/answer.h"
 
 namespace sl::transport_tcp {
 namespace {
@@ -24,6 +25,14 @@ constexpr uint64_t kTickNs = 50'000'000;
 constexpr uint64_t kLoopbackLatencyNs = 8'000;
 constexpr uint64_t kLoopbackBytesPerSecond = 2'500'000'000;
 
+// What the module's own options leave open, the job says.
+InterfaceFilter FilterOf(const Settings& settings, const sl_transport_env_t& env) {
+  InterfaceFilter filter = settings.filter;
+  if (filter.names.empty() && env.interfaces != nullptr) filter.names = env.interfaces;
+  if (filter.family == "auto" && env.address_family != 0) filter.family = env.address_family == 4 ? "ipv4" : "ipv6";
+  return filter;
+}
+
 std::string RankText(uint32_t rank) { return "connect to rank " + std::to_string(rank) + ": "; }
 
 }  // namespace
@@ -31,7 +40,7 @@ std::string RankText(uint32_t rank) { return "connect to rank " + std::to_string
 Result<std::unique_ptr<Transport>> Transport::Open(const sl_host_t* host, const Settings& settings,
                                                    const sl_transport_env_t& env) {
   SL_ASSIGN(const std::vector<Interface> all, ListInterfaces());
-  SL_ASSIGN(const std::vector<Interface> interfaces, SelectInterfaces(all, settings.filter));
+  SL_ASSIGN(const std::vector<Interface> interfaces, SelectInterfaces(all, FilterOf(settings, env)));
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return SocketError("epoll_create1", errno);
   return std::unique_ptr<Transport>(new Transport(host, settings, env, std::move(epoll), interfaces));
@@ -44,6 +53,7 @@ Transport::Transport(const sl_host_t* host, const Settings& settings, const sl_t
   shared_.host = host;
   shared_.settings = settings;
   shared_.env = env;
+  shared_.env.interfaces = nullptr;  // borrowed, and no longer needed
   shared_.epoll = std::move(epoll);
   for (const Interface& interface : interfaces) ports_.emplace_back(interface);
   epoll_event event = {};
@@ -68,7 +78,6 @@ void Transport::PortInfo(uint32_t index, sl_port_t* out_port) const {
   const Port& from = ports_[index];
   const Interface& interface = from.interface;
   sl_port_t port = {};
-  port.struct_size = out_port->struct_size;
   port.state = from.up.load(std::memory_order_relaxed) ? SL_PORT_UP : 0;
   std::strncpy(port.name, interface.name.c_str(), sizeof port.name - 1);
   std::strncpy(port.pci_path, interface.pci_path.c_str(), sizeof port.pci_path - 1);
@@ -80,7 +89,7 @@ void Transport::PortInfo(uint32_t index, sl_port_t* out_port) const {
   if (interface.loopback) std::memcpy(port.fabric, shared_.env.host_id, sizeof port.fabric);
   if (!interface.loopback) port.fabric[0] = interface.family;
   port.max_inline_bytes = SendQueue::kInlineBytes;
-  std::memcpy(out_port, &port, std::min<size_t>(out_port->struct_size, sizeof port));
+  Answer(out_port, port);
 }
 
 Status Transport::Listen(uint32_t port, sl_address_t* out_address) {
@@ -106,7 +115,7 @@ Status Transport::WhyUnreachable(const Address& address, const sl_connect_args_t
   if (!same_host && (address.reach == Reach::kHost || from.loopback)) {
     return Status(SL_ERR_INVALID, RankText(args.peer) +
                                       "loopback does not reach another host; name an interface in the option "
-                                      "interfaces or NCCL_SOCKET_IFNAME");
+                                      "interfaces, comm.interface or NCCL_SOCKET_IFNAME");
   }
   return Status();
 }

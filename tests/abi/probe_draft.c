@@ -7,7 +7,6 @@
 #include "sl_observer.h"
 #include "sl_runtime.h"
 #include "sl_topology.h"
-#include "sl_transport.h"
 
 #define PROBE(type) SL_EXPORT type probe_##type;
 
@@ -15,7 +14,6 @@
 PROBE(sl_device_info_t)
 PROBE(sl_pointer_info_t)
 PROBE(sl_memory_handle_t)
-PROBE(sl_doorbell_t)
 PROBE(sl_wait_t)
 PROBE(sl_host_kernel_t)
 PROBE(sl_image_desc_t)
@@ -23,17 +21,6 @@ PROBE(sl_launch_t)
 PROBE(sl_reduce_scale_t)
 PROBE(sl_device_ops_t)
 SL_EXPORT sl_reduce_fn probe_sl_reduce_fn;
-
-/* sl_transport.h */
-PROBE(sl_transport_env_t)
-PROBE(sl_port_t)
-PROBE(sl_address_t)
-PROBE(sl_connect_args_t)
-PROBE(sl_window_t)
-PROBE(sl_completion_t)
-PROBE(sl_put_t)
-PROBE(sl_wait_object_t)
-PROBE(sl_transport_ops_t)
 
 /* sl_fault.h, sl_observer.h, sl_topology.h */
 PROBE(sl_connection_health_t)

@@ -4,10 +4,12 @@
  * header outside draft/ declares. A table behind a void pointer would be invisible to it. */
 #include "sl_algorithm.h"
 #include "sl_module.h"
+#include "sl_transport.h"
 
 #define PROBE(type) SL_EXPORT type probe_##type;
 
-/* sl_host.h, sl_module.h */
+/* sl_base.h, sl_host.h, sl_module.h */
+PROBE(sl_doorbell_t)
 PROBE(sl_record_t)
 PROBE(sl_host_t)
 PROBE(sl_hello_t)
@@ -34,3 +36,14 @@ PROBE(sl_geometry_t)
 PROBE(sl_plan_desc_t)
 PROBE(sl_plan_builder_ops_t)
 PROBE(sl_algorithm_ops_t)
+
+/* sl_transport.h */
+PROBE(sl_transport_env_t)
+PROBE(sl_port_t)
+PROBE(sl_address_t)
+PROBE(sl_connect_args_t)
+PROBE(sl_window_t)
+PROBE(sl_completion_t)
+PROBE(sl_put_t)
+PROBE(sl_wait_object_t)
+PROBE(sl_transport_ops_t)

@@ -134,7 +134,8 @@ class TwoProcesses : public testing::Test {
 
   sl_connection_t* Accept() {
     sl_connection_t* connection = nullptr;
-    sl_connect_args_t args;
+    sl_connect_args_t args = {};
+    args.struct_size = sizeof args;
     EXPECT_TRUE(Eventually([&] { return ops_->accept(transport_, &connection, &args) == SL_OK; }));
     return connection;
   }

@@ -151,7 +151,7 @@ class Transport : public CheckerTest {
   void Start(const char* mode) {
     below_ = FakeOps();
     Wrap(SL_TRANSPORT_ID, &below_, mode);
-    const sl_transport_env_t env = {sizeof env, 0, 2, 0, {}, {}};
+    const sl_transport_env_t env = {sizeof env, 0, 2, 0, {}, {}, nullptr, 0, 0};
     ASSERT_EQ(t()->open(instance_, &env, &transport_), SL_OK);
     connection_ = Connect();
   }

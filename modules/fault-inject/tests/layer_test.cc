@@ -141,7 +141,7 @@ class Layer : public ::testing::Test {
     const sl_binding_t* bindings[] = {&binding};
     const sl_open_args_t args = {sizeof args, module_->option_count, pointers.data(), 1, 0, bindings};
     ASSERT_EQ(module_->open(&host_, &args, &instance_), SL_OK);
-    const sl_transport_env_t env = {sizeof env, 0, 2, 0, {}, {}};
+    const sl_transport_env_t env = {sizeof env, 0, 2, 0, {}, {}, nullptr, 0, 0};
     ASSERT_EQ(ops_->open(instance_, &env, &transport_), SL_OK);
     ASSERT_EQ(Connect(), SL_OK);
   }
@@ -223,6 +223,7 @@ TEST_F(Layer, PassesEverythingWithoutFaultsButHidesThePeersWindow) {
   put.signal = 4;  // the layer's own word
   EXPECT_EQ(ops_->put(connection_, &put), SL_ERR_INVALID);
   sl_connect_args_t args = {};
+  args.struct_size = sizeof args;
   sl_connection_t* accepted = nullptr;
   ASSERT_EQ(ops_->accept(transport_, &accepted, &args), SL_OK);
   EXPECT_EQ(args.signal_count, 4u);

@@ -36,6 +36,7 @@ class Shm : public ::testing::Test {
   sl_connection_t* Accept(sl_connect_args_t* out_args = nullptr) {
     sl_connection_t* connection = nullptr;
     sl_connect_args_t args = {};
+    args.struct_size = sizeof args;
     EXPECT_TRUE(Eventually([&] { return ops_->accept(b_, &connection, &args) == SL_OK; }));
     if (out_args != nullptr) *out_args = args;
     return connection;
@@ -78,7 +79,8 @@ TEST_F(Shm, PutsBeforeTheAcceptorKnows) {
   ASSERT_EQ(ops_->put(a, &put), SL_OK);
   ops_->notify(a);
 
-  sl_connect_args_t said;
+  sl_connect_args_t said = {};
+  said.struct_size = sizeof said;
   sl_connection_t* b = Accept(&said);
   EXPECT_EQ(said.peer, 0u);
   EXPECT_EQ(said.lane, 1u);
@@ -303,7 +305,8 @@ TEST_F(Shm, RefusesAnUnsealedOrShortSegment) {
   const int fds[2] = {segment.value().get(), segment.value().get()};
   ASSERT_EQ(SendPacket(visitor, &hello, sizeof hello, fds, 2), Transfer::kDone);
   sl_connection_t* connection = nullptr;
-  sl_connect_args_t args;
+  sl_connect_args_t args = {};
+  args.struct_size = sizeof args;
   EXPECT_EQ(ops_->accept(b_, &connection, &args), SL_ERR_AGAIN);
   close(visitor);
 }

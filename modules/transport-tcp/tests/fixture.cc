@@ -61,14 +61,19 @@ sl_transport_t* Module::Open(uint32_t rank, uint32_t size, uint8_t secret, uint8
   return transport;
 }
 
-sl_status_t Module::TryOpen(std::string* out_error) {
-  sl_transport_env_t env = {};
-  env.struct_size = sizeof env;
-  env.size = 1;
+sl_status_t Module::TryOpen(std::string* out_error, const char* interfaces, uint32_t family) {
+  sl_transport_env_t env = transport_test::Env(0, 1, 0, 0);
+  env.interfaces = interfaces;
+  env.address_family = family;
   sl_transport_t* transport = nullptr;
   const sl_status_t code = ops->open(instance_, &env, &transport);
-  if (code == SL_OK) ops->close(transport);
   *out_error = code == SL_OK ? "" : LastError();
+  if (code != SL_OK) return code;
+  sl_port_t port = {};
+  port.struct_size = sizeof port;
+  EXPECT_EQ(ops->port_info(transport, 0, &port), SL_OK);
+  first_port_ = port.name;
+  ops->close(transport);
   return code;
 }
 

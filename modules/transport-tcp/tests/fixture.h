@@ -32,8 +32,9 @@ class Module {
   Module& operator=(const Module&) = delete;
 
   sl_transport_t* Open(uint32_t rank, uint32_t size, uint8_t secret = 7, uint8_t host = 3);
-  // Of open() with these options; the transport, if there is one, is closed.
-  sl_status_t TryOpen(std::string* out_error);
+  // Of open() with these options, in a job that may use these interfaces; the transport, if there is one, is closed.
+  sl_status_t TryOpen(std::string* out_error, const char* interfaces = nullptr, uint32_t family = 0);
+  const std::string& first_port() const { return first_port_; }  // of the last one that opened
   // Lines of at least this level so far that contain `part`.
   size_t CountLines(sl_log_level_t level, const std::string& part) const;
   static const std::string& LastError();
@@ -49,6 +50,7 @@ class Module {
   const sl_module_t* module_ = nullptr;
   sl_host_t host_ = {};
   sl_instance_t* instance_ = nullptr;
+  std::string first_port_;
   mutable std::mutex mutex_;
   std::vector<Line> lines_;  // guarded by mutex_
 };

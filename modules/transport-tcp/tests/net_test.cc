@@ -84,6 +84,7 @@ class Hosts : public ::testing::Test {
     args.port = port;
     ASSERT_EQ(ops_->connect(a_, &address, &args, from), SL_OK) << Module::LastError();
     sl_connect_args_t said = {};
+    said.struct_size = sizeof said;
     ASSERT_TRUE(Until([&] { return ops_->accept(b_, to, &said) == SL_OK; }));
     EXPECT_EQ(said.port, port);
     ASSERT_TRUE(Until([&] { return ops_->connection_state(*from) == SL_CONNECTION_UP; }));

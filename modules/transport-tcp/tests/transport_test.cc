@@ -177,31 +177,18 @@ TEST(Ports, RefuseToConnectWhereNobodyListens) {
   }
 }
 
-TEST(Settings, FollowNcclsVariablesUnlessAnOptionSays) {
-  setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
-  setenv("NCCL_SOCKET_FAMILY", "AF_INET6", 1);
-  {
-    Module module(Options{});
-    std::string error;
-    if (module.TryOpen(&error) != SL_OK) GTEST_SKIP() << "no IPv6 here: " << error;
-    sl_transport_t* transport = module.Open(0, 1);
-    sl_port_t port = {};
-    port.struct_size = sizeof port;
-    EXPECT_EQ(module.ops->port_info(transport, 0, &port), SL_OK);
-    EXPECT_STREQ(port.name, "lo");
-    sl_address_t address;
-    ASSERT_EQ(module.ops->listen(transport, 0, &address), SL_OK) << Module::LastError();
-    EXPECT_EQ(Decoded(address).family, 6);
-    module.ops->close(transport);
-  }
-  {
-    Module module(Options{{"interfaces", "=no-such-interface"}});
-    std::string error;
-    EXPECT_EQ(module.TryOpen(&error), SL_ERR_NOT_FOUND);
-    EXPECT_NE(error.find("no network interface passes interfaces \"=no-such-interface\""), std::string::npos) << error;
-  }
-  unsetenv("NCCL_SOCKET_IFNAME");
-  unsetenv("NCCL_SOCKET_FAMILY");
+TEST(Settings, FollowTheJobUnlessAnOptionSays) {
+  std::string error;
+  Module open_to_all(Options{});
+  EXPECT_EQ(open_to_all.TryOpen(&error, "=lo", 4), SL_OK) << error;
+  EXPECT_EQ(open_to_all.first_port(), "lo");
+  EXPECT_EQ(open_to_all.TryOpen(&error, "=absent", 6), SL_ERR_NOT_FOUND);
+  EXPECT_NE(error.find("no network interface passes interfaces \"=absent\", subnets \"\", family ipv6"),
+            std::string::npos)
+      << error;
+  Module with_options(Options{{"interfaces", "=lo"}, {"family", "ipv4"}});
+  EXPECT_EQ(with_options.TryOpen(&error, "=absent", 6), SL_OK) << error;
+  EXPECT_EQ(with_options.first_port(), "lo");
 }
 
 TEST(Settings, BoundWhereToListen) {
@@ -435,6 +422,7 @@ TEST(Threads, PutWhileAnotherDrives) {
     ASSERT_EQ(pair.ops->connect(pair.a, &pair.address, &args, &from[i]), SL_OK);
     sl_connection_t* to = nullptr;
     sl_connect_args_t said = {};
+    said.struct_size = sizeof said;
     ASSERT_TRUE(pair.Until([&] { return pair.ops->accept(pair.b, &to, &said) == SL_OK; }));
     windows[i].struct_size = sizeof(sl_window_t);
     ASSERT_EQ(pair.ops->window(to, &windows[i]), SL_OK);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "sl_device.h"
 #include "sl_transport.h"
 #include "tests/conformance/kit/module.h"
 

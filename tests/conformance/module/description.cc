@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "sl_algorithm.h"
+#include "sl_device.h"
 #include "sl_fault.h"
 #include "sl_observer.h"
 #include "sl_topology.h"

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sl.transport/1 (draft): ports, connections, one-sided put with a signal. A connection is one stream or queue pair;
- * ordering over several, credits and retransmission belong to the kernel's links.
+ * sl.transport/1: ports, connections, one-sided put with a signal. A connection is one stream or queue pair; ordering
+ * over several, credits and retransmission belong to the kernel's links.
  *
  * Model. Each end of a connection owns a window: bytes that the other end may write, and signal words that follow
- * them. put() writes into the peer's window; the signal named by the call is stored after the bytes are visible.
- * Signals of one connection appear in the order of their calls. Nothing a transport does blocks. */
+ * them. put() writes into the peer's window, or into memory that the peer registered, and stores a signal after the
+ * bytes. Nothing a transport does blocks.
+ *
+ * Order. Signals of one connection appear in the order of their calls. Who reads a signal, with acquire, sees the bytes
+ * of its put, of every put before it on the connection, and what was stored through window.peer before the call.
+ * Nothing is promised of bytes that no signal followed, nor between connections. A device other than the CPU needs
+ * flush() besides. */
 #ifndef SL_TRANSPORT_H
 #define SL_TRANSPORT_H
 
-#include "sl_device.h"
+#include "sl_module.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,26 +35,32 @@ typedef struct sl_transport_env_t {
   uint32_t reserved;
   uint8_t job_secret[32]; /* both ends prove they know it before a connection is up */
   uint8_t host_id[16];    /* equal on ranks that share memory */
+  /* Which interfaces the job may use, for transports whose own options do not say: comma-separated beginnings of names,
+   * a leading '=' wants whole names, a leading '^' all but these. NULL or "": any. */
+  const char* interfaces;
+  uint32_t address_family; /* of the Internet protocol: 4, 6, or 0: any */
+  uint32_t reserved2;
 } sl_transport_env_t;
 
 #define SL_PORT_UP 1u
+#define SL_PORT_NEEDS_REGION 2u /* a put of more than max_inline_bytes needs its source registered */
 typedef struct sl_port_t {
   uint32_t struct_size;
   uint32_t state; /* SL_PORT_… bits */
   char name[64];
   uint64_t bytes_per_second;
-  uint64_t latency_ns; /* one way, typical */
-  int32_t numa_node;
-  uint32_t rail;
-  char pci_path[64];
-  uint8_t fabric[16]; /* ports of different fabrics never reach each other; shm: the host id */
-  uint32_t max_key_bytes;
-  uint32_t max_inline_bytes; /* a put up to this size needs no registration and completes at once */
+  uint64_t latency_ns;       /* one way, typical */
+  int32_t numa_node;         /* -1: unknown */
+  uint32_t rail;             /* ports of equal rail are near each other in the network; usually the port's index */
+  char pci_path[64];         /* "" for what is no PCI device */
+  uint8_t fabric[16];        /* ports of different fabrics never reach each other; shm: the host id */
+  uint32_t max_key_bytes;    /* of region_key(); 0: it registers no memory */
+  uint32_t max_inline_bytes; /* the source of a put up to this size is free again on return, and needs no region */
 } sl_port_t;
 
 /* Where to connect; made by listen, opaque, sent to peers by the kernel. Checked by connect: it came over a socket. */
-typedef struct sl_address_t {
-  uint32_t bytes; /* used */
+typedef struct sl_address_t { /* never grows */
+  uint32_t bytes;             /* used */
   uint8_t data[252];
 } sl_address_t;
 
@@ -80,13 +91,13 @@ typedef struct sl_window_t {
 #define SL_CONNECTION_DOWN 2u   /* an error; nothing more will be delivered */
 #define SL_CONNECTION_CLOSED 3u /* the peer closed in good order */
 
-typedef struct sl_completion_t {
+typedef struct sl_completion_t { /* never grows */
   uint64_t cookie;
-  sl_connection_t* connection;
-  int32_t status;
-  uint32_t kind; /* SL_COMPLETION_… */
+  sl_connection_t* connection; /* NULL for a port's */
+  int32_t status;              /* SL_OK | SL_ERR_LINK_DOWN: it may or may not have been delivered */
+  uint32_t kind;               /* SL_COMPLETION_… */
 } sl_completion_t;
-#define SL_COMPLETION_PUT 0u   /* the source may be reused */
+#define SL_COMPLETION_PUT 0u   /* the source may be reused; whether the peer has it, only the peer knows */
 #define SL_COMPLETION_PROBE 1u /* the peer's end answered */
 #define SL_COMPLETION_PORT 2u  /* cookie: port index; its state changed */
 
@@ -97,7 +108,7 @@ typedef struct sl_put_t {
   uint32_t signal;            /* peer's signal word to store, or SL_NO_SIGNAL */
   uint64_t signal_value;      /* never smaller than the last one on that word */
   const void* source;         /* NULL: the bytes already stand in the peer's window */
-  sl_region_t* region;        /* of the source; NULL: at most max_inline_bytes, or a transport that copies */
+  sl_region_t* region;        /* of the source; NULL: host memory, of a size that needs none (SL_PORT_NEEDS_REGION) */
   uint64_t bytes;             /* 0: signal only */
   sl_remote_region_t* target; /* NULL: the peer's window */
   uint64_t offset;            /* in the target */
@@ -111,7 +122,7 @@ typedef struct sl_wait_object_t {
   uint32_t struct_size;
   uint32_t type;
   sl_doorbell_t* doorbell;
-  int32_t fd; /* readable when progress() has work */
+  int32_t fd; /* readable as long as progress() has work; not to be read */
   uint32_t reserved;
 } sl_wait_object_t;
 
@@ -137,24 +148,27 @@ typedef struct sl_transport_ops_t {
   /* Where peers reach this rank on `port`.   thread: [control]   blocking: never
    * returns: SL_OK | SL_ERR_LIMIT ports or descriptors exhausted   since: 1 */
   sl_status_t (*listen)(sl_transport_t* transport, uint32_t port, sl_address_t* out_address);
-  /* Starts a connection and returns before it is up; watch connection_state.
+  /* Starts a connection and returns before it is up; watch connection_state. A peer that does not answer makes it DOWN,
+   * within a time that the module bounds.
    * thread: [control]   blocking: never   owns: borrows both structs; the caller retires the connection
    * returns: SL_OK | SL_ERR_LINK_DOWN refused at once | SL_ERR_INVALID address of another transport   since: 1 */
   sl_status_t (*connect)(sl_transport_t* transport, const sl_address_t* address, const sl_connect_args_t* args,
                          sl_connection_t** out_connection);
   /* Takes one connection a peer started, with what it said in connect, but out_args->peer is the rank that connects and
-   * out_args->port the local port it came to; strangers are dropped before.
+   * out_args->port the local port it came to; strangers are dropped before. Fills at most out_args->struct_size bytes.
    * thread: [control]   blocking: never   owns: the caller retires the connection
    * returns: SL_OK | SL_ERR_AGAIN none waits   since: 1 */
   sl_status_t (*accept)(sl_transport_t* transport, sl_connection_t** out_connection, sl_connect_args_t* out_args);
   /* SL_CONNECTION_…; DOWN and CLOSED are for good.   thread: [data]   returns: the state, not a status   since: 1 */
   uint32_t (*connection_state)(sl_connection_t* connection);
-  /* The windows, once the connection is up.
+  /* The windows, once the connection is up; fills at most out_window->struct_size bytes.
    * thread: [data]   owns: the memory is the connection's   returns: SL_OK | SL_ERR_AGAIN not up yet | SL_ERR_LINK_DOWN
    * since: 1 */
   sl_status_t (*window)(sl_connection_t* connection, sl_window_t* out_window);
-  /* Ends a connection, whatever its state; on return no write of the peer can land in this end's window any more, and
-   * the peer's end goes to CLOSED. Counts as a call on the transport, too.
+  /* Ends a connection, whatever its state. On return no write of the peer can land through it any more, neither in this
+   * end's window nor in registered memory, and sources of its puts are free. What was put before
+   * is still sent, as far as that is brief: then the peer's end goes to CLOSED, else to DOWN. Counts as a call on the
+   * transport, too.
    * thread: [control]   blocking: briefly   owns: frees `connection` and its completions   since: 1 */
   void (*retire)(sl_connection_t* connection);
 
@@ -176,7 +190,7 @@ typedef struct sl_transport_ops_t {
   void (*release_key)(sl_remote_region_t* remote);
 
   /* Posts a one-sided write and returns before it completes. A signal word may be stored the same value again, never a
-   * smaller one.   thread: [data]
+   * smaller one. A cookie comes back once, when the connection goes down too, but not after retire().   thread: [data]
    * owns: borrows the source until its completion, or until return when bytes <= max_inline_bytes
    * returns: SL_OK | SL_ERR_AGAIN queue full, call progress() | SL_ERR_INVALID outside the target | SL_ERR_LINK_DOWN
    * since: 1 */
@@ -184,7 +198,8 @@ typedef struct sl_transport_ops_t {
   /* Makes all puts received so far visible to the device that will read them.
    * thread: [data]   returns: SL_OK | SL_ERR_AGAIN under way, call again | SL_ERR_LINK_DOWN   since: 1 */
   sl_status_t (*flush)(sl_connection_t* connection);
-  /* A zero-length round trip on this path, answered by the peer's transport without its user; ends in a completion.
+  /* A zero-length round trip on this path, answered by the peer's transport, in progress() at the latest; ends in a
+   * completion. AGAIN: one is under way.
    * thread: [data]   returns: SL_OK | SL_ERR_AGAIN | SL_ERR_LINK_DOWN   since: 1 */
   sl_status_t (*probe)(sl_connection_t* connection, uint64_t cookie);
   /* Does what has to be done now: receives, acknowledges, accepts. May be a no-op.
@@ -193,13 +208,33 @@ typedef struct sl_transport_ops_t {
   /* Takes up to `capacity` completions, oldest first; completions of one connection keep the order of its puts.
    * thread: [data]   returns: SL_OK, also when there are none   since: 1 */
   sl_status_t (*poll)(sl_transport_t* transport, sl_completion_t* completions, uint32_t capacity, uint32_t* out_count);
-  /* Wakes the peer if it sleeps; called once after a batch of puts.   thread: [data]; may make a system call   since: 1
-   */
+  /* Sends what put() has only queued and wakes the peer if it sleeps; called once after a batch of puts.
+   * thread: [data]; may make a system call   since: 1 */
   void (*notify)(sl_connection_t* connection);
-  /* How to sleep until this transport has news.
-   * thread: [control]   owns: doorbell and descriptor are the transport's   returns: SL_OK   since: 1 */
+  /* How to sleep until this transport has news; fills at most out_object->struct_size bytes. A transport without it is
+   * polled.   thread: [control]   owns: doorbell and descriptor are the transport's   returns: SL_OK   since: 1 */
   sl_status_t (*wait_object)(sl_transport_t* transport, sl_wait_object_t* out_object);
 } sl_transport_ops_t;
+
+/* Release 1.0, closed: what is added later comes behind these sizes. Addresses and completions never grow. */
+#define SL_TRANSPORT_ENV_SIZE_1_0 80u
+#define SL_PORT_SIZE_1_0 184u
+#define SL_ADDRESS_SIZE_1_0 256u
+#define SL_CONNECT_ARGS_SIZE_1_0 40u
+#define SL_WINDOW_SIZE_1_0 40u
+#define SL_COMPLETION_SIZE_1_0 24u
+#define SL_PUT_SIZE_1_0 64u
+#define SL_WAIT_OBJECT_SIZE_1_0 24u
+#define SL_TRANSPORT_OPS_SIZE_1_0 184u
+SL_ASSERT_SIZE(sl_transport_env_t, SL_TRANSPORT_ENV_SIZE_1_0);
+SL_ASSERT_SIZE(sl_port_t, SL_PORT_SIZE_1_0);
+SL_ASSERT_SIZE(sl_address_t, SL_ADDRESS_SIZE_1_0);
+SL_ASSERT_SIZE(sl_connect_args_t, SL_CONNECT_ARGS_SIZE_1_0);
+SL_ASSERT_SIZE(sl_window_t, SL_WINDOW_SIZE_1_0);
+SL_ASSERT_SIZE(sl_completion_t, SL_COMPLETION_SIZE_1_0);
+SL_ASSERT_SIZE(sl_put_t, SL_PUT_SIZE_1_0);
+SL_ASSERT_SIZE(sl_wait_object_t, SL_WAIT_OBJECT_SIZE_1_0);
+SL_ASSERT_SIZE(sl_transport_ops_t, SL_TRANSPORT_OPS_SIZE_1_0);
 
 #ifdef __cplusplus
 }
