@@ -166,6 +166,51 @@ void KilledWhileItStreams(Trial& trial) {
   ranks.Retire(&end);
 }
 
+// Rank 1 stops reading, then is killed: whatever was still under way comes back, once and in order.
+void GivesCookiesBack(Trial& trial) {
+  OtherProcess other(trial, [](Ranks& ranks, const Talk& talk) {
+    End end;
+    if (!talk.Tell(ranks.address(1))) return;
+    ranks.Take(1, &end);
+    ranks.AwaitUp(&end);
+    talk.Tell(true);
+    bool may_end = false;
+    talk.Hear(&may_end);  // without a look at the connection, until it is killed
+  });
+  Ranks ranks(trial, 2);  // its own rank 1 stays out of this
+  ranks.SetAddress(1, other.Hear<sl_address_t>());
+  End end;
+  ranks.Dial(0, 1, &end);
+  ranks.AwaitUp(&end);
+  other.Hear<bool>();
+  const std::vector<uint8_t> source(kWindow, 0x5a);
+  sl_put_t put = {};
+  put.struct_size = sizeof put;
+  put.signal = SL_NO_SIGNAL;
+  put.source = source.data();
+  put.bytes = source.size();
+  uint64_t given = 0;
+  for (; given < 400; ++given) {
+    put.cookie = given + 1;
+    if (ranks.ops().put(end.connection, &put) != SL_OK) break;
+  }
+  trial.Require(given > 0, "the first put of {} bytes is not taken", put.bytes);
+  other.Kill();
+  ExpectDown(ranks, end);
+  uint64_t back = 0;
+  const auto take = [&] {
+    for (const sl_completion_t& completion : ranks.Poll(0)) {
+      if (completion.kind != SL_COMPLETION_PUT) continue;
+      trial.Expect(completion.cookie == ++back, "cookie {} comes back as number {}", completion.cookie, back);
+      trial.Expect(completion.status == SL_OK || SL_IS_LINK_ERROR(completion.status), "cookie {} comes back with {}",
+                   completion.cookie, StatusName(completion.status));
+    }
+    return back >= given;
+  };
+  trial.Expect(ranks.Until(take), "{} of {} cookies came back from a connection that went down", back, given);
+  ranks.Retire(&end);
+}
+
 // Changes of ports, if any happen while something runs.
 void PortEvents(Trial& trial) {
   Ranks ranks(trial, 2);
@@ -202,6 +247,8 @@ std::vector<Test> EndTests() {
       {"End.OfTheProcessIsSeen", "a killed peer: down, what it had put stays readable", Killed, 20},
       {"End.MayComeInTheMiddle", "a peer killed while it streams: down, what was signalled is whole",
        KilledWhileItStreams, 20},
+      {"End.GivesEveryCookieBack", "a killed peer: every put under way completes, once and in order", GivesCookiesBack,
+       20},
       {"Port.EventsNameAPort", "a completion of kind port names a port that exists", PortEvents},
   };
 }

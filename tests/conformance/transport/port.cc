@@ -29,7 +29,10 @@ void Facts(Trial& trial) {
     trial.Require(asked == SL_OK, "port_info gave {}", StatusName(asked));
     trial.Expect(IsText(facts.name) && facts.name[0] != 0, "its name is empty or has no end");
     trial.Expect(IsText(facts.pci_path), "its PCI path has no end");
-    trial.Expect((facts.state & ~SL_PORT_UP) == 0, "its state {:#x} has bits that mean nothing", facts.state);
+    trial.Expect((facts.state & ~(SL_PORT_UP | SL_PORT_NEEDS_REGION)) == 0,
+                 "its state {:#x} has bits that mean nothing", facts.state);
+    trial.Expect((facts.state & SL_PORT_NEEDS_REGION) == 0 || facts.max_key_bytes > 0,
+                 "it needs regions, and has no keys for them");
     trial.Expect(facts.bytes_per_second > 0, "its speed is 0");
     trial.Expect(facts.numa_node >= -1, "its NUMA node is {}", facts.numa_node);
   }
@@ -121,6 +124,45 @@ void Windows(Trial& trial) {
   }
 }
 
+// A struct of the caller's as it would be before `Type` had the member at `end`: what lies behind stays.
+template <typename Type>
+void ExpectUntouchedBehind(Trial& trial, const Type& given, uint32_t end, const char* call) {
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&given);
+  for (size_t i = end; i < sizeof given; ++i) {
+    if (!trial.Expect(bytes[i] == 0xee, "{} wrote byte {} of a struct that says it has {}", call, i, end)) return;
+  }
+}
+
+template <typename Type>
+Type Shorter(uint32_t bytes) {
+  Type given;
+  std::memset(&given, 0xee, sizeof given);
+  given.struct_size = bytes;
+  return given;
+}
+
+void ShortAnswers(Trial& trial) {
+  Ranks ranks(trial, 2);
+  sl_status_t status = SL_OK;
+  sl_connection_t* from = ranks.Start(0, 1, Ranks::Args(1), &status);
+  trial.Require(status == SL_OK, "connect gave {}: {}", StatusName(status), ErrorText());
+  sl_connection_t* to = nullptr;
+  auto said = Shorter<sl_connect_args_t>(offsetof(sl_connect_args_t, window_bytes));
+  const bool taken = ranks.Until([&] { return ranks.ops().accept(ranks.transport(1), &to, &said) == SL_OK; });
+  trial.Require(taken, "it was not accepted within {} ms", kPatienceMs);
+  ExpectUntouchedBehind(trial, said, offsetof(sl_connect_args_t, window_bytes), "accept");
+  auto window = Shorter<sl_window_t>(offsetof(sl_window_t, peer));
+  ranks.Until([&] { return (status = ranks.ops().window(to, &window)) != SL_ERR_AGAIN; });
+  trial.Expect(status == SL_OK, "window gave {}", StatusName(status));
+  ExpectUntouchedBehind(trial, window, offsetof(sl_window_t, peer), "window");
+  auto object = Shorter<sl_wait_object_t>(offsetof(sl_wait_object_t, fd));
+  if (ranks.ops().wait_object(ranks.transport(0), &object) == SL_OK) {
+    ExpectUntouchedBehind(trial, object, offsetof(sl_wait_object_t, fd), "wait_object");
+  }
+  ranks.ops().retire(to);
+  ranks.ops().retire(from);
+}
+
 void ForeignAddress(Trial& trial) {
   Ranks ranks(trial, 2);
   Random random(trial.seed());
@@ -191,6 +233,7 @@ std::vector<Test> PortTests() {
       {"Port.FillsOnlyWhatFits", "out_port has struct_size bytes and no more", ShortFacts},
       {"Port.HasALegalWaitObject", "a doorbell or a descriptor to sleep on", WaitsLegally},
       {"Connection.CarriesWhatConnectSaid", "accept gives what the connecting end said, and its rank", Carries},
+      {"Connection.AnswersInWhatFits", "out structs have struct_size bytes and no more", ShortAnswers},
       {"Connection.IsNotAcceptedFromNobody", "accept gives again when nobody waits, and writes nothing", Nobody},
       {"Connection.HasFreshWindows", "windows are as large as asked for and zeroed, signal words too", Windows},
       {"Connection.NeedsAnAddressOfThisTransport", "other addresses are refused and reach nobody", ForeignAddress},

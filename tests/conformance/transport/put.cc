@@ -82,6 +82,9 @@ void NoSignal(Trial& trial) {
   trial.Require(ranks.Put(a, &news, sizeof news, 128) == SL_OK, "a put without a signal failed: {}", ErrorText());
   trial.Require(ranks.Put(a, nullptr, 0, 0, 1, 1) == SL_OK, "the signal after it failed");
   trial.Require(ranks.Until([&] { return Ranks::Signal(b, 1) == 1; }), "the signal did not appear");
+  ranks.Flush(b);
+  trial.Expect(std::memcmp(Local(b) + 128, &news, sizeof news) == 0,
+               "the signal of a later put is here before the bytes of an earlier one");
   for (uint32_t word = 0; word < kSignals; ++word) {
     trial.Expect(Ranks::Signal(b, word) == (word == 1 ? 1 : 0), "signal word {} is {}", word, Ranks::Signal(b, word));
   }
