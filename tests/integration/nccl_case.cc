@@ -225,16 +225,24 @@ NcclBuffers::NcclBuffers(const NcclCase& test, int rank, int size) : test_(test)
     recv_ = Place(&recv_memory_, recv_count * bytes);
   }
   for (size_t i = 0; i < send_count; ++i) WriteElement(send_, i, test.type, Contribution(test, rank, i));
+  given_send_ = send_;
+  given_recv_ = recv_;
+}
+
+void NcclBuffers::UseCopies(uint8_t* send_memory, uint8_t* recv_memory) {
+  const bool in_place = send_memory_.empty();
+  given_recv_ = recv_memory + (recv_ - recv_memory_.data());
+  given_send_ = in_place ? recv_memory + (send_ - recv_memory_.data()) : send_memory + (send_ - send_memory_.data());
 }
 
 ncclResult_t NcclBuffers::IssueReduction(ncclComm_t comm, ncclRedOp_t op, cudaStream_t stream) {
   switch (test_.kind) {
     case Kind::kAllReduce:
-      return ncclAllReduce(send_, recv_, test_.count, test_.type, op, comm, stream);
+      return ncclAllReduce(given_send_, given_recv_, test_.count, test_.type, op, comm, stream);
     case Kind::kReduce:
-      return ncclReduce(send_, recv_, test_.count, test_.type, op, test_.root, comm, stream);
+      return ncclReduce(given_send_, given_recv_, test_.count, test_.type, op, test_.root, comm, stream);
     default:
-      return ncclReduceScatter(send_, recv_, test_.count, test_.type, op, comm, stream);
+      return ncclReduceScatter(given_send_, given_recv_, test_.count, test_.type, op, comm, stream);
   }
 }
 
@@ -252,15 +260,15 @@ ncclResult_t NcclBuffers::Issue(ncclComm_t comm, cudaStream_t stream) {
   if (test_.reduces()) return IssueReduction(comm, static_cast<ncclRedOp_t>(test_.reduction), stream);
   switch (test_.kind) {
     case Kind::kBroadcast:
-      return ncclBroadcast(send_, recv_, test_.count, test_.type, test_.root, comm, stream);
+      return ncclBroadcast(given_send_, given_recv_, test_.count, test_.type, test_.root, comm, stream);
     case Kind::kAllGather:
-      return ncclAllGather(send_, recv_, test_.count, test_.type, comm, stream);
+      return ncclAllGather(given_send_, given_recv_, test_.count, test_.type, comm, stream);
     case Kind::kAllToAll:
-      return ncclAlltoAll(send_, recv_, test_.count, test_.type, comm, stream);
+      return ncclAlltoAll(given_send_, given_recv_, test_.count, test_.type, comm, stream);
     case Kind::kGather:
-      return ncclGather(send_, recv_, test_.count, test_.type, test_.root, comm, stream);
+      return ncclGather(given_send_, given_recv_, test_.count, test_.type, test_.root, comm, stream);
     default:
-      return ncclScatter(send_, recv_, test_.count, test_.type, test_.root, comm, stream);
+      return ncclScatter(given_send_, given_recv_, test_.count, test_.type, test_.root, comm, stream);
   }
 }
 

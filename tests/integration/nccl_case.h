@@ -52,6 +52,12 @@ class NcclBuffers {
  public:
   NcclBuffers(const NcclCase& test, int rank, int size);
 
+  // For tests on devices: the memory as it lies here, guards included (`send_memory` is empty in place), and the copies
+  // of it that Issue names instead from now on. Check looks at what lies here.
+  std::vector<uint8_t>& send_memory() { return send_memory_; }
+  std::vector<uint8_t>& recv_memory() { return recv_memory_; }
+  void UseCopies(uint8_t* send_memory, uint8_t* recv_memory);
+
   // Issues the case; outside a group with a NULL stream it is complete on return.
   ncclResult_t Issue(ncclComm_t comm, cudaStream_t stream);
   // "" when every element is right and nothing else was written.
@@ -69,6 +75,8 @@ class NcclBuffers {
   std::vector<uint8_t> recv_memory_;
   uint8_t* send_ = nullptr;
   uint8_t* recv_ = nullptr;
+  uint8_t* given_send_ = nullptr;  // what Issue names
+  uint8_t* given_recv_ = nullptr;
 };
 
 }  // namespace sl::integration

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The NCCL API on GPUs against the oracle: random calls, the same on all ranks, eager and in graphs, on threads, on
+// processes and on one thread with groups; aborts, and ranks that die. Ranks share GPUs where there are more of them.
+//
+//   SL_GPU_RANKS  ranks of a communicator (2, or the GPUs when there are more)
+//   SL_GPU_CALLS  random calls of a test (400)
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <random>
+
+#include "tests/gpu/gpu_buffers.h"
+#include "tests/integration/team.h"
+
+namespace sl::gpu {
+namespace {
+
+using integration::Kind;
+using integration::kPremulSum;
+using integration::NcclCase;
+using integration::Team;
+using integration::TeamOptions;
+
+constexpr double kPatience = 60;
+
+int FromEnvironment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+// In a child, since a process that has used CUDA cannot fork ranks that use it.
+int CountGpus() {
+  static const int kCount = [] {
+    const pid_t child = fork();
+    if (child == 0) _exit(OpenCuda().empty() ? DeviceCount() : 0);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  }();
+  return kCount;
+}
+
+int Ranks() { return FromEnvironment("SL_GPU_RANKS", std::max(2, CountGpus())); }
+int Calls() { return FromEnvironment("SL_GPU_CALLS", 400); }
+
+void UseMyGpu(int rank) {
+  ASSERT_EQ(OpenCuda(), "");
+  UseDevice(rank % DeviceCount());
+}
+
+// What all ranks draw alike, and what is each rank's own choice.
+class Soak {
+ public:
+  Soak(Team& team, uint32_t seed)
+      : team_(team), size_(team.size()), common_(seed), own_(seed * 31 + static_cast<uint32_t>(team.rank())) {
+    UseMyGpu(team.rank());
+    comm_ = team.MakeComm();
+    for (CudaStream& stream : streams_) stream = MakeStream();
+  }
+  ~Soak() {
+    for (CudaStream stream : streams_) DestroyStream(stream);
+  }
+  Soak(const Soak&) = delete;
+  Soak& operator=(const Soak&) = delete;
+
+  void Run(int calls) {
+    for (int call = 0; call < calls && !testing::Test::HasFailure(); ++call) {
+      const uint32_t what = common_() % 12;
+      if (what == 0) {
+        Group(static_cast<int>(common_() % 4) + 1);
+      } else if (what == 1) {
+        Messages();
+      } else if (what == 2) {
+        Graph(static_cast<int>(common_() % 4) + 1);
+      } else {
+        Issue(NextCase(), OwnStream());
+      }
+      if (own_() % 4 == 0 || pending_.size() > 12) Settle();
+    }
+    Settle();
+    NCCL_OK(ncclCommDestroy(comm_));
+  }
+
+ private:
+  NcclCase NextCase() {
+    NcclCase test;
+    test.kind = static_cast<Kind>(common_() % static_cast<uint32_t>(Kind::kCount));
+    test.type = static_cast<ncclDataType_t>(common_() % ncclNumTypes);
+    const uint32_t reduction = common_() % 6;
+    test.reduction = reduction == 5 ? kPremulSum : static_cast<int>(reduction);
+    const uint32_t magnitude = common_() % 32 == 0 ? 22 : common_() % 18;
+    test.count = common_() % (uint32_t{1} << magnitude);
+    test.root = static_cast<int>(common_() % static_cast<uint32_t>(size_));
+    test.in_place = common_() % 2 != 0;
+    test.salt = common_();
+    return test;
+  }
+
+  CudaStream OwnStream() {
+    const uint32_t choice = own_() % 4;
+    return choice == 0 ? nullptr : streams_[choice % 2];
+  }
+
+  GpuBuffers* Buffers(const NcclCase& test) {
+    return pending_.emplace_back(std::make_unique<GpuBuffers>(test, team_.rank(), size_, own_() % 4)).get();
+  }
+
+  void Issue(const NcclCase& test, CudaStream stream) {
+    NCCL_OK(Buffers(test)->Issue(comm_, stream)) << test.ToString();
+  }
+
+  void Group(int size) {
+    const CudaStream stream = OwnStream();
+    NCCL_OK(ncclGroupStart());
+    for (int i = 0; i < size; ++i) Issue(NextCase(), stream);
+    NCCL_OK(ncclGroupEnd());
+  }
+
+  // Captured once, run three times; in place a second run would reduce what the first has left.
+  void Graph(int size) {
+    BeginCapture(streams_[0]);
+    for (int i = 0; i < size; ++i) {
+      NcclCase test = NextCase();
+      test.in_place = false;
+      test.count %= 1 << 16;
+      Issue(test, streams_[0]);
+    }
+    CudaGraphExec graph = EndCapture(streams_[0]);
+    const bool eager_between = common_() % 2 != 0;
+    const NcclCase between = NextCase();
+    for (int run = 0; run < 3; ++run) {
+      Launch(graph, streams_[0]);
+      if (eager_between && run == 1) Issue(between, streams_[1]);
+    }
+    Settle();
+    DestroyGraph(graph);
+  }
+
+  // Everybody sends to everybody, the own rank included, what the pair drew.
+  void Messages() {
+    const auto size = static_cast<size_t>(size_);
+    const auto mine = static_cast<size_t>(team_.rank());
+    std::vector<std::vector<uint32_t>> counts(size, std::vector<uint32_t>(size));
+    for (auto& row : counts) {
+      for (uint32_t& count : row) count = common_() % 3 == 0 ? 0 : common_() % (uint32_t{1} << (common_() % 19));
+    }
+    std::vector<void*> sent(size), received(size);
+    for (size_t peer = 0; peer < size; ++peer) {
+      std::vector<uint32_t> values(counts[mine][peer]);
+      for (uint32_t i = 0; i < values.size(); ++i) values[i] = Value(mine, peer, i);
+      sent[peer] = Allocate(values.size() * 4 + 4);
+      received[peer] = Allocate(counts[peer][mine] * size_t{4} + 4);
+      if (!values.empty()) ToDevice(sent[peer], values.data(), values.size() * 4);
+    }
+    NCCL_OK(ncclGroupStart());
+    for (size_t step = 0; step < size; ++step) {
+      const size_t peer = (mine + step) % size;  // another order on every rank
+      const auto stream = reinterpret_cast<cudaStream_t>(streams_[0]);
+      NCCL_OK(ncclSend(sent[peer], counts[mine][peer], ncclUint32, static_cast<int>(peer), comm_, stream));
+      NCCL_OK(ncclRecv(received[peer], counts[peer][mine], ncclUint32, static_cast<int>(peer), comm_, stream));
+    }
+    NCCL_OK(ncclGroupEnd());
+    ASSERT_TRUE(WaitFor(streams_[0], kPatience)) << "messages hang";
+    for (size_t peer = 0; peer < size; ++peer) {
+      std::vector<uint32_t> values(counts[peer][mine]);
+      if (!values.empty()) FromDevice(values.data(), received[peer], values.size() * 4);
+      for (uint32_t i = 0; i < values.size(); ++i) {
+        ASSERT_EQ(values[i], Value(peer, mine, i)) << i << " from rank " << peer << " of " << values.size();
+      }
+      Free(sent[peer]);
+      Free(received[peer]);
+    }
+  }
+
+  static uint32_t Value(size_t from, size_t to, uint32_t index) {
+    return index * 2654435761u + static_cast<uint32_t>(from * 16 + to);
+  }
+
+  void Settle() {
+    for (CudaStream stream : {CudaStream{nullptr}, streams_[0], streams_[1]}) {
+      ASSERT_TRUE(WaitFor(stream, kPatience)) << "operations hang";
+    }
+    for (const auto& one : pending_) EXPECT_EQ(one->Check(), "");
+    pending_.clear();
+  }
+
+  Team& team_;
+  const int size_;
+  std::mt19937 common_;
+  std::mt19937 own_;
+  ncclComm_t comm_ = nullptr;
+  CudaStream streams_[2];
+  std::vector<std::unique_ptr<GpuBuffers>> pending_;
+};
+
+class Gpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (CountGpus() == 0) GTEST_SKIP() << "no GPU on this machine";
+  }
+};
+
+TeamOptions Patient() {
+  TeamOptions options;
+  options.seconds = 240;
+  return options;
+}
+
+TEST_F(Gpu, ComputesEveryCollectiveOnEveryType) {
+  integration::RunProcesses(
+      Ranks(),
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        ncclComm_t comm = team.MakeComm();
+        const CudaStream stream = MakeStream();
+        for (uint32_t kind = 0; kind < static_cast<uint32_t>(Kind::kCount); ++kind) {
+          for (int type = 0; type < ncclNumTypes; ++type) {
+            NcclCase test;
+            test.kind = static_cast<Kind>(kind);
+            test.type = static_cast<ncclDataType_t>(type);
+            for (int reduction : {0, 1, 2, 3, 4, kPremulSum}) {
+              if (!test.reduces() && reduction != 0) continue;
+              test.reduction = reduction;
+              for (const size_t count : {1, 7, 1000, 40001}) {
+                test.count = count;
+                GpuBuffers buffers(test, team.rank(), team.size(), count % 3);
+                NCCL_OK(buffers.Issue(comm, stream)) << test.ToString();
+                ASSERT_TRUE(WaitFor(stream, kPatience)) << test.ToString() << " hangs";
+                ASSERT_EQ(buffers.Check(), "");
+              }
+            }
+          }
+        }
+        NCCL_OK(ncclCommDestroy(comm));
+      },
+      Patient());
+}
+
+TEST_F(Gpu, EndsRandomCallsRightOnProcesses) {
+  integration::RunProcesses(
+      Ranks(), [](Team& team) { Soak(team, 1).Run(Calls()); }, Patient());
+}
+
+// A spinning kernel ends, the communicator and the GPU stay of use.
+TEST_F(Gpu, AbortsWhatWaitsForARankThatNeverCalls) {
+  integration::RunProcesses(
+      2,
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        ncclComm_t comm = team.MakeComm();
+        const CudaStream stream = MakeStream();
+        for (const size_t count : {size_t{4}, size_t{1} << 20}) {
+          NcclCase test;
+          test.count = count;
+          if (team.rank() == 0) {
+            GpuBuffers buffers(test, 0, 2, 0);
+            NCCL_OK(buffers.Issue(comm, stream));
+            ASSERT_FALSE(WaitFor(stream, 0.2)) << "it waits for nobody";
+            const double begin = integration::Seconds();
+            NCCL_OK(ncclCommAbort(comm));
+            EXPECT_LT(integration::Seconds() - begin, 1.5) << "abort is bounded";
+            ASSERT_TRUE(WaitFor(stream, 1)) << "the kernel spins on";
+          }
+          team.Barrier();
+          if (team.rank() == 1) {
+            NCCL_OK(ncclCommAbort(comm));
+          }
+          comm = team.MakeComm();
+          GpuBuffers buffers(test, team.rank(), 2, 0);
+          NCCL_OK(buffers.Issue(comm, stream));
+          ASSERT_TRUE(WaitFor(stream, kPatience));
+          EXPECT_EQ(buffers.Check(), "");
+        }
+        NCCL_OK(ncclCommDestroy(comm));
+      },
+      Patient());
+}
+
+TEST_F(Gpu, NamesARankThatDiesAndGoesOnWithoutIt) {
+  TeamOptions options = Patient();
+  options.may_die = 1u << 1;
+  integration::RunProcesses(
+      3,
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        ncclComm_t comm = team.MakeComm();
+        if (team.rank() == 1) kill(getpid(), SIGKILL);
+        const CudaStream stream = MakeStream();
+        NcclCase test;
+        test.count = 100000;
+        {
+          GpuBuffers buffers(test, team.rank(), 3, 0);
+          const ncclResult_t issued = buffers.Issue(comm, stream);
+          if (issued == ncclSuccess) {
+            ASSERT_TRUE(WaitFor(stream, 5)) << "it waits for a dead rank";
+          }
+        }
+        ncclResult_t state = ncclSuccess;
+        ASSERT_TRUE(integration::WaitUntil(
+            5, [&] { return ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclSuccess; }));
+        EXPECT_NE(std::string(ncclGetLastError(comm)).find("rank 1"), std::string::npos) << ncclGetLastError(comm);
+        const int dead = 1;
+        ncclComm_t survivors = nullptr;
+        NCCL_OK(ncclCommShrink(comm, const_cast<int*>(&dead), 1, &survivors, nullptr, NCCL_SHRINK_ABORT));
+        int rank = -1;
+        NCCL_OK(ncclCommUserRank(survivors, &rank));
+        GpuBuffers buffers(test, rank, 2, 0);
+        NCCL_OK(buffers.Issue(survivors, stream));
+        ASSERT_TRUE(WaitFor(stream, kPatience));
+        EXPECT_EQ(buffers.Check(), "");
+        NCCL_OK(ncclCommAbort(comm));
+        NCCL_OK(ncclCommDestroy(survivors));
+      },
+      options);
+}
+
+TEST_F(Gpu, EndsRandomCallsRightOnThreads) {
+  integration::RunThreads(
+      Ranks(), [](Team& team) { Soak(team, 2).Run(Calls()); }, Patient());
+}
+
+void ServeFromOneThread(int size) {
+  ASSERT_EQ(OpenCuda(), "");
+  std::vector<int> devices(static_cast<size_t>(size));
+  for (int rank = 0; rank < size; ++rank) devices[static_cast<size_t>(rank)] = rank % DeviceCount();
+  std::vector<ncclComm_t> comms(static_cast<size_t>(size));
+  UseDevice(0);
+  NCCL_OK(ncclCommInitAll(comms.data(), size, devices.data()));
+  for (const size_t count : {size_t{5}, size_t{70001}, size_t{3} << 20}) {
+    NcclCase test;
+    test.count = count;
+    std::vector<std::unique_ptr<GpuBuffers>> buffers;
+    std::vector<CudaStream> streams;
+    for (int rank = 0; rank < size; ++rank) {
+      UseDevice(devices[static_cast<size_t>(rank)]);
+      buffers.push_back(std::make_unique<GpuBuffers>(test, rank, size, 0));
+      streams.push_back(MakeStream());
+    }
+    NCCL_OK(ncclGroupStart());
+    for (size_t rank = 0; rank < comms.size(); ++rank) NCCL_OK(buffers[rank]->Issue(comms[rank], streams[rank]));
+    NCCL_OK(ncclGroupEnd());
+    for (size_t rank = 0; rank < comms.size(); ++rank) {
+      UseDevice(devices[rank]);
+      ASSERT_TRUE(WaitFor(streams[rank], kPatience)) << "rank " << rank << " hangs";
+      EXPECT_EQ(buffers[rank]->Check(), "");
+      EXPECT_EQ(buffers[rank]->Hash(), buffers[0]->Hash()) << "other bits on rank " << rank;
+      DestroyStream(streams[rank]);
+    }
+  }
+  for (ncclComm_t comm : comms) NCCL_OK(ncclCommDestroy(comm));
+}
+
+TEST_F(Gpu, ServesAllRanksFromOneThread) {
+  const integration::Environment several("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+  const int size = Ranks();
+  integration::RunProcesses(
+      1, [size](Team&) { ServeFromOneThread(size); }, Patient());
+}
+
+}  // namespace
+}  // namespace sl::gpu

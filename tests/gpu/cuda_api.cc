@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/gpu/cuda_api.h"
+
+#include <dlfcn.h>
+#include <time.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace sl::gpu {
+namespace {
+
+constexpr int kNotReady = 600;
+constexpr unsigned kNonBlocking = 1;
+constexpr int kRelaxedCapture = 2;
+
+// Of the driver's C interface; a status is an int, handles are pointers, device addresses 64-bit numbers.
+struct Driver {
+  int (*init)(unsigned);
+  int (*device_count)(int*);
+  int (*device_get)(int*, int);
+  int (*primary_retain)(void**, int);
+  int (*set_current)(void*);
+  int (*allocate)(uint64_t*, size_t);
+  int (*release)(uint64_t);
+  int (*to_device)(uint64_t, const void*, size_t);
+  int (*from_device)(void*, uint64_t, size_t);
+  int (*fill)(uint64_t, unsigned char, size_t);
+  int (*stream_create)(void**, unsigned);
+  int (*stream_destroy)(void*);
+  int (*stream_query)(void*);
+  int (*synchronize)();
+  int (*begin_capture)(void*, int);
+  int (*end_capture)(void*, void**);
+  int (*instantiate)(void**, void*, unsigned long long);
+  int (*launch)(void*, void*);
+  int (*graph_destroy)(void*);
+  int (*exec_destroy)(void*);
+  int (*error_name)(int, const char**);
+};
+Driver driver;
+
+void Check(int status, const char* call) {
+  if (status == 0) return;
+  const char* name = "?";
+  if (driver.error_name != nullptr) driver.error_name(status, &name);
+  std::fprintf(stderr, "%s: %s (%d)\n", call, name, status);
+  std::fflush(stderr);
+  std::_Exit(1);
+}
+
+template <typename Function>
+bool Find(void* library, const char* name, Function* out) {
+  *out = reinterpret_cast<Function>(dlsym(library, name));
+  return *out != nullptr;
+}
+
+uint64_t Address(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
+
+}  // namespace
+
+std::string OpenCuda() {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  if (library == nullptr) return "no CUDA driver (libcuda.so.1)";
+  const bool found =
+      Find(library, "cuInit", &driver.init) && Find(library, "cuDeviceGetCount", &driver.device_count) &&
+      Find(library, "cuDeviceGet", &driver.device_get) &&
+      Find(library, "cuDevicePrimaryCtxRetain", &driver.primary_retain) &&
+      Find(library, "cuCtxSetCurrent", &driver.set_current) && Find(library, "cuMemAlloc_v2", &driver.allocate) &&
+      Find(library, "cuMemFree_v2", &driver.release) && Find(library, "cuMemcpyHtoD_v2", &driver.to_device) &&
+      Find(library, "cuMemcpyDtoH_v2", &driver.from_device) && Find(library, "cuMemsetD8_v2", &driver.fill) &&
+      Find(library, "cuStreamCreate", &driver.stream_create) &&
+      Find(library, "cuStreamDestroy_v2", &driver.stream_destroy) &&
+      Find(library, "cuStreamQuery", &driver.stream_query) && Find(library, "cuCtxSynchronize", &driver.synchronize) &&
+      Find(library, "cuStreamBeginCapture_v2", &driver.begin_capture) &&
+      Find(library, "cuStreamEndCapture", &driver.end_capture) &&
+      Find(library, "cuGraphInstantiateWithFlags", &driver.instantiate) &&
+      Find(library, "cuGraphLaunch", &driver.launch) && Find(library, "cuGraphDestroy", &driver.graph_destroy) &&
+      Find(library, "cuGraphExecDestroy", &driver.exec_destroy) && Find(library, "cuGetErrorName", &driver.error_name);
+  if (!found) return "the CUDA driver is too old: a function is missing";
+  if (driver.init(0) != 0) return "the CUDA driver does not start";
+  return DeviceCount() == 0 ? "no GPU" : "";
+}
+
+int DeviceCount() {
+  int count = 0;
+  Check(driver.device_count(&count), "cuDeviceGetCount");
+  return count;
+}
+
+void UseDevice(int ordinal) {
+  int device = 0;
+  void* context = nullptr;
+  Check(driver.device_get(&device, ordinal), "cuDeviceGet");
+  Check(driver.primary_retain(&context, device), "cuDevicePrimaryCtxRetain");
+  Check(driver.set_current(context), "cuCtxSetCurrent");
+}
+
+void* Allocate(size_t bytes) {
+  uint64_t memory = 0;
+  Check(driver.allocate(&memory, bytes), "cuMemAlloc");
+  return reinterpret_cast<void*>(memory);
+}
+
+void Free(void* memory) { Check(driver.release(Address(memory)), "cuMemFree"); }
+void ToDevice(void* to, const void* from, size_t bytes) {
+  Check(driver.to_device(Address(to), from, bytes), "cuMemcpyHtoD");
+}
+void FromDevice(void* to, const void* from, size_t bytes) {
+  Check(driver.from_device(to, Address(from), bytes), "cuMemcpyDtoH");
+}
+void Fill(void* memory, uint8_t value, size_t bytes) {
+  Check(driver.fill(Address(memory), value, bytes), "cuMemsetD8");
+}
+
+CudaStream MakeStream() {
+  void* stream = nullptr;
+  Check(driver.stream_create(&stream, kNonBlocking), "cuStreamCreate");
+  return stream;
+}
+
+void DestroyStream(CudaStream stream) { Check(driver.stream_destroy(stream), "cuStreamDestroy"); }
+
+bool WaitFor(CudaStream stream, double seconds) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const double deadline = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 + seconds;
+  for (;;) {
+    const int status = driver.stream_query(stream);
+    if (status != kNotReady) Check(status, "cuStreamQuery");
+    if (status == 0) return true;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 > deadline) return false;
+    const timespec nap{0, 20'000};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+void WaitForDevice() { Check(driver.synchronize(), "cuCtxSynchronize"); }
+
+void BeginCapture(CudaStream stream) { Check(driver.begin_capture(stream, kRelaxedCapture), "cuStreamBeginCapture"); }
+
+CudaGraphExec EndCapture(CudaStream stream) {
+  CudaGraph graph = nullptr;
+  CudaGraphExec made = nullptr;
+  Check(driver.end_capture(stream, &graph), "cuStreamEndCapture");
+  Check(driver.instantiate(&made, graph, 0), "cuGraphInstantiate");
+  Check(driver.graph_destroy(graph), "cuGraphDestroy");
+  return made;
+}
+
+void Launch(CudaGraphExec graph, CudaStream stream) { Check(driver.launch(graph, stream), "cuGraphLaunch"); }
+void DestroyGraph(CudaGraphExec graph) { Check(driver.exec_destroy(graph), "cuGraphExecDestroy"); }
+
+}  // namespace sl::gpu

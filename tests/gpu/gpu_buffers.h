@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The buffers of one NcclCase on a GPU: an image of the host's, guards included, at any alignment of the element type.
+#pragma once
+
+#include "tests/gpu/cuda_api.h"
+#include "tests/integration/nccl_case.h"
+
+namespace sl::gpu {
+
+class GpuBuffers {
+ public:
+  // `shift` elements behind the start of an allocation.
+  GpuBuffers(const integration::NcclCase& test, int rank, int size, size_t shift) : host_(test, rank, size) {
+    const size_t offset = shift * integration::TypeBytes(test.type);
+    send_ = Copy(host_.send_memory(), offset);
+    recv_ = Copy(host_.recv_memory(), offset);
+    host_.UseCopies(send_ + offset, recv_ + offset);
+    offset_ = offset;
+  }
+  ~GpuBuffers() {
+    Free(send_);
+    Free(recv_);
+  }
+  GpuBuffers(const GpuBuffers&) = delete;
+  GpuBuffers& operator=(const GpuBuffers&) = delete;
+
+  ncclResult_t Issue(ncclComm_t comm, CudaStream stream) {
+    return host_.Issue(comm, reinterpret_cast<cudaStream_t>(stream));
+  }
+  // After the stream is idle.
+  std::string Check() {
+    if (!host_.send_memory().empty()) {
+      FromDevice(host_.send_memory().data(), send_ + offset_, host_.send_memory().size());
+    }
+    FromDevice(host_.recv_memory().data(), recv_ + offset_, host_.recv_memory().size());
+    return host_.Check();
+  }
+  uint64_t Hash() const { return host_.Hash(); }
+
+ private:
+  static uint8_t* Copy(const std::vector<uint8_t>& memory, size_t offset) {
+    auto* image = static_cast<uint8_t*>(Allocate(offset + memory.size() + 16));
+    if (!memory.empty()) ToDevice(image + offset, memory.data(), memory.size());
+    return image;
+  }
+
+  integration::NcclBuffers host_;
+  uint8_t* send_ = nullptr;
+  uint8_t* recv_ = nullptr;
+  size_t offset_ = 0;
+};
+
+}  // namespace sl::gpu
