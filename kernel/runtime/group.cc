@@ -210,8 +210,8 @@ class GroupIssue {
   // `stream` goes on when what was issued to `other` so far is done.
   static Status WaitForStream(sl_comm_t* handle, sl_stream_t* stream, sl_stream_t* other) {
     const Device& device = handle->comm.device();
-    sl_status_t status = device.ops->event_record(device.handle, handle->order_event, other);
-    if (status == SL_OK) status = device.ops->stream_wait_event(device.handle, stream, handle->order_event);
+    sl_status_t status = device.ops->event_record(device.handle, handle->join_event, other);
+    if (status == SL_OK) status = device.ops->stream_wait_event(device.handle, stream, handle->join_event);
     return status == SL_OK ? Status() : Status(status, LastError());
   }
 
@@ -250,6 +250,9 @@ class GroupIssue {
     }
     for (Pending* pending : filled_) pending->handle->pending.Give(pending);
     filled_.clear();
+    for (const Member& member : members_) {
+      if (outcome.ok() && member.order != nullptr) outcome = MarkEnd(member.handle, *member.order, member.lead);
+    }
     return outcome;
   }
 

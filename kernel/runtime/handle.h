@@ -64,7 +64,8 @@ struct sl_comm_t {
   uint64_t captures = 0;               // that its operations were part of
   uint32_t group_member = UINT32_MAX;  // place in the group that is being issued; UINT32_MAX: in none
   sl_image_t* engine_image = nullptr;
-  sl_event_t* order_event = nullptr;
+  sl_event_t* order_event = nullptr;  // of the eager order; where nobody watches launches, behind the newest
+  sl_event_t* join_event = nullptr;   // between streams of a group or of a capture, used at once
   sl::kernel::PendingPool pending;
   sl::kernel::RegistrationCache registrations;
 

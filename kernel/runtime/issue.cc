@@ -20,7 +20,7 @@ Status IssueAtOnce(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op
   const Device& device = handle->comm.device();
   const sl_status_t status = device.ops->launch(device.handle, stream, &launch);
   if (device.is_watched()) return Leave(pending, status);
-  return status == SL_OK ? Status() : Status(status, LastError());
+  return status == SL_OK ? MarkEnd(handle, order, stream) : Status(status, LastError());
 }
 
 void LeaveRun(void* context, Run*, sl_status_t status) { LeaveAndGive(context, status); }
@@ -102,6 +102,7 @@ Status PrepareToIssue(sl_comm_t* handle) {
   sl_status_t status = SL_OK;
   if (device.is_watched()) status = device.ops->image_load(device.handle, &desc, &handle->engine_image);
   if (status == SL_OK) status = device.ops->event_create(device.handle, &handle->order_event);
+  if (status == SL_OK) status = device.ops->event_create(device.handle, &handle->join_event);
   if (status != SL_OK) return {status, LastError()};
   handle->oversubscribed = handle->comm.is_crowded();
   return {};
@@ -110,8 +111,6 @@ Status PrepareToIssue(sl_comm_t* handle) {
 bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns) {
   const Device& device = handle->comm.device();
   if (device.is_watched() || !handle->eager.begun) return true;
-  // A stream that is gone has no work left.
-  if (device.ops->event_record(device.handle, handle->order_event, handle->eager.stream) != SL_OK) return true;
   while (device.ops->event_query(device.handle, handle->order_event) == SL_ERR_AGAIN) {
     if (NowNs() >= deadline_ns) return false;
     const timespec nap{0, 50'000};
@@ -123,7 +122,9 @@ bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns) {
 void StopIssuing(sl_comm_t* handle) {
   const Device& device = handle->comm.device();
   if (handle->engine_image != nullptr) device.ops->image_unload(device.handle, handle->engine_image);
-  if (handle->order_event != nullptr) device.ops->event_destroy(device.handle, handle->order_event);
+  for (sl_event_t* event : {handle->order_event, handle->join_event}) {
+    if (event != nullptr) device.ops->event_destroy(device.handle, event);
+  }
 }
 
 namespace {

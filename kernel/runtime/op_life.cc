@@ -71,16 +71,25 @@ Status ChainStreams(sl_comm_t* handle, IssueOrder* order, sl_stream_t* stream) {
   if (stream == order->stream && order->begun) [[likely]]
     return {};
   const Device& device = handle->comm.device();
+  const bool is_marked = order->capture == 0 && !device.is_watched();
   const bool may_run = !device.is_watched() || handle->pending.outstanding() != 0;
   if (order->begun && may_run) {
-    sl_status_t status = device.ops->event_record(device.handle, handle->order_event, order->stream);
-    if (status == SL_OK) status = device.ops->stream_wait_event(device.handle, stream, handle->order_event);
-    // A stream that its program has destroyed cannot be waited for, and need not be.
-    if (status != SL_OK && device.is_watched()) return {status, LastError()};
+    sl_event_t* event = order->capture == 0 ? handle->order_event : handle->join_event;
+    sl_status_t status = is_marked ? SL_OK : device.ops->event_record(device.handle, event, order->stream);
+    if (status == SL_OK) status = device.ops->stream_wait_event(device.handle, stream, event);
+    if (status != SL_OK) return {status, LastError()};
   }
   order->stream = stream;
   order->begun = true;
   return {};
+}
+
+// A program may destroy a stream whose work has ended, and then it must not be named any more.
+Status MarkEnd(sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream) {
+  const Device& device = handle->comm.device();
+  if (device.is_watched() || order.capture != 0) return {};
+  const sl_status_t status = device.ops->event_record(device.handle, handle->order_event, stream);
+  return status == SL_OK ? Status() : Status(status, LastError());
 }
 
 // Numbers the operation and tells the log of calls.

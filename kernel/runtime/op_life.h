@@ -26,6 +26,9 @@ Status CheckUsable(sl_comm_t* handle, const sl_op_t& op);
 Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream);
 // `stream` goes on after the operations issued in this order so far.
 Status ChainStreams(sl_comm_t* handle, IssueOrder* order, sl_stream_t* stream);
+// The end of what this order has issued to `stream` can be waited for from now on, whatever becomes of the stream.
+// Nothing to do where the end of a launch is known.
+Status MarkEnd(sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream);
 // Numbers the operation and tells the log of calls.
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending);
 // Selects, and fills the launch. Everything it points to lives in `pending`.

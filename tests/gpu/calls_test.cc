@@ -57,9 +57,11 @@ void UseMyGpu(int rank) {
 // What all ranks draw alike, and what is each rank's own choice.
 class Soak {
  public:
-  Soak(Team& team, uint32_t seed)
+  // The default stream is one for all threads that share a GPU.
+  Soak(Team& team, uint32_t seed, bool threads)
       : team_(team), size_(team.size()), common_(seed), own_(seed * 31 + static_cast<uint32_t>(team.rank())) {
     UseMyGpu(team.rank());
+    default_stream_ = !threads || size_ <= DeviceCount();
     comm_ = team.MakeComm();
     for (CudaStream& stream : streams_) stream = MakeStream();
   }
@@ -104,7 +106,7 @@ class Soak {
 
   CudaStream OwnStream() {
     const uint32_t choice = own_() % 4;
-    return choice == 0 ? nullptr : streams_[choice % 2];
+    return choice == 0 && default_stream_ ? nullptr : streams_[choice % 2];
   }
 
   GpuBuffers* Buffers(const NcclCase& test) {
@@ -194,6 +196,7 @@ class Soak {
   const int size_;
   std::mt19937 common_;
   std::mt19937 own_;
+  bool default_stream_ = false;
   ncclComm_t comm_ = nullptr;
   CudaStream streams_[2];
   std::vector<std::unique_ptr<GpuBuffers>> pending_;
@@ -244,7 +247,7 @@ TEST_F(Gpu, ComputesEveryCollectiveOnEveryType) {
 
 TEST_F(Gpu, EndsRandomCallsRightOnProcesses) {
   integration::RunProcesses(
-      Ranks(), [](Team& team) { Soak(team, 1).Run(Calls()); }, Patient());
+      Ranks(), [](Team& team) { Soak(team, 1, false).Run(Calls()); }, Patient());
 }
 
 // A spinning kernel ends, the communicator and the GPU stay of use.
@@ -322,7 +325,7 @@ TEST_F(Gpu, NamesARankThatDiesAndGoesOnWithoutIt) {
 
 TEST_F(Gpu, EndsRandomCallsRightOnThreads) {
   integration::RunThreads(
-      Ranks(), [](Team& team) { Soak(team, 2).Run(Calls()); }, Patient());
+      Ranks(), [](Team& team) { Soak(team, 2, true).Run(Calls()); }, Patient());
 }
 
 void ServeFromOneThread(int size) {

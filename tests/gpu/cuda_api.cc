@@ -6,11 +6,15 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 
 namespace sl::gpu {
 namespace {
 
 constexpr int kNotReady = 600;
+constexpr int kOutOfMemory = 2;
+constexpr size_t kArenaBytes = size_t{1} << 30;
+constexpr double kCopySeconds = 30;
 constexpr unsigned kNonBlocking = 1;
 constexpr int kRelaxedCapture = 2;
 
@@ -22,10 +26,8 @@ struct Driver {
   int (*primary_retain)(void**, int);
   int (*set_current)(void*);
   int (*allocate)(uint64_t*, size_t);
-  int (*release)(uint64_t);
-  int (*to_device)(uint64_t, const void*, size_t);
-  int (*from_device)(void*, uint64_t, size_t);
-  int (*fill)(uint64_t, unsigned char, size_t);
+  int (*to_device)(uint64_t, const void*, size_t, void*);
+  int (*from_device)(void*, uint64_t, size_t, void*);
   int (*stream_create)(void**, unsigned);
   int (*stream_destroy)(void*);
   int (*stream_query)(void*);
@@ -57,6 +59,18 @@ bool Find(void* library, const char* name, Function* out) {
 
 uint64_t Address(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
 
+// What a thread has of its device.
+struct Arena {
+  uint8_t* base = nullptr;
+  size_t used = 0;
+  size_t live = 0;
+  CudaStream copies = nullptr;
+};
+thread_local std::map<int, Arena> arenas;
+thread_local int current = -1;
+
+Arena& MyArena() { return arenas[current]; }
+
 }  // namespace
 
 std::string OpenCuda() {
@@ -67,8 +81,8 @@ std::string OpenCuda() {
       Find(library, "cuDeviceGet", &driver.device_get) &&
       Find(library, "cuDevicePrimaryCtxRetain", &driver.primary_retain) &&
       Find(library, "cuCtxSetCurrent", &driver.set_current) && Find(library, "cuMemAlloc_v2", &driver.allocate) &&
-      Find(library, "cuMemFree_v2", &driver.release) && Find(library, "cuMemcpyHtoD_v2", &driver.to_device) &&
-      Find(library, "cuMemcpyDtoH_v2", &driver.from_device) && Find(library, "cuMemsetD8_v2", &driver.fill) &&
+      Find(library, "cuMemcpyHtoDAsync_v2", &driver.to_device) &&
+      Find(library, "cuMemcpyDtoHAsync_v2", &driver.from_device) &&
       Find(library, "cuStreamCreate", &driver.stream_create) &&
       Find(library, "cuStreamDestroy_v2", &driver.stream_destroy) &&
       Find(library, "cuStreamQuery", &driver.stream_query) && Find(library, "cuCtxSynchronize", &driver.synchronize) &&
@@ -94,23 +108,35 @@ void UseDevice(int ordinal) {
   Check(driver.device_get(&device, ordinal), "cuDeviceGet");
   Check(driver.primary_retain(&context, device), "cuDevicePrimaryCtxRetain");
   Check(driver.set_current(context), "cuCtxSetCurrent");
+  current = ordinal;
+  if (MyArena().base != nullptr) return;
+  uint64_t base = 0;
+  Check(driver.allocate(&base, kArenaBytes), "cuMemAlloc");
+  MyArena().base = reinterpret_cast<uint8_t*>(base);
+  MyArena().copies = MakeStream();
 }
 
 void* Allocate(size_t bytes) {
-  uint64_t memory = 0;
-  Check(driver.allocate(&memory, bytes), "cuMemAlloc");
-  return reinterpret_cast<void*>(memory);
+  Arena& arena = MyArena();
+  if (arena.used + bytes > kArenaBytes) Check(kOutOfMemory, "the test's arena");
+  void* memory = arena.base + arena.used;
+  arena.used += (bytes + 255) / 256 * 256;
+  ++arena.live;
+  return memory;
 }
 
-void Free(void* memory) { Check(driver.release(Address(memory)), "cuMemFree"); }
+void Free(void*) {
+  Arena& arena = MyArena();
+  if (--arena.live == 0) arena.used = 0;
+}
+
 void ToDevice(void* to, const void* from, size_t bytes) {
-  Check(driver.to_device(Address(to), from, bytes), "cuMemcpyHtoD");
+  Check(driver.to_device(Address(to), from, bytes, MyArena().copies), "cuMemcpyHtoDAsync");
+  if (!WaitFor(MyArena().copies, kCopySeconds)) Check(kNotReady, "a copy to the device");
 }
 void FromDevice(void* to, const void* from, size_t bytes) {
-  Check(driver.from_device(to, Address(from), bytes), "cuMemcpyDtoH");
-}
-void Fill(void* memory, uint8_t value, size_t bytes) {
-  Check(driver.fill(Address(memory), value, bytes), "cuMemsetD8");
+  Check(driver.from_device(to, Address(from), bytes, MyArena().copies), "cuMemcpyDtoHAsync");
+  if (!WaitFor(MyArena().copies, kCopySeconds)) Check(kNotReady, "a copy from the device");
 }
 
 CudaStream MakeStream() {

@@ -20,11 +20,13 @@ int DeviceCount();
 
 // The device's primary context becomes the calling thread's.
 void UseDevice(int ordinal);
+// From an arena of the thread, which is empty again when all is freed: the driver's own calls wait for everything that
+// runs on a GPU, also for another rank's kernel that waits for this thread.
 void* Allocate(size_t bytes);
 void Free(void* memory);
+// Complete on return, whatever else runs.
 void ToDevice(void* to, const void* from, size_t bytes);
 void FromDevice(void* to, const void* from, size_t bytes);
-void Fill(void* memory, uint8_t value, size_t bytes);
 
 CudaStream MakeStream();
 void DestroyStream(CudaStream stream);
