@@ -16,6 +16,7 @@ namespace sl::kernel {
 namespace {
 
 uint64_t g_now_ns = 1;
+uint64_t g_look_ns = 0;  // how much later it is after each look at the clock
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kCommId = 0x1234567890ull;
 
@@ -35,7 +36,7 @@ class LinkTableTest : public ::testing::Test {
     config.comm_id = kCommId;
     config.chunk_bytes = 64;
     config.slots = 2;
-    config.now_ns = [] { return g_now_ns; };
+    config.now_ns = [] { return g_now_ns += g_look_ns; };
     config.transports = {net_->LinkTransportOf(rank)};
     return config;
   }
@@ -226,6 +227,27 @@ TEST_F(LinkTableTest, FailsALinkThatIsNotMadeAgainInTime) {
   EXPECT_EQ(PeekStatus(higher), SL_ERR_AGAIN);
   Drive(1100);
   EXPECT_EQ(PeekStatus(higher), SL_ERR_LINK_DOWN);
+}
+
+// A path that ended before it was accepted takes the link down a moment after the accepting round looked at the clock.
+TEST_F(LinkTableTest, CountsAnOutageFromThePresentThoughTheRoundBeganBefore) {
+  Open(2);
+  tables_[0]->Get(1, 0);
+  Link* higher = tables_[1]->Get(0, 0);
+  Drive(10);
+  sl_connection_t* late = Visit(0, 1, [](sl_connect_args_t* args) {
+    args->peer = 1;
+    args->tag = kCommId << 40 | 2;
+  });
+  net_->KillAll();
+  g_now_ns += 10 * kMs;
+  g_look_ns = 1;
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(tables_[1]->Progress(), SL_OK);
+  g_look_ns = 0;
+  EXPECT_EQ(static_cast<ChunkLink*>(higher)->EpochOf(0), 2u) << "the path was not taken";
+  EXPECT_FALSE(static_cast<ChunkLink*>(higher)->up());
+  EXPECT_EQ(PeekStatus(higher), SL_ERR_AGAIN);
+  FakeNet::Ops()->retire(late);
 }
 
 TEST_F(LinkTableTest, MakesALostPathAgainAndTellsObservers) {
