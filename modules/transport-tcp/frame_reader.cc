@@ -10,7 +10,9 @@ namespace sl::transport_tcp {
 int FrameReader::Room(iovec parts[2]) {
   int count = 0;
   if (left_ != 0) parts[count++] = {next_, left_};
-  parts[count++] = {ahead_.data() + have_, ahead_.size() - have_};
+  // Inside a payload nothing is read ahead yet.
+  const size_t room = left_ != 0 && frame_.bytes >= kLong ? kAheadOfLong : ahead_.size() - have_;
+  parts[count++] = {ahead_.data() + have_, room};
   return count;
 }
 

@@ -20,6 +20,10 @@ class FrameReader {
  public:
   // What is read beyond a payload in one call: dozens of small frames, or little of a large one.
   static constexpr size_t kAhead = 2048;
+  // The same behind a long payload, which another one is likely to follow: a signal, a frame, and little of that
+  // payload.
+  static constexpr size_t kAheadOfLong = 3 * sizeof(Frame);
+  static constexpr uint64_t kLong = 16384;
 
   // Where frames may write; the memory outlives the reader.
   struct Target {

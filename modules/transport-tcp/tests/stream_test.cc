@@ -101,6 +101,43 @@ TEST_F(Stream, CopiesOnlyWhatComesWithAHeader) {
   EXPECT_EQ(reader_.copied(), FrameReader::kAhead - sizeof(Frame));
 }
 
+// As links do: long payloads, each behind a signal.
+TEST(LongStream, IsCopiedHardlyAtAll) {
+  constexpr uint64_t kBytes = 65536;
+  constexpr uint64_t kFrames = 32;
+  std::vector<uint8_t> window(kBytes), source(kBytes, 3);
+  std::vector<uint64_t> signals(2 * 8);
+  FrameReader reader({window.data(), kBytes, signals.data(), 2});
+  std::vector<uint8_t> bytes;
+  const auto append = [&bytes](const void* from, size_t size) {
+    const auto* first = static_cast<const uint8_t*>(from);
+    bytes.insert(bytes.end(), first, first + size);
+  };
+  for (uint64_t i = 1; i <= kFrames; ++i) {
+    const Frame signal = {kFramePut, 1, 0, 0, 0, i};
+    const Frame put = {kFramePut, 0, 0, kBytes, 0, i};
+    append(&signal, sizeof signal);
+    append(&put, sizeof put);
+    append(source.data(), kBytes);
+  }
+  uint64_t reads = 0;
+  for (size_t at = 0; at < bytes.size(); ++reads) {
+    iovec parts[2];
+    const int count = reader.Room(parts);
+    size_t taken = 0;
+    for (int i = 0; i < count; ++i) {
+      const size_t now = std::min(parts[i].iov_len, bytes.size() - at - taken);
+      std::memcpy(parts[i].iov_base, bytes.data() + at + taken, now);
+      taken += now;
+    }
+    at += taken;
+    ASSERT_TRUE(reader.Take(taken)) << reader.why();
+  }
+  EXPECT_EQ(signals[0], kFrames);
+  EXPECT_LE(reader.copied(), FrameReader::kAhead + kFrames * sizeof(Frame));
+  EXPECT_LE(reads, kFrames + 1);
+}
+
 TEST_F(Stream, StoresTheSignalAfterTheLastByteOnly) {
   std::vector<uint8_t> source(300, 9);
   ASSERT_TRUE(Append(source.data(), 300, 0, 1, 5));
