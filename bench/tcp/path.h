@@ -20,8 +20,9 @@ class Path {
   virtual void Put(const uint8_t* bytes, uint64_t size) = 0;
   // Takes the oldest message, which has `size` bytes.
   virtual void Take(uint64_t size) = 0;
-  // System calls of this end so far.
+  // System calls of this end so far, and bytes that it copied, beyond what the system copies.
   virtual uint64_t calls() const = 0;
+  virtual uint64_t copied() const { return 0; }
 };
 
 // How the two processes find each other. Both call everything in the same order.

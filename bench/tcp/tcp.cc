@@ -56,8 +56,18 @@ double Now() {
 struct Numbers {
   std::vector<double> one_way_us;
   std::vector<double> gigabytes;
-  std::vector<double> calls_per_mib;  // of the sender
+  // Of both ends, the sender first.
+  std::vector<double> calls_per_mib[2];
+  std::vector<double> copies_per_byte[2];
 };
+
+// What an end does for a stream, and tells the other one.
+struct Effort {
+  uint64_t calls;
+  uint64_t copied;
+};
+Effort EffortOf(const Path& path) { return {path.calls(), path.copied()}; }
+Effort operator-(Effort a, Effort b) { return {a.calls - b.calls, a.copied - b.copied}; }
 
 std::string Spread(std::vector<double> values, int digits) {
   std::sort(values.begin(), values.end());
@@ -72,28 +82,36 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-void MeasureLeft(Path* path, const std::vector<uint8_t>& bytes, Numbers* out) {
+void MeasureLeft(Path* path, const Meeting& meeting, const std::vector<uint8_t>& bytes, Numbers* out) {
   const double begin = Now();
   for (uint64_t i = 0; i < kPings; ++i) {
     path->Put(bytes.data(), kSmall);
     path->Take(kSmall);
   }
   out->one_way_us.push_back((Now() - begin) / kPings / 2 * 1e6);
-  const uint64_t calls = path->calls();
+  const Effort before = EffortOf(*path);
   const double start = Now();
   for (uint64_t sent = 0; sent < kStreamBytes; sent += kChunk) path->Put(bytes.data(), kChunk);
   path->Take(kSmall);
   out->gigabytes.push_back(kStreamBytes / (Now() - start) * 1e-9);
-  out->calls_per_mib.push_back(static_cast<double>(path->calls() - calls) / (kStreamBytes >> 20));
+  Effort efforts[2] = {EffortOf(*path) - before, {}};
+  meeting.Hear(&efforts[1], sizeof efforts[1]);
+  for (int end = 0; end < 2; ++end) {
+    out->calls_per_mib[end].push_back(static_cast<double>(efforts[end].calls) / (kStreamBytes >> 20));
+    out->copies_per_byte[end].push_back(static_cast<double>(efforts[end].copied) / kStreamBytes);
+  }
 }
 
-void MeasureRight(Path* path, const std::vector<uint8_t>& bytes) {
+void MeasureRight(Path* path, const Meeting& meeting, const std::vector<uint8_t>& bytes) {
   for (uint64_t i = 0; i < kPings; ++i) {
     path->Take(kSmall);
     path->Put(bytes.data(), kSmall);
   }
+  const Effort before = EffortOf(*path);
   for (uint64_t got = 0; got < kStreamBytes; got += kChunk) path->Take(kChunk);
   path->Put(bytes.data(), kSmall);
+  const Effort effort = EffortOf(*path) - before;
+  meeting.Tell(&effort, sizeof effort);
 }
 
 void Enter(const std::string& network) {
@@ -117,18 +135,20 @@ void Run(const Meeting& meeting, const Options& options) {
   for (uint64_t round = 0; round <= options.rounds; ++round) {
     for (size_t i = 0; i < paths.size(); ++i) {
       Numbers warm_up;
-      if (meeting.left) MeasureLeft(paths[i].get(), bytes, round == 0 ? &warm_up : &numbers[i]);
-      if (!meeting.left) MeasureRight(paths[i].get(), bytes);
+      if (meeting.left) MeasureLeft(paths[i].get(), meeting, bytes, round == 0 ? &warm_up : &numbers[i]);
+      if (!meeting.left) MeasureRight(paths[i].get(), meeting, bytes);
     }
   }
   if (!meeting.left) return;
-  std::printf("%-16s %-24s %-8s %-24s %-8s %s\n", "path", "one way, 8 B, us", "ratio", "64 MiB, GB/s", "ratio",
-              "sender's calls per MiB");
+  std::printf("%-16s %-24s %-8s %-24s %-8s %-18s %s\n", "path", "one way, 8 B, us", "ratio", "64 MiB, GB/s", "ratio",
+              "calls per MiB", "copies per byte (sender, receiver)");
   for (size_t i = 0; i < paths.size(); ++i) {
     const double slower = Median(numbers[i].one_way_us) / Median(numbers[0].one_way_us);
     const double share = Median(numbers[i].gigabytes) / Median(numbers[0].gigabytes);
-    std::printf("%-16s %-24s %-8.2f %-24s %-8.2f %s\n", paths[i]->name(), Spread(numbers[i].one_way_us, 2).c_str(),
-                slower, Spread(numbers[i].gigabytes, 2).c_str(), share, Spread(numbers[i].calls_per_mib, 1).c_str());
+    std::printf("%-16s %-24s %-8.2f %-24s %-8.2f %-7.1f %-10.1f %.4f %.4f\n", paths[i]->name(),
+                Spread(numbers[i].one_way_us, 2).c_str(), slower, Spread(numbers[i].gigabytes, 2).c_str(), share,
+                Median(numbers[i].calls_per_mib[0]), Median(numbers[i].calls_per_mib[1]),
+                Median(numbers[i].copies_per_byte[0]), Median(numbers[i].copies_per_byte[1]));
   }
 }
 

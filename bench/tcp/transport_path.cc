@@ -79,6 +79,9 @@ class ByTransport : public Path {
     const transport_tcp::Counters& counters = transport_->counters();
     return counters.sends + counters.receives + counters.waits;
   }
+  uint64_t copied() const override {
+    return transport_->counters().copied_out_bytes + transport_->counters().copied_in_bytes;
+  }
   void Put(const uint8_t* bytes, uint64_t size) override {
     ++sent_;
     while (sent_ > Signal(kTaken) + kSlots) transport_->Progress();
