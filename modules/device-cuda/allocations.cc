@@ -134,44 +134,41 @@ Status Allocations::Release(const sl_device_t& device, void* memory) {
   return Free(device, memory, node.mapped().kind, node.mapped().bytes);
 }
 
-PointerFacts Allocations::Describe(const sl_device_t& device, const void* pointer) const {
+PointerFacts Allocations::Describe(const sl_device_t& device, const void* pointer) {
   // Values are of 4 or of 8 bytes; into 8 zeroed ones both fit.
-  enum Value { kType, kId, kStart, kBytes, kIpc, kHandles, kPool, kBlock, kValues };
-  cu::PointerAttribute attributes[kValues] = {cu::kMemoryType,    cu::kBufferId,           cu::kRangeStart,
-                                              cu::kRangeSize,     cu::kIsLegacyIpcCapable, cu::kAllowedHandleTypes,
-                                              cu::kMempoolHandle, cu::kMemoryBlockId};
+  enum Value { kType, kId, kStart, kBytes, kIpc, kHandles, kPool, kValues };
+  cu::PointerAttribute attributes[kValues] = {cu::kMemoryType,   cu::kBufferId,           cu::kRangeStart,
+                                              cu::kRangeSize,    cu::kIsLegacyIpcCapable, cu::kAllowedHandleTypes,
+                                              cu::kMempoolHandle};
   uint64_t values[kValues] = {};
   void* out[kValues];
   for (unsigned i = 0; i < kValues; ++i) out[i] = &values[i];
   const cu::Address address = AddressOf(pointer);
-  const auto ask = [&](unsigned count) { return device.calls.PointerGetAttributes(count, attributes, out, address); };
-  cu::Code code = cu::kInvalidValue;
-  if (!knows_no_blocks_.load(std::memory_order_relaxed)) code = ask(kValues);
-  if (code == cu::kInvalidValue) {
-    code = ask(kBlock);
-    if (code == cu::kSuccess) knows_no_blocks_.store(true, std::memory_order_relaxed);
-  }
   PointerFacts facts;
-  if (code != cu::kSuccess || values[kType] == 0 || values[kId] == 0) return facts;
-  const bool is_mapped_by_hand = values[kType] == cu::kMemoryTypeDevice && values[kIpc] == 0 && values[kPool] == 0;
+  if (device.calls.PointerGetAttributes(kValues, attributes, out, address) != cu::kSuccess) return facts;
+  if (values[kType] == 0 || values[kId] == 0) return facts;
   facts.base = values[kStart];
   facts.bytes = values[kBytes];
-  if (is_mapped_by_hand) {
-    // The range is the reservation then, of which this mapping may be a part.
+  facts.allocation_id = facts.generation = values[kId];
+  facts.is_ipc_capable = values[kIpc] != 0;
+  if (values[kType] == cu::kMemoryTypeDevice && values[kIpc] == 0 && values[kPool] == 0) {
+    // Mapped by hand: the range is the reservation, of which this mapping may be a part, and what is mapped may change.
     size_t bytes = 0;
+    uint64_t block = 0;
+    void* out_block = &block;
+    cu::PointerAttribute attribute = cu::kMemoryBlockId;
     if (device.calls.MemGetAddressRange(&facts.base, &bytes, address) != cu::kSuccess) return {};
     facts.bytes = bytes;
     facts.handle_types = static_cast<cu::HandleType>(values[kHandles]);
+    // Old drivers do not know of blocks.
+    const cu::Code code = device.calls.PointerGetAttributes(1, &attribute, &out_block, address);
+    if (code == cu::kSuccess && block != 0) facts.generation = block;
   }
   // The driver rounds allocations up, and knows addresses behind their end.
-  if (address - facts.base >= facts.bytes) return {};
-  facts.allocation_id = values[kId];
-  facts.generation = is_mapped_by_hand && values[kBlock] != 0 ? values[kBlock] : values[kId];
-  facts.is_ipc_capable = values[kIpc] != 0;
-  return facts;
+  return address - facts.base < facts.bytes ? facts : PointerFacts{};
 }
 
-Result<sl_memory_handle_t> Allocations::Export(const sl_device_t& device, void* memory, uint32_t handle_type) const {
+Result<sl_memory_handle_t> Allocations::Export(const sl_device_t& device, void* memory, uint32_t handle_type) {
   const PointerFacts facts = Describe(device, memory);
   sl_memory_handle_t handle{};
   handle.struct_size = sizeof(handle);

@@ -36,9 +36,9 @@ class Allocations {
   Result<void*> Allocate(const sl_device_t& device, uint32_t kind, uint64_t bytes);
   Status Release(const sl_device_t& device, void* memory);
   // Of any address, whoever allocated it. No lock, no allocation.
-  PointerFacts Describe(const sl_device_t& device, const void* pointer) const;
+  static PointerFacts Describe(const sl_device_t& device, const void* pointer);
   // A handle of the allocation that begins at `memory`, whoever made it; the caller closes the descriptor.
-  Result<sl_memory_handle_t> Export(const sl_device_t& device, void* memory, uint32_t handle_type) const;
+  static Result<sl_memory_handle_t> Export(const sl_device_t& device, void* memory, uint32_t handle_type);
 
   // Allocations that exist, for messages.
   size_t Count();
@@ -51,8 +51,7 @@ class Allocations {
 
   Result<cu::Memory> CreatePhysical(const sl_device_t& device, uint64_t bytes);
 
-  std::atomic<bool> fabric_is_refused_{false};        // the driver offers fabric handles, and refuses to make them
-  mutable std::atomic<bool> knows_no_blocks_{false};  // the driver is older than CUDA 12.2
+  std::atomic<bool> fabric_is_refused_{false};  // the driver offers fabric handles, and refuses to make them
 
   std::mutex mutex_;
   std::map<void*, Allocation> allocations_;  // guarded by mutex_

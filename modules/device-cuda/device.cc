@@ -148,7 +148,7 @@ Status sl_device_t::LearnFacts() {
     info.export_granularity = granularity;
     info.capabilities |= SL_DEVICE_CAN_EXPORT;
   }
-  const sl::device_cuda::Place place = sl::device_cuda::FindPlace(info.pci_path);
+  SL_ASSIGN(const sl::device_cuda::Place place, sl::device_cuda::FindPlace(info.pci_path));
   static_assert(sizeof(place.domain) == sizeof(info.domain));
   memcpy(info.domain, place.domain, sizeof(info.domain));
   info.clique = place.clique;

@@ -97,7 +97,7 @@ sl_status_t Release(sl_device_t* device, void* memory) {
 
 sl_status_t PointerInfo(sl_device_t* device, const void* pointer, sl_pointer_info_t* out_info) {
   const ContextScope scope(*device);
-  const PointerFacts facts = device->instance->allocations.Describe(*device, pointer);
+  const PointerFacts facts = Allocations::Describe(*device, pointer);
   sl_pointer_info_t info{};
   info.exportable = facts.is_ipc_capable || facts.handle_types != 0 ? 1 : 0;
   info.base = reinterpret_cast<void*>(facts.base);
@@ -109,7 +109,7 @@ sl_status_t PointerInfo(sl_device_t* device, const void* pointer, sl_pointer_inf
 
 sl_status_t ExportMemory(sl_device_t* device, void* memory, uint32_t handle_type, sl_memory_handle_t* out_handle) {
   return Control(device, [&]() -> Status {
-    SL_ASSIGN(*out_handle, device->instance->allocations.Export(*device, memory, handle_type));
+    SL_ASSIGN(*out_handle, Allocations::Export(*device, memory, handle_type));
     return {};
   });
 }

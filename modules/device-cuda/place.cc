@@ -27,6 +27,8 @@ constexpr unsigned kFabricInfoVersion = sizeof(FabricInfo) | 2u << 24;
 constexpr unsigned char kFabricCompleted = 3;
 struct NvmlDevice;
 
+constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
+
 // libnvidia-ml.so.1, for one question.
 class Nvml {
  public:
@@ -100,11 +102,16 @@ int32_t NumaNodeOf(std::string pci_bus_id) {
 
 }  // namespace
 
-Place FindPlace(const std::string& pci_bus_id) {
+Result<Place> FindPlace(const std::string& pci_bus_id) {
   Place place;
   place.numa_node = NumaNodeOf(pci_bus_id);
   if (Nvml().FindFabric(pci_bus_id, &place)) return place;
-  const std::string boot = "cuda " + ReadText("/proc/sys/kernel/random/boot_id");
+  const std::string boot = ReadText(kBootId);
+  if (boot.empty()) {
+    return Status(SL_ERR_SYSTEM,
+                  std::string("device-cuda: ") + kBootId +
+                      " cannot be read, which tells this host from others; mount /proc, raise ulimit -n");
+  }
   const uint64_t halves[2] = {Hash(boot, 0), Hash(boot, 0x9e3779b97f4a7c15u)};
   static_assert(sizeof(halves) == sizeof(place.domain));
   memcpy(place.domain, halves, sizeof(halves));

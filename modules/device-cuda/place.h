@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "sdk/status.h"
+
 namespace sl::device_cuda {
 
 // GPUs of equal domain and clique reach each other's memory by load and store.
@@ -18,7 +20,8 @@ struct Place {
 
 // `pci_bus_id` as the driver writes it, "0000:18:00.0". The domain is the NVLink fabric's when NVML knows of one that
 // spans hosts, else this boot of this host, whatever container the process is in.
-Place FindPlace(const std::string& pci_bus_id);
+// returns: SL_ERR_SYSTEM where this boot cannot be told from others
+Result<Place> FindPlace(const std::string& pci_bus_id);
 
 }  // namespace sl::device_cuda
 
