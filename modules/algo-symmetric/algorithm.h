@@ -17,6 +17,11 @@ struct sl_algorithm_t {
   virtual sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const = 0;
   // [data]; operations are launched in issue order, alike on all ranks.
   virtual sl_status_t Launch(const sl_op_t& op, void* args, sl_launch_t* out) = 0;
+  // [data]; sends and receives of a group in one launch, where the device wants that.
+  virtual sl_status_t LaunchGroup(const sl_op_t* /*ops*/, uint32_t /*count*/, void* /*args*/, uint32_t /*capacity*/,
+                                  sl_launch_t* /*out*/) {
+    return SL_ERR_UNSUPPORTED;
+  }
 
   const sl_host_t* const host;
 };

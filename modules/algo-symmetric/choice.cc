@@ -24,11 +24,14 @@ struct Cost {
   double bytes_per_ns;
 };
 constexpr Cost kOneShotCost = {3200, 150};
+constexpr Cost kTwoShotCost = {4700, 150};
 constexpr Cost kStagedCost = {6500, 330};
 constexpr Cost kStagedTwoShotCost = {9500, 330};
+constexpr Cost kP2pCost = {6000, 300};
 
 // What one block should at least have to do; fewer, busier blocks start faster.
 constexpr uint64_t kPacketsOfBlock = 128;
+constexpr uint64_t kTwoShotPacketsOfBlock = 64;
 constexpr uint64_t kPulledBytesOfBlock = 48 << 10;
 // A broadcast that scatters first pays for a second hop above this size.
 constexpr uint64_t kScatteredBroadcastBytes = 256 << 10;
@@ -59,17 +62,46 @@ bool FitsOneShot(const sl_op_t& op, uint32_t size) {
          op.count * DatatypeBytes(op.datatype) <= kPacketBlocks * kPacketsPerBlock * sizeof(dev::Vec8);
 }
 
+// An all-reduce by packets; blocks are whole packets.
+Pattern TwoShot(const sl_op_t& op, uint32_t rank, uint32_t size, uint64_t element_bytes) {
+  const uint64_t packet = sizeof(dev::Vec8) / element_bytes;
+  const uint64_t block = DivideUp(DivideUp(op.count, size), packet) * packet;
+  return {true, size, block, op.count, Sources::kAll, rank, true, true, true};
+}
+
+// Cuts blocks of so many packets over the grid.
+void CutPackets(uint64_t packets, uint64_t of_block, uint32_t size, Choice* choice) {
+  packets = std::max<uint64_t>(packets, 1);
+  const uint64_t blocks = std::min<uint64_t>(DivideUp(packets, of_block), kPacketBlocks);
+  choice->share_elements = DivideUp(packets, blocks);
+  choice->blocks = static_cast<uint32_t>(DivideUp(packets, choice->share_elements));
+  const uint64_t wanted = DivideUp(choice->share_elements * size, 32) * 32;
+  choice->threads = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 64, kThreads));
+}
+
 Choice ChooseOneShot(const sl_op_t& op, uint32_t rank, uint32_t size) {
   Choice choice{};
   choice.family = Family::kOneShot;
   choice.pattern = OneShot(op, rank, size);
-  const uint64_t packets = std::max<uint64_t>(DivideUp(op.count * DatatypeBytes(op.datatype), sizeof(dev::Vec8)), 1);
-  const uint64_t blocks = std::min<uint64_t>(DivideUp(packets, kPacketsOfBlock), kPacketBlocks);
-  choice.share_elements = DivideUp(packets, blocks);
-  choice.blocks = static_cast<uint32_t>(DivideUp(packets, choice.share_elements));
-  const uint64_t wanted = DivideUp(choice.share_elements * size, 32) * 32;
-  choice.threads = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 64, kThreads));
+  CutPackets(DivideUp(op.count * DatatypeBytes(op.datatype), sizeof(dev::Vec8)), kPacketsOfBlock, size, &choice);
   choice.time_ns = Nanoseconds(kOneShotCost, 2 * SentBytes(op, size, false));
+  return choice;
+}
+
+bool FitsTwoShot(const sl_op_t& op, uint32_t size) {
+  const uint64_t block = DivideUp(op.count * DatatypeBytes(op.datatype), size);
+  return op.kind == SL_OP_ALL_REDUCE && size >= 2 && size <= kSharedPackets &&
+         block + sizeof(dev::Vec8) <= kPacketBlocks * kPacketsPerBlock * sizeof(dev::Vec8);
+}
+
+Choice ChooseTwoShot(const sl_op_t& op, uint32_t rank, uint32_t size) {
+  const uint64_t element_bytes = DatatypeBytes(op.datatype);
+  Choice choice{};
+  choice.family = Family::kTwoShot;
+  choice.pattern = TwoShot(op, rank, size, element_bytes);
+  const uint64_t packets = choice.pattern.block_elements * element_bytes / sizeof(dev::Vec8);
+  CutPackets(packets, kTwoShotPacketsOfBlock, size, &choice);
+  choice.time_ns = Nanoseconds(kTwoShotCost, 2 * SentBytes(op, size, true));
   return choice;
 }
 
@@ -107,16 +139,23 @@ Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, uint32_t mo
 }  // namespace
 
 const char* FamilyName(Family family) {
-  constexpr const char* kNames[kFamilies] = {"one-shot packets", "staged"};
+  constexpr const char* kNames[kFamilies] = {"one-shot packets", "two-shot packets", "staged"};
   return kNames[static_cast<uint32_t>(family)];
 }
 
 Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings) {
-  const Choice staged = ChooseStaged(op, rank, size, settings.staged_blocks);
-  if (!FitsOneShot(op, size) || (settings.forced && settings.family == Family::kStaged)) return staged;
-  const Choice one_shot = ChooseOneShot(op, rank, size);
-  if (settings.forced) return one_shot;
-  return one_shot.time_ns <= staged.time_ns ? one_shot : staged;
+  Choice best = ChooseStaged(op, rank, size, settings.staged_blocks);
+  const auto consider = [&](const Choice& other) {
+    const bool better = settings.forced ? other.family == settings.family : other.time_ns <= best.time_ns;
+    if (better) best = other;
+  };
+  if (FitsTwoShot(op, size)) consider(ChooseTwoShot(op, rank, size));
+  if (FitsOneShot(op, size)) consider(ChooseOneShot(op, rank, size));
+  return best;
+}
+
+uint64_t P2pNanoseconds(const sl_op_t& op) {
+  return Nanoseconds(kP2pCost, static_cast<double>(op.count * DatatypeBytes(op.datatype)));
 }
 
 }  // namespace sl::algo_symmetric

@@ -10,8 +10,8 @@
 
 namespace sl::algo_symmetric {
 
-enum class Family : uint32_t { kOneShot, kStaged };
-constexpr uint32_t kFamilies = 2;
+enum class Family : uint32_t { kOneShot, kTwoShot, kStaged };
+constexpr uint32_t kFamilies = 3;
 const char* FamilyName(Family family);
 
 struct GpuSettings {
@@ -32,7 +32,10 @@ struct Choice {
   uint64_t time_ns;
 };
 
-// For one rank; ranks differ in `pattern` alone.
+// Of a collective, for one rank; ranks differ in `pattern` alone.
 Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings);
+
+// Of one message between two ranks.
+uint64_t P2pNanoseconds(const sl_op_t& op);
 
 }  // namespace sl::algo_symmetric

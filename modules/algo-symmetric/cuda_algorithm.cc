@@ -11,6 +11,8 @@
 extern "C" {
 extern const unsigned char sl_image_packets[];
 extern const uint64_t sl_image_packets_size;
+extern const unsigned char sl_image_p2p[];
+extern const uint64_t sl_image_p2p_size;
 extern const unsigned char sl_image_staged_integers[];
 extern const uint64_t sl_image_staged_integers_size;
 extern const unsigned char sl_image_staged_floats[];
@@ -21,16 +23,23 @@ extern const uint64_t sl_image_staged_floats_size;
 namespace sl::algo_symmetric {
 
 using kernels::Args;
+using kernels::FewMessages;
 using kernels::kSliceHeadBytes;
 using kernels::LaneLayout;
+using kernels::ManyMessages;
 
 namespace {
 
 const char* const kPacketKernels[] = {
-    "one_shot_int8",    "one_shot_uint8",   "one_shot_int32",   "one_shot_uint32",  "one_shot_int64",
-    "one_shot_uint64",  "one_shot_float16", "one_shot_float32", "one_shot_float64", "one_shot_bfloat16",
-    "one_shot_fp8e4m3", "one_shot_fp8e5m2", "one_shot_move",
+    "one_shot_int8",    "one_shot_uint8",   "one_shot_int32",    "one_shot_uint32",  "one_shot_int64",
+    "one_shot_uint64",  "one_shot_float16", "one_shot_float32",  "one_shot_float64", "one_shot_bfloat16",
+    "one_shot_fp8e4m3", "one_shot_fp8e5m2", "one_shot_move",     "two_shot_int8",    "two_shot_uint8",
+    "two_shot_int32",   "two_shot_uint32",  "two_shot_int64",    "two_shot_uint64",  "two_shot_float16",
+    "two_shot_float32", "two_shot_float64", "two_shot_bfloat16", "two_shot_fp8e4m3", "two_shot_fp8e5m2",
 };
+const char* const kP2pKernels[] = {"p2p_few", "p2p_many"};
+constexpr uint32_t kFew = 0;
+constexpr uint32_t kMany = 1;
 const char* const kIntegerKernels[] = {
     "staged_int8", "staged_uint8", "staged_int32", "staged_uint32", "staged_int64", "staged_uint64", "staged_move",
 };
@@ -49,12 +58,14 @@ struct Image {
 constexpr uint32_t kPackets = 0;
 constexpr uint32_t kIntegers = 1;
 constexpr uint32_t kFloats = 2;
+constexpr uint32_t kP2p = 3;
 const Image* Images() {
 #ifdef SL_MODULE_HAS_CUDA
   static const Image images[] = {
       {sl_image_packets, sl_image_packets_size, kPacketKernels, std::size(kPacketKernels)},
       {sl_image_staged_integers, sl_image_staged_integers_size, kIntegerKernels, std::size(kIntegerKernels)},
       {sl_image_staged_floats, sl_image_staged_floats_size, kFloatKernels, std::size(kFloatKernels)},
+      {sl_image_p2p, sl_image_p2p_size, kP2pKernels, std::size(kP2pKernels)},
   };
   return images;
 #else
@@ -67,14 +78,15 @@ struct KernelRef {
   uint32_t kernel;
 };
 
-// Formats are in the order of sl_datatype_t; what computes nothing comes last.
+// Formats are in the order of sl_datatype_t; what computes nothing comes behind them.
 KernelRef KernelFor(Family family, bool reduces, sl_datatype_t datatype) {
   if (family == Family::kOneShot) return {kPackets, reduces ? datatype : SL_DATATYPE_COUNT};
+  if (family == Family::kTwoShot) return {kPackets, SL_DATATYPE_COUNT + 1 + datatype};
   if (!reduces) return {kIntegers, std::size(kIntegerKernels) - 1};
   if (datatype < SL_FLOAT16) return {kIntegers, datatype};
   return {kFloats, datatype - SL_FLOAT16};
 }
-static_assert(std::size(kPacketKernels) == SL_DATATYPE_COUNT + 1);
+static_assert(std::size(kPacketKernels) == 2 * SL_DATATYPE_COUNT + 1);
 static_assert(std::size(kIntegerKernels) == SL_FLOAT16 + 1);
 static_assert(std::size(kFloatKernels) == SL_DATATYPE_COUNT - SL_FLOAT16);
 
@@ -95,7 +107,8 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       layout_(LaneLayout::Of(env.shape->size, settings.staged_blocks)),
       control_(env.control),
       rank_(env.shape->rank),
-      size_(env.shape->size) {}
+      size_(env.shape->size),
+      p2p_(env.shape->size) {}
 
 CudaAlgorithm::~CudaAlgorithm() {
   for (sl_image_t* image : images_) {
@@ -121,8 +134,11 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   out->determinism = SL_DETERMINISM_RANK;
   out->run = SL_RUN_LAUNCH;
   if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
-    std::snprintf(out->reason, sizeof(out->reason), "point to point needs a link, not symmetric memory");
-    return SL_ERR_UNSUPPORTED;
+    const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
+    out->processors = kernels::ChannelsOf(bytes, layout_.channels);
+    out->time_ns = P2pNanoseconds(op);
+    std::snprintf(out->reason, sizeof(out->reason), "through the receiver's inbox, on %u SMs", out->processors);
+    return SL_OK;
   }
   const Choice choice = Choose(op, rank_, size_, settings_);
   out->processors = choice.blocks;
@@ -131,15 +147,21 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   return SL_OK;
 }
 
+kernels::Team CudaAlgorithm::TeamFor(uint64_t capture) const {
+  const uint64_t lane = capture == 0 ? 0 : 1 + (capture - 1) % settings_.graph_lanes;
+  kernels::Team team{};
+  team.lane = symmetric_.base + kSliceHeadBytes + lane * layout_.total;
+  team.stride = symmetric_.stride;
+  team.layout = layout_;
+  team.warden = {control_, reinterpret_cast<uint32_t*>(symmetric_.base + rank_ * symmetric_.stride)};
+  team.rank = rank_;
+  team.size = size_;
+  return team;
+}
+
 Args CudaAlgorithm::ArgsFor(const sl_op_t& op, const Choice& choice) const {
-  const uint64_t lane = op.capture == 0 ? 0 : 1 + (op.capture - 1) % settings_.graph_lanes;
   Args args{};
-  args.team.lane = symmetric_.base + kSliceHeadBytes + lane * layout_.total;
-  args.team.stride = symmetric_.stride;
-  args.team.layout = layout_;
-  args.team.warden = {control_, reinterpret_cast<uint32_t*>(symmetric_.base + rank_ * symmetric_.stride)};
-  args.team.rank = rank_;
-  args.team.size = size_;
+  args.team = TeamFor(op.capture);
   args.pattern = choice.pattern;
   args.send = static_cast<const uint8_t*>(op.send);
   args.recv = static_cast<uint8_t*>(op.recv);
@@ -155,19 +177,45 @@ Args CudaAlgorithm::ArgsFor(const sl_op_t& op, const Choice& choice) const {
   return args;
 }
 
+void CudaAlgorithm::FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, uint32_t threads,
+                             sl_launch_t* out) const {
+  out->image = images_[image];
+  out->kernel = kernel;
+  out->grid[0] = blocks;
+  out->grid[1] = out->grid[2] = 1;
+  out->block[0] = threads;
+  out->block[1] = out->block[2] = 1;
+}
+
 sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
+  if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) return FillGroup<FewMessages>(&op, 1, kFew, args, out);
   const Choice choice = Choose(op, rank_, size_, settings_);
   new (args) Args(ArgsFor(op, choice));
   const KernelRef kernel = KernelFor(choice.family, HasReduction(op.kind), op.datatype);
-  out->image = images_[kernel.image];
-  out->kernel = kernel.kernel;
-  out->grid[0] = choice.blocks;
-  out->grid[1] = out->grid[2] = 1;
-  out->block[0] = choice.threads;
-  out->block[1] = out->block[2] = 1;
+  FillGrid(kernel.image, kernel.kernel, choice.blocks, choice.threads, out);
   out->args = args;
   out->args_bytes = sizeof(Args);
   return SL_OK;
+}
+
+template <typename GroupArgs>
+sl_status_t CudaAlgorithm::FillGroup(const sl_op_t* ops, uint32_t count, uint32_t kernel, void* args,
+                                     sl_launch_t* out) {
+  auto* group = new (args) GroupArgs;
+  group->team = TeamFor(ops[0].capture);
+  uint32_t blocks = 0;
+  if (sl_status_t status = p2p_.Fill(ops, count, group, &blocks); status != SL_OK) return status;
+  FillGrid(kP2p, kernel, blocks, kernels::kThreads, out);
+  out->args = group;
+  out->args_bytes = sizeof(GroupArgs);
+  return SL_OK;
+}
+
+sl_status_t CudaAlgorithm::LaunchGroup(const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
+                                       sl_launch_t* out) {
+  if (count <= FewMessages::kMost) return FillGroup<FewMessages>(ops, count, kFew, args, out);
+  if (capacity < sizeof(ManyMessages)) return SL_ERR_LIMIT;
+  return FillGroup<ManyMessages>(ops, count, kMany, args, out);
 }
 
 }  // namespace sl::algo_symmetric

@@ -9,6 +9,7 @@
 #include "modules/algo-symmetric/algorithm.h"
 #include "modules/algo-symmetric/choice.h"
 #include "modules/algo-symmetric/kernels/args.h"
+#include "modules/algo-symmetric/p2p_group.h"
 #include "sdk/status.h"
 
 namespace sl::algo_symmetric {
@@ -26,13 +27,19 @@ class CudaAlgorithm final : public sl_algorithm_t {
   Status LoadKernels();
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const override;
   sl_status_t Launch(const sl_op_t& op, void* args, sl_launch_t* out) override;
+  sl_status_t LaunchGroup(const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity, sl_launch_t* out) override;
 
   // The arguments of `op`, cut as chosen.
   kernels::Args ArgsFor(const sl_op_t& op, const Choice& choice) const;
   const GpuSettings& settings() const { return settings_; }
 
  private:
-  static constexpr uint32_t kImages = 3;
+  static constexpr uint32_t kImages = 4;
+
+  kernels::Team TeamFor(uint64_t capture) const;
+  void FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, uint32_t threads, sl_launch_t* out) const;
+  template <typename GroupArgs>
+  sl_status_t FillGroup(const sl_op_t* ops, uint32_t count, uint32_t kernel, void* args, sl_launch_t* out);
 
   const sl_device_ops_t* device_ops_;
   sl_device_t* device_;
@@ -43,6 +50,7 @@ class CudaAlgorithm final : public sl_algorithm_t {
   sl_control_t* const control_;
   const uint32_t rank_;
   const uint32_t size_;
+  P2pGroup p2p_;
 };
 
 }  // namespace sl::algo_symmetric

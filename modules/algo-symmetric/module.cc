@@ -32,7 +32,7 @@ const sl_option_t kOptions[] = {
     sl::IntOption("gpu_graph_lanes", "",
                   "lanes of GPU memory for captured graphs; graphs that share one must not overlap", "2", 1, 16),
     sl::ChoiceOption("gpu_family", "protocol of GPU kernels, where it can serve the operation", "auto",
-                     "auto,one_shot,staged"),
+                     "auto,one_shot,two_shot,staged"),
 };
 
 sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
@@ -86,11 +86,22 @@ sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& op
   gpu.graph_lanes = static_cast<uint32_t>(value(4));
   const std::string family = options.String(5);
   gpu.forced = family != "auto";
-  gpu.family = family == "one_shot" ? Family::kOneShot : Family::kStaged;
+  gpu.family = family == "one_shot" ? Family::kOneShot : family == "two_shot" ? Family::kTwoShot : Family::kStaged;
   return sl_instance_t{host, {value(0), value(1), value(2)}, gpu};
 }
 
-const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("symmetric", &sl::kLaunchingOps<Make, Demand>)};
+sl_status_t LaunchGroup(sl_algorithm_t* algorithm, const sl_op_t* ops, uint32_t count, void* args,
+                        uint32_t args_capacity, sl_launch_t* out) {
+  return algorithm->LaunchGroup(ops, count, args, args_capacity, out);
+}
+
+constexpr sl_algorithm_ops_t kOps = [] {
+  sl_algorithm_ops_t ops = sl::kLaunchingOps<Make, Demand>;
+  ops.launch_group = LaunchGroup;
+  return ops;
+}();
+
+const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("symmetric", &kOps)};
 // It launches kernels on the communicator's device.
 const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
 

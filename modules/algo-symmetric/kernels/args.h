@@ -78,5 +78,7 @@ constexpr uint32_t kStepStaged = 2;   // a peer's pieces
 constexpr uint32_t kStepReduced = 3;  // a peer's reduced piece
 constexpr uint32_t kStepPacket = 4;   // a peer's packet, first shot
 constexpr uint32_t kStepResult = 5;   // second shot
+constexpr uint32_t kStepArrived = 6;  // a peer's chunk
+constexpr uint32_t kStepCredit = 7;   // a peer to have copied out an older chunk
 
 }  // namespace sl::algo_symmetric::kernels

@@ -27,6 +27,10 @@ constexpr uint32_t kStagedBlocks = 32;  // at most
 constexpr uint32_t kRoundSlots = 3;
 constexpr uint32_t kPieceBytes = 16384;  // per rank of a stage slot, and a result slot
 
+// Point to point: chunks under way on a channel.
+constexpr uint32_t kInboxSlots = 4;
+constexpr uint32_t kChunkBytes = 32768;
+
 constexpr uint32_t kThreads = 512;  // of a block
 
 // Offsets inside a lane of a slice.
@@ -39,8 +43,14 @@ struct LaneLayout {
   uint64_t packets;   // [shot][slot][block][sender][packet]
   uint64_t stage;     // [block][slot]: one piece for every rank
   uint64_t result;    // [block][slot]: one piece
+  uint64_t pushed;    // [rank][channel]: chunks pushed to that rank
+  uint64_t pulled;    // [rank][channel]: chunks of that rank copied out
+  uint64_t arrived;   // [rank][channel]: chunks of that rank that stand in the inbox; written by that rank
+  uint64_t credit;    // [rank][channel]: chunks to that rank which it has copied out; written by that rank
+  uint64_t inbox;     // [rank][channel][slot]: one chunk
   uint64_t stage_slot_bytes;
   uint64_t total;
+  uint32_t channels;  // between two ranks, each way
 
   static constexpr LaneLayout Of(uint32_t ranks, uint32_t staged_blocks) {
     LaneLayout layout{};
@@ -61,6 +71,13 @@ struct LaneLayout {
         take(uint64_t{kShots} * kPacketSlots * kPacketBlocks * ranks * kPacketsPerBlock * sizeof(dev::LlPacket));
     layout.stage = take(staged_blocks * kRoundSlots * layout.stage_slot_bytes);
     layout.result = take(uint64_t{staged_blocks} * kRoundSlots * kPieceBytes);
+    layout.channels = ranks >= 32 ? 1 : ranks <= 2 ? 16 : 32 / ranks;
+    const uint64_t channels = uint64_t{ranks} * layout.channels;
+    layout.pushed = take(channels * sizeof(uint64_t));
+    layout.pulled = take(channels * sizeof(uint64_t));
+    layout.arrived = take(channels * sizeof(uint64_t));
+    layout.credit = take(channels * sizeof(uint64_t));
+    layout.inbox = take(channels * kInboxSlots * kChunkBytes);
     layout.total = at;
     return layout;
   }

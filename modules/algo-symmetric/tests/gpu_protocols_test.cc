@@ -113,7 +113,9 @@ TEST(GpuProtocols, StayRightWhenEpochsWrap) {
   std::vector<Case> cases;
   for (int i = 0; i < 60; ++i) {
     cases.push_back(Case::Random(kSize, random));
-    cases.back().family = Family::kOneShot;
+    cases.back().family = i % 2 == 0 ? Family::kOneShot : Family::kTwoShot;
+    if (i % 2 != 0) cases.back().op.kind = SL_OP_ALL_REDUCE;
+    cases.back().Fill();
   }
   RunAll(team, cases);
   for (Case& one : cases) EXPECT_EQ(one.Wrong(), "");
@@ -158,7 +160,7 @@ TEST(GpuProtocols, GiveUpAndNameThePeerWhenAborted) {
     EXPECT_EQ(team.control(0).peer, 1);
     EXPECT_EQ(team.control(0).seen, 0u);
     EXPECT_EQ(team.control(0).wanted, 1u);
-    EXPECT_EQ(team.control(0).step, family == 0 ? kStepPacket : kStepStaged);
+    EXPECT_EQ(team.control(0).step, static_cast<Family>(family) == Family::kStaged ? kStepStaged : kStepPacket);
     EXPECT_EQ(team.control(1).fault, 0u);
   }
 }

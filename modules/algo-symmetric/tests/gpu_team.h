@@ -9,6 +9,7 @@
 #include "modules/algo-symmetric/cuda_algorithm.h"
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/staged.h"
+#include "modules/algo-symmetric/kernels/two_shot.h"
 #include "modules/algo-symmetric/tests/collective_case.h"
 
 namespace sl::algo_symmetric {
@@ -20,6 +21,9 @@ template <typename F>
 void RunBlock(Family family, const Args& args, uint32_t block, dev::Vec8* shared) {
   if (family == Family::kOneShot) {
     OneShotPackets<F>(args, dev::Block{block}, shared).Run();
+  } else if constexpr (!std::is_void_v<F>) {
+    if (family == Family::kTwoShot) return TwoShotPackets<F>(args, dev::Block{block}, shared).Run();
+    Staged<F>(args, dev::Block{block}).Run();
   } else {
     Staged<F>(args, dev::Block{block}).Run();
   }

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Point to point: all sends and receives of a group in one launch. Messages between two ranks in one direction form a
+// queue; a queue has channels, and long messages are cut over them. Every channel of every queue has a block of its
+// own, so that all progress together; all blocks of the launch must be resident at once.
+//
+// A channel is kInboxSlots slots in the receiver's slice. Counters count chunks since the lane began, have one writer,
+// only grow, and lie in the slice of who waits for them:
+//   arrived  R4 pairs with A4: the sender's chunk stands in its slot
+//   credit   R5 pairs with A5: the receiver has copied the chunk out, so the sender may reuse its slot
+// The argument is that of staged.h: Block::Sync before the one thread that releases, and after the one that acquires.
+#pragma once
+
+#include "modules/algo-symmetric/kernels/args.h"
+#include "modules/algo-symmetric/kernels/move.h"
+
+namespace sl::algo_symmetric::kernels {
+
+struct Message {
+  uint8_t* user;
+  uint64_t bytes;
+};
+
+// What one block does: the messages [first, first + count) of a queue, as far as they use its channel.
+struct P2pTask {
+  uint16_t peer;
+  uint8_t receives;
+  uint8_t channel;
+  uint16_t first;
+  uint16_t count;
+};
+
+constexpr uint32_t kP2pBlocks = 112;  // all resident on GPUs from 112 SMs on
+
+template <uint32_t kMessages>
+struct P2pArgs {
+  static constexpr uint32_t kMost = kMessages;
+  Team team;
+  P2pTask task[kP2pBlocks];  // of each block
+  Message message[kMessages];
+};
+// As many as fit what every device takes, and what CUDA takes from sm_70 on.
+using FewMessages = P2pArgs<176>;
+using ManyMessages = P2pArgs<1968>;
+static_assert(sizeof(FewMessages) <= 4096 && sizeof(ManyMessages) <= 32764);
+
+// Over how many channels a message is cut; both ends compute it.
+constexpr uint64_t kBytesOfChannel = 16 << 10;
+SL_HD uint32_t ChannelsOf(uint64_t bytes, uint32_t most) {
+  const uint64_t wanted = (bytes + kBytesOfChannel - 1) / kBytesOfChannel;
+  return static_cast<uint32_t>(wanted < most ? wanted : most);
+}
+
+template <uint32_t kMessages>
+class P2pBlock {
+ public:
+  SL_HD P2pBlock(const P2pArgs<kMessages>& args, const dev::Block& block)
+      : args_(args), team_(args.team), task_(args.task[block.index]), block_(block) {}
+
+  SL_HD void Run() {
+    const uint32_t channels = team_.layout.channels;
+    uint64_t* counter = Word(team_.rank, task_.receives != 0 ? team_.layout.pulled : team_.layout.pushed, task_.peer);
+    uint64_t chunk = *counter;
+    for (uint32_t m = task_.first; m < uint32_t{task_.first} + task_.count; ++m) {
+      const Message& message = args_.message[m];
+      const uint32_t used = ChannelsOf(message.bytes, channels);
+      if (task_.channel >= used) continue;
+      const uint64_t part = ((message.bytes + used - 1) / used + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+      const uint64_t begin = task_.channel * part;
+      const uint64_t end = begin + part < message.bytes ? begin + part : message.bytes;
+      for (uint64_t at = begin; at < end; at += kChunkBytes, ++chunk) {
+        const auto bytes = static_cast<uint32_t>(end - at < kChunkBytes ? end - at : kChunkBytes);
+        if (!(task_.receives != 0 ? Pull(message.user + at, bytes, chunk) : Push(message.user + at, bytes, chunk))) {
+          return;
+        }
+      }
+    }
+    if (block_.thread() == 0) *counter = chunk;  // whoever read it has passed a Sync since, or it has not changed
+  }
+
+ private:
+  // Word [other][channel] of a table in rank r's slice.
+  SL_HD uint64_t* Word(uint32_t r, uint64_t table, uint32_t other) const {
+    return reinterpret_cast<uint64_t*>(team_.At(r, table)) + other * team_.layout.channels + task_.channel;
+  }
+  // Slot of a chunk from `source` in rank r's slice.
+  SL_HD uint8_t* Slot(uint32_t r, uint32_t source, uint64_t chunk) const {
+    const uint64_t channel = static_cast<uint64_t>(source) * team_.layout.channels + task_.channel;
+    return team_.At(r, team_.layout.inbox) + (channel * kInboxSlots + chunk % kInboxSlots) * kChunkBytes;
+  }
+  SL_HD bool Await(uint64_t table, uint64_t value, uint32_t step) const {  // A4, A5
+    const dev::Wanted wanted{static_cast<int32_t>(task_.peer), step, value};
+    const uint64_t* word = Word(team_.rank, table, task_.peer);
+    return !block_.SyncAny(block_.thread() == 0 && !dev::AwaitAtLeast(word, wanted, team_.warden));
+  }
+  SL_HD void Signal(uint64_t table, uint64_t value) const {  // R4, R5
+    block_.Sync();
+    if (block_.thread() == 0) dev::StoreRelease(Word(task_.peer, table, team_.rank), value);
+  }
+
+  SL_HD bool Push(const uint8_t* from, uint32_t bytes, uint64_t chunk) const {
+    if (chunk >= kInboxSlots && !Await(team_.layout.credit, chunk + 1 - kInboxSlots, kStepCredit)) return false;
+    const Range range{from, Slot(task_.peer, team_.rank, chunk), bytes};
+    MoveRanges(block_, 1, bytes, dev::IsAligned(from, kVectorBytes), FromUser{}, [&](uint32_t) { return range; });
+    Signal(team_.layout.arrived, chunk + 1);
+    return true;
+  }
+  SL_HD bool Pull(uint8_t* to, uint32_t bytes, uint64_t chunk) const {
+    if (!Await(team_.layout.arrived, chunk + 1, kStepArrived)) return false;
+    const Range range{Slot(team_.rank, task_.peer, chunk), to, bytes};
+    MoveRanges(block_, 1, bytes, dev::IsAligned(to, kVectorBytes), FromPeer{}, [&](uint32_t) { return range; });
+    Signal(team_.layout.credit, chunk + 1);
+    return true;
+  }
+
+  const P2pArgs<kMessages>& args_;
+  const Team& team_;
+  const P2pTask task_;
+  const dev::Block block_;
+};
+
+}  // namespace sl::algo_symmetric::kernels

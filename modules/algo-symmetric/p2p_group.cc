@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "modules/algo-symmetric/p2p_group.h"
+
+#include <algorithm>
+
+#include "sdk/datatype.h"
+
+namespace sl::algo_symmetric {
+
+using kernels::ChannelsOf;
+using kernels::kP2pBlocks;
+using kernels::Message;
+using kernels::P2pTask;
+
+namespace {
+
+bool SameQueue(const sl_op_t& a, const sl_op_t& b) { return a.kind == b.kind && a.peer == b.peer; }
+
+}  // namespace
+
+sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, uint32_t channels, P2pTask* tasks, Message* messages,
+                           uint32_t most_messages, uint32_t* out_blocks) {
+  if (count > most_messages) return SL_ERR_LIMIT;
+  std::fill(queued_.begin(), queued_.end(), false);
+  uint32_t filled = 0;
+  uint32_t blocks = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const sl_op_t& op = ops[i];
+    const bool receives = op.kind == SL_OP_RECV;
+    if (op.kind != SL_OP_SEND && !receives) return SL_ERR_UNSUPPORTED;
+    const size_t queue = (receives ? queued_.size() / 2 : 0) + static_cast<size_t>(op.peer);
+    if (queued_[queue]) continue;
+    queued_[queue] = true;
+    const uint32_t first = filled;
+    uint32_t used = 0;
+    for (uint32_t j = i; j < count; ++j) {
+      const uint64_t bytes = ops[j].count * DatatypeBytes(ops[j].datatype);
+      if (!SameQueue(ops[j], op) || bytes == 0) continue;
+      // Sends are only read.
+      void* user =
+          receives ? ops[j].recv : const_cast<void*>(ops[j].send);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+      messages[filled++] = {static_cast<uint8_t*>(user), bytes};
+      used = std::max(used, ChannelsOf(bytes, channels));
+    }
+    if (blocks + used > kP2pBlocks) return SL_ERR_LIMIT;
+    for (uint32_t channel = 0; channel < used; ++channel) {
+      tasks[blocks++] = {static_cast<uint16_t>(op.peer), static_cast<uint8_t>(receives), static_cast<uint8_t>(channel),
+                         static_cast<uint16_t>(first), static_cast<uint16_t>(filled - first)};
+    }
+  }
+  if (blocks == 0) tasks[blocks++] = {};  // nothing but empty messages
+  *out_blocks = blocks;
+  return SL_OK;
+}
+
+}  // namespace sl::algo_symmetric
