@@ -17,6 +17,11 @@ namespace {
 
 constexpr uint32_t kLanes = 2;  // eager, and one for graphs
 
+Family FamilyOf(const std::string& name) {
+  if (name == "one_shot") return Family::kOneShot;
+  return name == "two_shot" ? Family::kTwoShot : Family::kStaged;
+}
+
 // The driver's functions by name, so that the program starts where there is no driver.
 template <typename Function>
 Function Driver(const char* name) {
@@ -110,8 +115,7 @@ Heap::~Heap() {
 }
 
 GpuTeam::GpuTeam(uint32_t ranks, const std::string& family)
-    : settings_{24, kLanes - 1, !family.empty(), family == "one_shot" ? Family::kOneShot : Family::kStaged},
-      ranks_(ranks) {
+    : settings_{24, kLanes - 1, !family.empty(), FamilyOf(family)}, ranks_(ranks) {
   int devices = 0;
   Demand(cudaGetDeviceCount(&devices), "count GPUs");
   std::vector<int> device_of;
@@ -150,12 +154,26 @@ void GpuTeam::Launch(uint32_t r, const sl_op_t& op) {
   alignas(64) uint8_t args[4096];
   sl_launch_t launch{};
   if (ranks_[r].algorithm->Launch(op, args, &launch) != SL_OK) Demand(cudaErrorUnknown, "fill a launch");
+  Issue(r, launch);
+}
+
+void GpuTeam::LaunchGroup(uint32_t r, const std::vector<sl_op_t>& ops) {
+  alignas(64) static thread_local uint8_t args[32764];
+  sl_launch_t launch{};
+  const auto count = static_cast<uint32_t>(ops.size());
+  if (ranks_[r].algorithm->LaunchGroup(ops.data(), count, args, sizeof(args), &launch) != SL_OK) {
+    Demand(cudaErrorUnknown, "fill a group");
+  }
+  Issue(r, launch);
+}
+
+void GpuTeam::Issue(uint32_t r, const sl_launch_t& launch) {
   const auto* image = reinterpret_cast<const LoadedImage*>(launch.image);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(launch.grid[0]);
   config.blockDim = dim3(launch.block[0]);
   config.stream = ranks_[r].stream;
-  void* parameters[] = {args};
+  void* parameters[] = {const_cast<void*>(launch.args)};
   Demand(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(image->kernels[launch.kernel]), parameters),
          "launch");
 }

@@ -55,12 +55,16 @@ class GpuTeam {
   Rank& operator[](uint32_t r) { return ranks_[r]; }
   const Heap& heap() const { return *heap_; }
   void Launch(uint32_t r, const sl_op_t& op);
+  // Sends and receives, as one launch.
+  void LaunchGroup(uint32_t r, const std::vector<sl_op_t>& ops);
   // Starts the packet epochs of all ranks and lanes near their end.
   void WindEpochs(uint32_t epoch);
   // Runs work(rank) in one thread a rank, each on its GPU.
   void InThreads(const std::function<void(uint32_t)>& work);
 
  private:
+  void Issue(uint32_t r, const sl_launch_t& launch);
+
   algo_symmetric::GpuSettings settings_;
   std::unique_ptr<Heap> heap_;
   std::vector<Rank> ranks_;

@@ -121,6 +121,57 @@ uint32_t CheckFamily(uint32_t ranks, const std::string& family) {
   return wrong;
 }
 
+// What `from` sends `to`.
+std::vector<uint8_t> MessageOf(uint32_t from, uint32_t to, uint64_t bytes) {
+  std::vector<uint8_t> message(bytes);
+  for (uint64_t i = 0; i < bytes; ++i) message[i] = static_cast<uint8_t>(i * 7 + i / 251 + from * 31 + to);
+  return message;
+}
+
+sl_op_t TransferOf(sl_op_kind_t kind, uint32_t peer, uint8_t* user, uint64_t bytes) {
+  sl_op_t op{};
+  op.struct_size = sizeof(op);
+  op.kind = kind;
+  op.datatype = SL_UINT8;
+  op.count = bytes;
+  op.peer = static_cast<int32_t>(peer);
+  op.send = user;
+  op.recv = user;
+  return op;
+}
+
+// Every rank sends messages of many sizes to every other, in a group that becomes one launch.
+uint32_t CheckTransfers(uint32_t ranks) {
+  constexpr uint64_t kBytes[] = {1, 16, 4097, 65536, 1048583, 20000000, 0, 33};
+  GpuTeam team(ranks, "");
+  std::atomic<uint32_t> wrong{0};
+  team.InThreads([&](uint32_t r) {
+    uint64_t total = 0;
+    for (uint64_t bytes : kBytes) total += bytes + 512;
+    Arena arena(total * ranks * 2);
+    std::vector<sl_op_t> ops;
+    for (uint64_t bytes : kBytes) {
+      for (uint32_t peer = 0; peer < ranks; ++peer) {
+        if (peer == r) continue;
+        uint8_t* send = arena.Take(bytes + 1) + bytes % 2;
+        Demand(cudaMemcpy(send, MessageOf(r, peer, bytes).data(), bytes, cudaMemcpyHostToDevice), "upload");
+        ops.push_back(TransferOf(SL_OP_SEND, peer, send, bytes));
+        ops.push_back(TransferOf(SL_OP_RECV, peer, arena.Take(bytes + 1) + bytes % 2, bytes));
+      }
+    }
+    team.LaunchGroup(r, ops);
+    Demand(cudaStreamSynchronize(team[r].stream), "run the transfers");
+    for (const sl_op_t& op : ops) {
+      if (op.kind != SL_OP_RECV) continue;
+      std::vector<uint8_t> received(op.count);
+      Demand(cudaMemcpy(received.data(), op.recv, op.count, cudaMemcpyDeviceToHost), "download");
+      if (received != MessageOf(static_cast<uint32_t>(op.peer), r, op.count)) ++wrong;
+    }
+  });
+  std::printf("%s: %u ranks, sends and receives, %u wrong\n", wrong == 0 ? "right" : "WRONG", ranks, wrong.load());
+  return wrong;
+}
+
 // A rank waits for one that never comes, and is told to give up.
 uint32_t CheckAbort(uint32_t ranks, const std::string& family) {
   GpuTeam team(ranks, family);
@@ -213,6 +264,7 @@ void Bench(uint32_t ranks) {
   };
   const Column columns[] = {
       {"ar one-shot", "one_shot", SL_OP_ALL_REDUCE},
+      {"ar two-shot", "two_shot", SL_OP_ALL_REDUCE},
       {"ar staged", "staged", SL_OP_ALL_REDUCE},
       {"ar auto", "", SL_OP_ALL_REDUCE},
       {"ag auto", "", SL_OP_ALL_GATHER},
@@ -267,9 +319,10 @@ int Main(int argc, char** argv) {
   if (ranks.empty()) ranks.push_back(std::max(2u, static_cast<uint32_t>(devices)));
   uint32_t wrong = 0;
   for (uint32_t n : ranks) {
-    for (const char* family : {"one_shot", "staged", ""}) wrong += CheckFamily(n, family);
+    for (const char* family : {"one_shot", "two_shot", "staged", ""}) wrong += CheckFamily(n, family);
+    wrong += CheckTransfers(n);
   }
-  for (const char* family : {"one_shot", "staged"}) wrong += CheckAbort(ranks[0], family);
+  for (const char* family : {"one_shot", "two_shot", "staged"}) wrong += CheckAbort(ranks[0], family);
   if (bench) Bench(ranks[0]);
   std::printf("\nsymmetric kernels on %d GPUs: %s\n", devices, wrong == 0 ? "all right" : "WRONG");
   return wrong == 0 ? 0 : 1;
