@@ -84,8 +84,16 @@ sl_status_t Info(sl_device_t* device, sl_device_info_t* out_info) {
 
 // Memory.
 
+// Exportable memory, reservations and mappings are made by hand, which SL_DEVICE_CAN_EXPORT says.
+Status NeedsMapping(const sl_device_t& device) {
+  if ((device.info.capabilities & SL_DEVICE_CAN_EXPORT) != 0) return {};
+  return {SL_ERR_UNSUPPORTED, "device-cuda: device " + std::to_string(device.ordinal) +
+                                  ": its driver cannot map memory by hand or export it as a descriptor"};
+}
+
 sl_status_t Allocate(sl_device_t* device, uint32_t memory_kind, uint64_t bytes, void** out_memory) {
   return Control(device, [&]() -> Status {
+    if (memory_kind == SL_MEMORY_EXPORTABLE) SL_TRY(NeedsMapping(*device));
     SL_ASSIGN(*out_memory, device->instance->allocations.Allocate(*device, memory_kind, bytes));
     return {};
   });
@@ -112,13 +120,6 @@ sl_status_t ExportMemory(sl_device_t* device, void* memory, uint32_t handle_type
     SL_ASSIGN(*out_handle, Allocations::Export(*device, memory, handle_type));
     return {};
   });
-}
-
-// Reservations and mappings by hand need what CAN_EXPORT says.
-Status NeedsMapping(const sl_device_t& device) {
-  if ((device.info.capabilities & SL_DEVICE_CAN_EXPORT) != 0) return {};
-  return {SL_ERR_UNSUPPORTED, "device-cuda: device " + std::to_string(device.ordinal) +
-                                  ": its driver cannot map memory by hand or export it as a descriptor"};
 }
 
 sl_status_t Reserve(sl_device_t* device, uint64_t bytes, void** out_address) {

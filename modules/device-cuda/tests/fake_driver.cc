@@ -169,6 +169,7 @@ cu::Code cuDeviceGetAttribute(int* out, cu::DeviceAttribute attribute, cu::Devic
   const auto found = kFacts.find(attribute);
   if (found == kFacts.end() || !IsDevice(device)) return cu::kInvalidValue;
   *out = found->second;
+  if (attribute == cu::kVirtualMemoryManagementSupported) *out = Setting("SL_FAKE_CUDA_VMM", 1);
   return cu::kSuccess;
 }
 

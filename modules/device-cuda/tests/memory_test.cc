@@ -86,6 +86,21 @@ TEST(Memory, IsGivenBackWhenZeroingFails) {
   }
 }
 
+TEST(Memory, IsNotMappedByHandWhereTheDeviceCannot) {
+  setenv("SL_FAKE_CUDA_VMM", "0", 1);
+  {
+    CudaDevice cuda;
+    EXPECT_EQ(cuda.device->info.capabilities & SL_DEVICE_CAN_EXPORT, 0u);
+    void* memory = nullptr;
+    EXPECT_EQ(cuda.ops->allocate(cuda.device, SL_MEMORY_EXPORTABLE, kBytes, &memory), SL_ERR_UNSUPPORTED);
+    EXPECT_NE(last_error.find("cannot map memory by hand"), std::string::npos) << last_error;
+    EXPECT_EQ(cuda.ops->reserve(cuda.device, kBytes, &memory), SL_ERR_UNSUPPORTED);
+    EXPECT_EQ(cuda.ops->unreserve(cuda.device, &memory, kBytes), SL_ERR_INVALID);
+    EXPECT_EQ(cuda.ops->release(cuda.device, cuda.Allocate(SL_MEMORY_PLAIN, kBytes)), SL_OK);
+  }
+  unsetenv("SL_FAKE_CUDA_VMM");
+}
+
 TEST(Memory, IsAllocatedBesideACapture) {
   CudaDevice cuda;
   sl_stream_t* stream = cuda.NewStream();
