@@ -10,10 +10,10 @@
 namespace sl::algo_symmetric {
 
 using kernels::kPacketBlocks;
-using kernels::kPacketsPerBlock;
 using kernels::kPieceBytes;
 using kernels::kSharedPackets;
 using kernels::kThreads;
+using kernels::LaneLayout;
 
 namespace {
 
@@ -32,7 +32,7 @@ constexpr Cost kP2pCost = {6000, 300};
 // What one block should at least have to do; fewer, busier blocks start faster.
 constexpr uint64_t kPacketsOfBlock = 128;
 constexpr uint64_t kTwoShotPacketsOfBlock = 64;
-constexpr uint64_t kPulledBytesOfBlock = 48 << 10;
+constexpr uint64_t kPulledBytesOfBlock = 16 << 10;
 // A broadcast that scatters first pays for a second hop above this size.
 constexpr uint64_t kScatteredBroadcastBytes = 256 << 10;
 
@@ -57,9 +57,13 @@ Pattern ScatteredBroadcast(const sl_op_t& op, uint32_t rank, uint32_t size, uint
   return {is_root, size, block, op.count, Sources::kRoot, rank, false, !is_root, true};
 }
 
+// What one rank can send another by packets.
+uint64_t PacketBytes(uint32_t size) {
+  return uint64_t{kPacketBlocks} * LaneLayout::Of(size, 1).packets_per_block * sizeof(dev::Vec8);
+}
+
 bool FitsOneShot(const sl_op_t& op, uint32_t size) {
-  return size <= kSharedPackets &&
-         op.count * DatatypeBytes(op.datatype) <= kPacketBlocks * kPacketsPerBlock * sizeof(dev::Vec8);
+  return size <= kSharedPackets && op.count * DatatypeBytes(op.datatype) <= PacketBytes(size);
 }
 
 // An all-reduce by packets; blocks are whole packets.
@@ -91,7 +95,7 @@ Choice ChooseOneShot(const sl_op_t& op, uint32_t rank, uint32_t size) {
 bool FitsTwoShot(const sl_op_t& op, uint32_t size) {
   const uint64_t block = DivideUp(op.count * DatatypeBytes(op.datatype), size);
   return op.kind == SL_OP_ALL_REDUCE && size >= 2 && size <= kSharedPackets &&
-         block + sizeof(dev::Vec8) <= kPacketBlocks * kPacketsPerBlock * sizeof(dev::Vec8);
+         block + sizeof(dev::Vec8) <= PacketBytes(size);
 }
 
 Choice ChooseTwoShot(const sl_op_t& op, uint32_t rank, uint32_t size) {
@@ -115,9 +119,10 @@ void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, Choi
   choice->share_elements = DivideUp(DivideUp(longest, blocks), line) * line;
   choice->blocks = static_cast<uint32_t>(DivideUp(longest, choice->share_elements));
   // A piece of every pattern block fits a stage slot, a piece of one a result slot; pulls from many are shorter.
-  uint64_t piece_bytes = uint64_t{size} * kPieceBytes / pattern.blocks;
-  if (pattern.results_wanted) piece_bytes = std::min<uint64_t>(piece_bytes, kPieceBytes);
-  if (pattern.sources != Sources::kRoot) piece_bytes = std::min<uint64_t>(piece_bytes, 2 * kPieceBytes);
+  const LaneLayout layout = LaneLayout::Of(size, most_blocks);
+  uint64_t piece_bytes = layout.stage_slot_bytes / pattern.blocks;
+  if (pattern.results_wanted) piece_bytes = std::min(piece_bytes, layout.piece_bytes);
+  if (pattern.sources != Sources::kRoot) piece_bytes = std::min<uint64_t>(piece_bytes, kPieceBytes);
   choice->piece_elements = std::min(piece_bytes / dev::kLineBytes * line, choice->share_elements);
   choice->rounds = DivideUp(choice->share_elements, choice->piece_elements);
 }

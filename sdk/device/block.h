@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The threads that run a protocol together: a block of a GPU's grid, or, on a host, the one thread that stands for it.
+// The threads that run a protocol together: a block of a GPU's grid, or some warps of it; on a host, the one thread
+// that stands for them.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,33 @@
 namespace sl::dev {
 
 struct Block {
-  uint32_t index;  // in the grid
+  uint32_t index;    // in the grid
+  uint32_t first;    // thread of the grid's block; a multiple of 32
+  uint32_t count;    // of threads; a multiple of 32
+  uint32_t barrier;  // hardware barrier of these threads; 0 is the whole block's
+
+  SL_HD static Block Whole(uint32_t index) {
+#ifdef __CUDA_ARCH__
+    return {index, 0, blockDim.x, 0};
+#else
+    return {index, 0, 1, 0};
+#endif
+  }
+  // Warps of the block that work on their own; parts do not overlap, and each has a barrier of its own.
+  SL_HD static Block Part(uint32_t index, uint32_t first, uint32_t count, uint32_t barrier) {
+    return {index, first, count, barrier};
+  }
 
   SL_HD uint32_t thread() const {
 #ifdef __CUDA_ARCH__
-    uint32_t x;
-    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
-    return x;
+    return threadIdx.x - first;
 #else
     return 0;
 #endif
   }
   SL_HD uint32_t threads() const {
 #ifdef __CUDA_ARCH__
-    return blockDim.x;
+    return count;
 #else
     return 1;
 #endif
@@ -31,13 +45,19 @@ struct Block {
   // Every thread's accesses before it are ordered before every thread's accesses after it.
   SL_HD void Sync() const {
 #ifdef __CUDA_ARCH__
-    __syncthreads();
+    asm volatile("barrier.cta.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory");
 #endif
   }
   // The same, and tells all whether any of them says so.
   SL_HD bool SyncAny(bool mine) const {
 #ifdef __CUDA_ARCH__
-    return __syncthreads_or(mine) != 0;
+    uint32_t any;
+    asm volatile(
+        "{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.cta.red.or.pred q, %2, %3, p; selp.u32 %0, 1, 0, q; }"
+        : "=r"(any)
+        : "r"(static_cast<uint32_t>(mine)), "r"(barrier), "r"(count)
+        : "memory");
+    return any != 0;
 #else
     return mine;
 #endif

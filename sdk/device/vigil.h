@@ -21,7 +21,7 @@ struct Warden {
 
 // What is waited for, as it appears in the record.
 struct Wanted {
-  int32_t peer;
+  int32_t peer;  // -1: nobody to blame; nothing is recorded
   uint32_t step;
   uint64_t value;
 };
@@ -40,7 +40,7 @@ class Vigil {
     std::this_thread::yield();
 #endif
     if (Poll(&warden_.control->abort) == 0) return false;
-    Record(wanted, seen);
+    if (wanted.peer >= 0) Record(wanted, seen);
     return true;
   }
 

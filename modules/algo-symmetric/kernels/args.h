@@ -28,7 +28,7 @@ struct Team {
   SL_HD dev::LlPacket* Packets(uint32_t r, uint32_t shot, uint32_t epoch, uint32_t block, uint32_t sender) const {
     const uint32_t region = (shot * kPacketSlots + epoch % kPacketSlots) * kPacketBlocks + block;
     return reinterpret_cast<dev::LlPacket*>(At(r, layout.packets)) +
-           (static_cast<uint64_t>(region) * size + sender) * kPacketsPerBlock;
+           (static_cast<uint64_t>(region) * size + sender) * layout.packets_per_block;
   }
   // The peers of this rank, beginning behind it, so that no two ranks turn to the same one at once; i < size - 1.
   SL_HD uint32_t Peer(uint32_t i) const {

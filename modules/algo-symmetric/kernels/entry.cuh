@@ -8,15 +8,15 @@
 #include "modules/algo-symmetric/kernels/staged.h"
 #include "modules/algo-symmetric/kernels/two_shot.h"
 
-#define SL_STAGED_KERNEL(name, Format)                                                   \
-  extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads)    \
-      name(const __grid_constant__ sl::algo_symmetric::kernels::Args args) {             \
-    sl::algo_symmetric::kernels::Staged<Format>(args, sl::dev::Block{blockIdx.x}).Run(); \
+#define SL_STAGED_KERNEL(name, Format)                                                       \
+  extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads)        \
+      name(const __grid_constant__ sl::algo_symmetric::kernels::Args args) {                 \
+    sl::algo_symmetric::kernels::RunStaged<Format>(args, sl::dev::Block::Whole(blockIdx.x)); \
   }
 
-#define SL_PACKET_KERNEL(name, Protocol, Format)                                                   \
-  extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads)              \
-      name(const __grid_constant__ sl::algo_symmetric::kernels::Args args) {                       \
-    __shared__ sl::dev::Vec8 shared[sl::algo_symmetric::kernels::kSharedPackets];                  \
-    sl::algo_symmetric::kernels::Protocol<Format>(args, sl::dev::Block{blockIdx.x}, shared).Run(); \
+#define SL_PACKET_KERNEL(name, Protocol, Format)                                                          \
+  extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads)                     \
+      name(const __grid_constant__ sl::algo_symmetric::kernels::Args args) {                              \
+    __shared__ sl::dev::Vec8 shared[sl::algo_symmetric::kernels::kSharedPackets];                         \
+    sl::algo_symmetric::kernels::Protocol<Format>(args, sl::dev::Block::Whole(blockIdx.x), shared).Run(); \
   }

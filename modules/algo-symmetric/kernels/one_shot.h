@@ -9,7 +9,7 @@
 // had read everything of e - 2. Launches of a lane run one after the other, and each reads all its packets.
 //
 // Stale packets: flags repeat after 2^32 epochs. So every launch stamps one packet of every sender in the slot it has
-// just read with its own epoch, another one each time: after 2 * kPacketsPerBlock epochs no flag is older than that.
+// just read with its own epoch, another one each time: after 2 * packets_per_block epochs no flag is older than that.
 //
 // Every block of the grid has its epoch and its packets. How many blocks an operation has follows from its size, so a
 // block runs the same epochs on all ranks.

@@ -9,9 +9,9 @@ using sl::algo_symmetric::kernels::ManyMessages;
 using sl::algo_symmetric::kernels::P2pBlock;
 
 extern "C" __global__ void __launch_bounds__(kThreads) p2p_few(const __grid_constant__ FewMessages args) {
-  P2pBlock(args, sl::dev::Block{blockIdx.x}).Run();
+  P2pBlock(args, sl::dev::Block::Whole(blockIdx.x)).Run();
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads) p2p_many(const __grid_constant__ ManyMessages args) {
-  P2pBlock(args, sl::dev::Block{blockIdx.x}).Run();
+  P2pBlock(args, sl::dev::Block::Whole(blockIdx.x)).Run();
 }

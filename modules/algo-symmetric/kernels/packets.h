@@ -33,7 +33,7 @@ class PacketBox {
 
   // Ends the epoch, once all threads have read all packets and passed a Sync. Both shots are stamped, used or not.
   SL_HD void Close() const {
-    const uint32_t packet = epoch_ / kPacketSlots % kPacketsPerBlock;
+    const uint32_t packet = epoch_ / kPacketSlots % team_.layout.packets_per_block;
     for (uint32_t i = block_.thread(); i < kShots * team_.size; i += block_.threads()) {
       dev::LlPacket* stamped = team_.Packets(team_.rank, i / team_.size, epoch_, block_.index, i % team_.size) + packet;
       dev::StorePacket(stamped, {}, epoch_);

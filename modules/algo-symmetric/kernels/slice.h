@@ -17,7 +17,8 @@ constexpr uint32_t kRegionBytes = 256;      // every region begins at a multiple
 
 // Packets. Epochs alternate between two slots; a block owns its epoch and its packets, so that blocks never meet.
 constexpr uint32_t kPacketBlocks = 16;
-constexpr uint32_t kPacketsPerBlock = 512;  // from one sender, in one slot
+constexpr uint32_t kPacketsPerBlock = 4096;  // in one slot, of all senders; of many, kFewestPackets each
+constexpr uint32_t kFewestPackets = 512;
 constexpr uint32_t kPacketSlots = 2;
 constexpr uint32_t kShots = 2;
 constexpr uint32_t kSharedPackets = 4096;  // whose data a block keeps in shared memory at a time; one a rank at least
@@ -25,7 +26,8 @@ constexpr uint32_t kSharedPackets = 4096;  // whose data a block keeps in shared
 // Staged rounds in flight.
 constexpr uint32_t kStagedBlocks = 32;  // at most
 constexpr uint32_t kRoundSlots = 3;
-constexpr uint32_t kPieceBytes = 16384;  // per rank of a stage slot, and a result slot
+constexpr uint32_t kStageBytes = 131072;  // a stage slot, at most
+constexpr uint32_t kPieceBytes = 61440;   // a rank's part of it, and a result slot, at most
 
 // Point to point: chunks under way on a channel.
 constexpr uint32_t kInboxSlots = 4;
@@ -48,9 +50,11 @@ struct LaneLayout {
   uint64_t arrived;   // [rank][channel]: chunks of that rank that stand in the inbox; written by that rank
   uint64_t credit;    // [rank][channel]: chunks to that rank which it has copied out; written by that rank
   uint64_t inbox;     // [rank][channel][slot]: one chunk
+  uint64_t piece_bytes;
   uint64_t stage_slot_bytes;
   uint64_t total;
-  uint32_t channels;  // between two ranks, each way
+  uint32_t channels;           // between two ranks, each way
+  uint32_t packets_per_block;  // from one sender, in one slot
 
   static constexpr LaneLayout Of(uint32_t ranks, uint32_t staged_blocks) {
     LaneLayout layout{};
@@ -61,16 +65,20 @@ struct LaneLayout {
       return offset;
     };
     const uint64_t flags = uint64_t{staged_blocks} * ranks * sizeof(uint64_t);
-    layout.stage_slot_bytes = uint64_t{ranks} * kPieceBytes;
+    const uint64_t piece = kStageBytes / ranks / kRegionBytes * kRegionBytes;
+    layout.piece_bytes = piece > kPieceBytes ? kPieceBytes : piece < kRegionBytes ? kRegionBytes : piece;
+    layout.stage_slot_bytes = ranks * layout.piece_bytes;
     layout.epochs = take(kPacketBlocks * sizeof(uint32_t));
     layout.rounds = take(staged_blocks * sizeof(uint64_t));
     layout.staged = take(flags);
     layout.reduced = take(flags);
     layout.consumed = take(flags);
-    layout.packets =
-        take(uint64_t{kShots} * kPacketSlots * kPacketBlocks * ranks * kPacketsPerBlock * sizeof(dev::LlPacket));
+    const uint32_t packets = kPacketsPerBlock / ranks;
+    layout.packets_per_block = packets > kFewestPackets ? packets : kFewestPackets;
+    layout.packets = take(uint64_t{kShots} * kPacketSlots * kPacketBlocks * ranks * layout.packets_per_block *
+                          sizeof(dev::LlPacket));
     layout.stage = take(staged_blocks * kRoundSlots * layout.stage_slot_bytes);
-    layout.result = take(uint64_t{staged_blocks} * kRoundSlots * kPieceBytes);
+    layout.result = take(uint64_t{staged_blocks} * kRoundSlots * layout.piece_bytes);
     layout.channels = ranks >= 32 ? 1 : ranks <= 2 ? 16 : 32 / ranks;
     const uint64_t channels = uint64_t{ranks} * layout.channels;
     layout.pushed = take(channels * sizeof(uint64_t));

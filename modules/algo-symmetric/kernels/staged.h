@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // size: one protocol, whose steps and whose argument belong together.
 //
-// Staged: any collective of any size between plain buffers, in rounds through kRoundSlots slots; what the host half's
-// pipelined kernel does, for every block of the grid on its own share of the data. In turn i a block stages the pieces
-// of round i, takes those of round i - 1, and, in two-shot patterns, collects the results of round i - 2.
+// Staged: any collective of any size between plain buffers, in rounds through kRoundSlots slots; every CUDA block works
+// on its own share of the data. Its warps have three roles, which run through the rounds on their own:
+//   stage    copies this rank's pieces of a round to where peers see them
+//   take     reduces, or copies, what it wants of the peers' pieces
+//   collect  two-shot patterns: copies the peers' reduced pieces
+// so that the hops and fences of one role hide behind the work of the others.
 //
-// Flags count rounds since the lane began, have one writer, only grow, and lie in the slice of who waits for them:
+// Flags count rounds since the lane began, have one writer, only grow, and lie in the slice of who waits for them.
+// Every rank tells itself, too, which is how the roles of a block wait for each other:
 //   staged    R1 pairs with A1: the writer's pieces of the round stand in its stage slot
-//   reduced   R2 pairs with A2: its result stands in its result slot
-//   consumed  R3 pairs with A3: it has read all it wanted of the round, so this rank may reuse the round's slots
-// R: Block::Sync orders the stores (R1, R2) and loads (R3) of all threads before one thread's release store at system
-// scope, which peers on other GPUs observe. A: some threads poll relaxed, fence, and Block::Sync passes on to all
-// threads what they have acquired.
+//   reduced   R2 pairs with A2: its result stands in its result slot, and it has read the peers' pieces
+//   consumed  R3 pairs with A3: it reads nothing of the round any more, so this rank may reuse the round's slots
+// R: Block::Sync orders the stores (R1, R2) and loads (R3) of a role's threads before one thread's release store at
+// system scope, which peers on other GPUs observe. A: some threads poll relaxed, fence, and Block::Sync passes on to
+// the role what they have acquired. What another role of a block did before it became known to a peer, whose flag is
+// acquired here, is ordered, too.
 //
-// Slots: staging round g waits until all peers have consumed round g - kRoundSlots, and the result slot of g is written
-// after that. No cycle: consuming round g needs rounds <= g of others only, and staging g only consumed rounds < g.
+// Slots: round g is staged, and its result written, once all ranks have consumed round g - kRoundSlots. In place, a
+// piece of the user's buffer is overwritten once it was staged (A1 with this rank's own flag), or once a peer has
+// reduced what was staged. No cycle: consuming round g needs rounds <= g of others only, and staging g only consumed
+// rounds < g.
 #pragma once
 
 #include <type_traits>
@@ -24,27 +31,41 @@
 
 namespace sl::algo_symmetric::kernels {
 
+enum class Role : uint32_t { kStage, kTake, kCollect };
+
+// Warps of the roles, by threads. Who collects takes from who takes.
+constexpr uint32_t kStageThreads = 96;
+constexpr uint32_t kCollectThreads = 128;
+
 // F is the format that a pattern which reduces computes in, void where nothing is computed.
 template <typename F>
 class Staged {
  public:
-  SL_HD Staged(const Args& args, const dev::Block& block)
-      : args_(args), team_(args.team), block_(block), base_(*Rounds()), begin_(block.index * args.share_elements) {}
+  // How many rounds the block has run in the launches before.
+  SL_HD static uint64_t* Rounds(const Team& team, uint32_t block) {
+    return reinterpret_cast<uint64_t*>(team.At(team.rank, team.layout.rounds)) + block;
+  }
 
-  SL_HD void Run() {
-    const uint64_t lag = args_.pattern.results_wanted ? 2 : 1;
-    for (uint64_t turn = 0; turn < args_.rounds + lag; ++turn) {
-      if (turn < args_.rounds && !Stage(turn)) return;
-      if (turn >= 1 && turn <= args_.rounds && !Take(turn - 1)) return;
-      if (turn >= 2 && lag == 2 && !Collect(turn - 2)) return;
+  SL_HD Staged(const Args& args, const dev::Block& block, uint64_t base)
+      : args_(args), team_(args.team), block_(block), base_(base), begin_(block.index * args.share_elements) {}
+
+  SL_HD void Run(Role role) const {
+    if (role == Role::kStage) {
+      for (uint64_t round = 0; args_.pattern.publishes && round < args_.rounds; ++round) {
+        if (!Stage(round)) return;
+      }
+    } else if (role == Role::kTake) {
+      for (uint64_t round = 0; round < args_.rounds; ++round) {
+        if (!Take(round)) return;
+      }
+    } else if (args_.pattern.results_wanted) {
+      for (uint64_t round = 0; round < args_.rounds; ++round) {
+        if (!Collect(round)) return;
+      }
     }
-    if (block_.thread() == 0) *Rounds() = base_ + args_.rounds;  // all threads read it before the first Sync
   }
 
  private:
-  SL_HD uint64_t* Rounds() const {
-    return reinterpret_cast<uint64_t*>(team_.At(team_.rank, team_.layout.rounds)) + block_.index;
-  }
   // The bytes of `block` that are this CUDA block's in a round.
   SL_HD uint32_t PieceBytes(uint64_t block, uint64_t round) const {
     const uint64_t in_share = round * args_.piece_elements;
@@ -72,41 +93,47 @@ class Staged {
   }
   SL_HD uint8_t* ResultPiece(uint32_t r, uint64_t round) const {
     const uint64_t slot = block_.index * kRoundSlots + (base_ + round) % kRoundSlots;
-    return team_.At(r, team_.layout.result + slot * kPieceBytes);
+    return team_.At(r, team_.layout.result + slot * team_.layout.piece_bytes);
   }
 
-  // Waits for the flags of one rank, or of all peers (-1), in a table of this rank's slice. A1, A2, A3.
+  // A1, A2, A3. A wait for this rank itself is a wait for another role, whose own wait is the one to be recorded.
+  SL_HD bool AwaitFlag(uint64_t table, uint32_t r, uint64_t value, uint32_t step) const {
+    const dev::Wanted wanted{r == team_.rank ? -1 : static_cast<int32_t>(r), step, value};
+    return dev::AwaitAtLeast(team_.Flag(team_.rank, table, block_.index, r), wanted, team_.warden);
+  }
+  // Waits for the flags of one rank, or of all (-1), in a table of this rank's slice.
   SL_HD bool Await(uint64_t table, int32_t from, uint64_t value, uint32_t step) const {
     bool given_up = false;
     for (uint32_t r = block_.thread(); r < team_.size; r += block_.threads()) {
-      if (r == team_.rank || (from >= 0 && static_cast<int32_t>(r) != from)) continue;
-      const dev::Wanted wanted{static_cast<int32_t>(r), step, value};
-      if (!dev::AwaitAtLeast(team_.Flag(team_.rank, table, block_.index, r), wanted, team_.warden)) given_up = true;
+      if (from >= 0 && static_cast<int32_t>(r) != from) continue;
+      if (!AwaitFlag(table, r, value, step)) given_up = true;
     }
     return !block_.SyncAny(given_up);
   }
-  // Tells all peers. R1, R2, R3.
+  // The slots of a round are free.
+  SL_HD bool AwaitSlot(uint64_t round) const {
+    return base_ + round < kRoundSlots || Await(team_.layout.consumed, -1, base_ + round + 1 - kRoundSlots, kStepSlot);
+  }
+  // Tells all ranks. R1, R2, R3.
   SL_HD void Signal(uint64_t table, uint64_t value) const {
     block_.Sync();
-    for (uint32_t i = block_.thread(); i + 1 < team_.size; i += block_.threads()) {
-      dev::StoreRelease(team_.Flag(team_.Peer(i), table, block_.index, team_.rank), value);
+    for (uint32_t i = block_.thread(); i < team_.size; i += block_.threads()) {
+      const uint32_t r = i + 1 < team_.size ? team_.Peer(i) : team_.rank;
+      dev::StoreRelease(team_.Flag(r, table, block_.index, team_.rank), value);
     }
   }
 
   SL_HD bool Stage(uint64_t round) const {
-    if (base_ + round >= kRoundSlots && !Await(team_.layout.consumed, -1, base_ + round + 1 - kRoundSlots, kStepSlot)) {
-      return false;
-    }
-    if (!args_.pattern.publishes) return true;
+    if (!AwaitSlot(round)) return false;
+    bool staged = false;
     if constexpr (!std::is_void_v<F>) {
       if (args_.Scales()) {
         StagePieces(round, FromUserScaled<F>{args_.Scalar()}, args_.pattern.blocks);
-        Signal(team_.layout.staged, base_ + round + 1);
-        return true;
+        staged = true;
       }
     }
     // Of many blocks, a rank's own goes to nobody else.
-    StagePieces(round, FromUser{}, args_.pattern.blocks > 1 ? args_.pattern.blocks - 1 : 1);
+    if (!staged) StagePieces(round, FromUser{}, args_.pattern.blocks > 1 ? args_.pattern.blocks - 1 : 1);
     Signal(team_.layout.staged, base_ + round + 1);
     return true;
   }
@@ -124,6 +151,7 @@ class Staged {
   SL_HD bool Take(uint64_t round) const {
     const Pattern& pattern = args_.pattern;
     const int32_t from = pattern.sources == Sources::kAll ? -1 : args_.giver;
+    if (pattern.results_wanted && !AwaitSlot(round)) return false;
     if (pattern.sources != Sources::kNone && !Await(team_.layout.staged, from, base_ + round + 1, kStepStaged)) {
       return false;
     }
@@ -214,10 +242,24 @@ class Staged {
     Reduce<F>(block_, in, args_.reduction);
   }
 
+  // This rank has reduced its piece, and, if it collects, so have all. In this order: whoever holds up the reduction
+  // here is who to name, not those whom it holds up elsewhere.
+  SL_HD bool AwaitReduced(uint64_t round) const {
+    const uint64_t value = base_ + round + 1;
+    bool given_up = false;
+    for (uint32_t r = block_.thread(); r < team_.size; r += block_.threads()) {
+      if (!AwaitFlag(team_.layout.reduced, team_.rank, value, kStepReduced) ||
+          (args_.pattern.regathers && !AwaitFlag(team_.layout.reduced, r, value, kStepReduced))) {
+        given_up = true;
+      }
+    }
+    return !block_.SyncAny(given_up);
+  }
+
   // Two-shot: copies the peers' reduced pieces of a round.
   SL_HD bool Collect(uint64_t round) const {
+    if (!AwaitReduced(round)) return false;
     if (args_.pattern.regathers) {
-      if (!Await(team_.layout.reduced, -1, base_ + round + 1, kStepReduced)) return false;
       const bool aligned = BlocksAligned(args_.recv, team_.size);
       MoveRanges(block_, team_.size - 1, LongestBytes(), aligned, FromPeer{}, [&](uint32_t i) {
         const uint32_t r = team_.Peer(i);
@@ -234,5 +276,21 @@ class Staged {
   const uint64_t base_;   // rounds run before this launch
   const uint64_t begin_;  // this block's share of every pattern block
 };
+
+// The whole of a block on a GPU.
+template <typename F>
+SL_HD void RunStaged(const Args& args, const dev::Block& block) {
+  uint64_t* rounds = Staged<F>::Rounds(args.team, block.index);
+  const uint64_t base = *rounds;
+  block.Sync();  // all have read it
+  const uint32_t collects = args.pattern.results_wanted ? block.count - kCollectThreads : block.count;
+  const uint32_t thread = block.thread();
+  const Role role = thread < kStageThreads ? Role::kStage : thread < collects ? Role::kTake : Role::kCollect;
+  const uint32_t first = role == Role::kStage ? 0 : role == Role::kTake ? kStageThreads : collects;
+  const uint32_t end = role == Role::kStage ? kStageThreads : role == Role::kTake ? collects : block.count;
+  const dev::Block part = dev::Block::Part(block.index, first, end - first, 1 + static_cast<uint32_t>(role));
+  Staged<F>(args, part, base).Run(role);
+  if (thread == 0) *rounds = base + args.rounds;
+}
 
 }  // namespace sl::algo_symmetric::kernels

@@ -69,7 +69,7 @@ void RunGroup(GpuTeam& team, std::vector<Transfer>& transfers, std::mt19937& ran
     uint32_t blocks = 0;
     ASSERT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.back().get(), &blocks), SL_OK);
     for (uint32_t b = 0; b < blocks; ++b) {
-      threads.emplace_back([mine = args.back().get(), b] { P2pBlock(*mine, dev::Block{b}).Run(); });
+      threads.emplace_back([mine = args.back().get(), b] { P2pBlock(*mine, dev::Block::Whole(b)).Run(); });
     }
   }
   for (std::thread& thread : threads) thread.join();
@@ -141,7 +141,7 @@ TEST(GpuP2p, GivesUpAndNamesThePeerWhenAborted) {
   P2pGroup group(3);
   uint32_t blocks = 0;
   ASSERT_EQ(group.Fill(&op, 1, &args, &blocks), SL_OK);
-  std::thread waiting([&] { P2pBlock(args, dev::Block{0}).Run(); });
+  std::thread waiting([&] { P2pBlock(args, dev::Block::Whole(0)).Run(); });
   std::atomic_ref<int32_t>(team.control(0).abort).store(SL_ERR_ABORTED, std::memory_order_release);
   waiting.join();
   EXPECT_EQ(team.control(0).fault, 1u);

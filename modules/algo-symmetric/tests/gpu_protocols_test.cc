@@ -122,9 +122,9 @@ TEST(GpuProtocols, StayRightWhenEpochsWrap) {
   EXPECT_LT(Epochs(team, 0)[0], 100u);
 }
 
-// No flag outlives 2 * kPacketsPerBlock epochs, so none can be mistaken for one of 2^32 epochs later.
+// No flag outlives 2 * packets_per_block epochs, so none can be mistaken for one of 2^32 epochs later.
 TEST(GpuProtocols, StampEveryPacketNowAndThen) {
-  constexpr uint32_t kSize = 2;
+  constexpr uint32_t kSize = 8;
   GpuTeam team(kSize, 1);
   std::mt19937 random(5);
   Case one = Case::Random(kSize, random);
@@ -132,14 +132,15 @@ TEST(GpuProtocols, StampEveryPacketNowAndThen) {
   one.op.count = 1;
   one.family = Family::kOneShot;
   one.Fill();
-  const uint32_t epochs = 2 * kPacketsPerBlock + 1;
+  const Team view = team.team(0);
+  const uint32_t per_block = view.layout.packets_per_block;
+  const uint32_t epochs = 2 * per_block + 1;
   std::vector<Case> cases(epochs, one);
   RunAll(team, cases);
   ASSERT_EQ(Epochs(team, 0)[0], epochs);
-  const Team view = team.team(0);
   for (uint32_t place = 0; place < kShots * kPacketSlots * kSize; ++place) {
     const dev::LlPacket* packets = view.Packets(0, place / (kPacketSlots * kSize), place / kSize, 0, place % kSize);
-    for (uint32_t i = 0; i < kPacketsPerBlock; ++i) {
+    for (uint32_t i = 0; i < per_block; ++i) {
       EXPECT_GE(packets[i].half[1] >> 32, 1u) << "place " << place << " packet " << i;
     }
   }

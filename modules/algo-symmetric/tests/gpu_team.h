@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "modules/algo-symmetric/cuda_algorithm.h"
@@ -16,16 +17,29 @@ namespace sl::algo_symmetric {
 
 using namespace kernels;  // NOLINT(google-build-using-namespace): what is tested
 
+// A thread for each role of a block.
+template <typename F>
+void RunRoles(const Args& args, uint32_t block) {
+  uint64_t* rounds = Staged<F>::Rounds(args.team, block);
+  const uint64_t base = *rounds;
+  std::vector<std::thread> threads;
+  for (Role role : {Role::kStage, Role::kTake, Role::kCollect}) {
+    threads.emplace_back([&args, block, base, role] { Staged<F>(args, dev::Block::Whole(block), base).Run(role); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  *rounds = base + args.rounds;
+}
+
 // What the kernel of a family does in one block.
 template <typename F>
 void RunBlock(Family family, const Args& args, uint32_t block, dev::Vec8* shared) {
   if (family == Family::kOneShot) {
-    OneShotPackets<F>(args, dev::Block{block}, shared).Run();
+    OneShotPackets<F>(args, dev::Block::Whole(block), shared).Run();
   } else if constexpr (!std::is_void_v<F>) {
-    if (family == Family::kTwoShot) return TwoShotPackets<F>(args, dev::Block{block}, shared).Run();
-    Staged<F>(args, dev::Block{block}).Run();
+    if (family == Family::kTwoShot) return TwoShotPackets<F>(args, dev::Block::Whole(block), shared).Run();
+    RunRoles<F>(args, block);
   } else {
-    Staged<F>(args, dev::Block{block}).Run();
+    RunRoles<F>(args, block);
   }
 }
 
