@@ -19,7 +19,8 @@ constexpr uint32_t kNapsPerDoubling = 64;
 // With more bells than one call can wait for, or without that call: often enough that a ring is not late by much.
 constexpr uint64_t kManyBellsNapNs = 200'000;
 constexpr uint32_t kMostDescriptors = 64;
-constexpr uint32_t kFruitlessPolls = 64;
+// A chunk may come in a hundred packets, each of which makes a descriptor readable.
+constexpr uint32_t kFruitlessPolls = 1000;
 constexpr uint64_t kSecond = 1'000'000'000;
 
 // True when the kernel waits for something else than at its last poll.
