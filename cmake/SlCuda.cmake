@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # GPU kernels are images: nvcc turns a module's .cu file into a fatbin, which is embedded as plain data, so that no
-# module links the CUDA runtime. Without nvcc they are left out. nvcc is looked for only when a module asks.
+# module links the CUDA runtime. Without nvcc they are empty, of size 0. nvcc is looked for only when a module asks.
 
 set(SL_CUDA_ARCHS "90" CACHE STRING "CUDA architectures of GPU images, separated by semicolons")
 
@@ -10,6 +10,14 @@ function(sl_cuda_images module out_sources)
   mark_as_advanced(SL_NVCC)
   if(NOT SL_NVCC)
     set_property(GLOBAL APPEND PROPERTY SL_CUDA_LEFT_OUT "${module}")
+    set(sources ${${out_sources}})
+    foreach(source IN LISTS ARGN)
+      cmake_path(GET source STEM stem)
+      set(holder "${CMAKE_CURRENT_BINARY_DIR}/${stem}_image.c")
+      configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/no_image.c.in" "${holder}" @ONLY)
+      list(APPEND sources "${holder}")
+    endforeach()
+    set(${out_sources} "${sources}" PARENT_SCOPE)
     return()
   endif()
   set(gencode "")

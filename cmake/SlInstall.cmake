@@ -49,7 +49,7 @@ configure_package_config_file(cmake/StarlingConfig.cmake.in "${CMAKE_BINARY_DIR}
 # Below 1.0 a minor version may change what is in draft.
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/StarlingConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_BINARY_DIR}/StarlingConfig.cmake" "${CMAKE_BINARY_DIR}/StarlingConfigVersion.cmake"
-  cmake/SlCodegen.cmake cmake/SlCuda.cmake cmake/SlModule.cmake cmake/SlTest.cmake cmake/image.c.in cmake/module.map
+  cmake/SlCodegen.cmake cmake/SlCuda.cmake cmake/SlModule.cmake cmake/SlTest.cmake cmake/image.c.in cmake/no_image.c.in cmake/module.map
   DESTINATION ${sl_cmake_dir} COMPONENT dev)
 foreach(name IN ITEMS starling starling-sdk)
   configure_file("cmake/${name}.pc.in" "${CMAKE_BINARY_DIR}/${name}.pc" @ONLY)
