@@ -8,7 +8,9 @@
 #include <chrono>
 #include <cstring>
 
+#include "modules/device-cuda/image.h"
 #include "modules/device-cuda/place.h"
+#include "modules/device-cuda/reduce.h"
 #include "modules/device-cuda/wait.h"
 
 using sl::Result;
@@ -114,6 +116,7 @@ sl_device_t::~sl_device_t() {
     const sl::device_cuda::ContextScope scope(*this);
     for (sl_stream_t* stream : streams_) calls.StreamDestroy(reinterpret_cast<cu::Stream*>(stream));
     if (zeroing_ != nullptr) calls.StreamDestroy(zeroing_);
+    delete reductions_.load();
   }
   calls.DevicePrimaryCtxRelease(id);
 }
@@ -183,6 +186,17 @@ Status sl_device_t::DestroyStream(sl_stream_t* stream) {
         "a stream was destroyed with work that did not end in time; a GPU cannot cancel it, it goes on");
   }
   return SL_CUDA(*this, StreamDestroy, native);
+}
+
+Result<sl_image_t*> sl_device_t::Reductions() {
+  if (sl_image_t* loaded = reductions_.load(std::memory_order_acquire); loaded != nullptr) return loaded;
+  const sl::device_cuda::BesideCaptures beside(calls);
+  std::lock_guard lock(mutex_);
+  if (reductions_.load(std::memory_order_relaxed) == nullptr) {
+    SL_ASSIGN(sl_image_t * loaded, sl::device_cuda::LoadReductions(*this));
+    reductions_.store(loaded, std::memory_order_release);  // pairs with the load above
+  }
+  return reductions_.load(std::memory_order_relaxed);
 }
 
 Status sl_device_t::WaitIdle(cu::Stream* stream, uint64_t deadline_ns) const {

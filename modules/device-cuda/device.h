@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -76,6 +77,8 @@ struct sl_device_t {
   sl::Status DestroyStream(sl_stream_t* stream);
   // SL_ERR_AGAIN at once when the deadline is 0, SL_ERR_TIMEOUT at the deadline.
   sl::Status WaitIdle(sl::device_cuda::cu::Stream* stream, uint64_t deadline_ns) const;
+  // The kernels of reduce(), loaded by the first call.
+  sl::Result<sl_image_t*> Reductions();
   // Complete on return, and in order with nothing else: legal beside captures.
   sl::Status Zero(sl::device_cuda::cu::Address address, uint64_t bytes) const;
 
@@ -94,7 +97,8 @@ struct sl_device_t {
 
   sl::device_cuda::cu::Stream* zeroing_ = nullptr;  // for Zero
   std::mutex mutex_;
-  std::set<sl_stream_t*> streams_;  // made here; guarded by mutex_
+  std::set<sl_stream_t*> streams_;                // made here; guarded by mutex_
+  std::atomic<sl_image_t*> reductions_{nullptr};  // written under mutex_
 };
 
 namespace sl::device_cuda {

@@ -8,6 +8,7 @@
 
 #include "modules/device-cuda/device.h"
 #include "modules/device-cuda/image.h"
+#include "modules/device-cuda/reduce.h"
 #include "sdk/guard.h"
 
 namespace sl::device_cuda {
@@ -229,6 +230,16 @@ sl_status_t CopyBytes(sl_device_t* device, sl_stream_t* stream, void* dst, const
   });
 }
 
+sl_status_t ReduceBytes(sl_device_t* device, sl_stream_t* stream, void* dst, const void* const* srcs, uint32_t n_srcs,
+                        uint64_t count, sl_datatype_t datatype, sl_reduction_t reduction,
+                        const sl_reduce_scale_t* scale) {
+  const ContextScope scope(*device);
+  return Guard(device->instance->host, [&]() -> Status {
+    SL_ASSIGN(sl_image_t * kernels, device->Reductions());
+    return Reduce(*device, kernels, Native(stream), {dst, srcs, n_srcs, count, datatype, reduction, scale});
+  });
+}
+
 sl_status_t CaptureState(sl_device_t* device, sl_stream_t* stream, uint32_t* out_state, uint64_t* out_id) {
   const ContextScope scope(*device);
   cu::CaptureStatus state = cu::kCaptureNone;
@@ -327,7 +338,7 @@ const sl_device_ops_t kDeviceOps = {
     .stream_wait_value = StreamWaitValue,
     .stream_callback = StreamCallback,
     .copy = CopyBytes,
-    .reduce = nullptr,  // the kernel's stub says that it is not supported
+    .reduce = ReduceBytes,
     .capture_state = CaptureState,
     .image_load = ImageLoad,
     .image_unload = ImageUnload,

@@ -12,7 +12,7 @@ using sl::Status;
 namespace cu = sl::device_cuda::cu;
 
 Result<std::unique_ptr<sl_image_t>> sl_image_t::Load(const sl_device_t& device, const sl_image_desc_t& desc) {
-  if (desc.kernel_count == 0 || desc.binary == nullptr || desc.kernel_names == nullptr) {
+  if (desc.kernel_count == 0 || desc.binary == nullptr || desc.binary_bytes == 0 || desc.kernel_names == nullptr) {
     return Status(SL_ERR_UNSUPPORTED, "device-cuda: the image has no kernels for GPUs");
   }
   std::unique_ptr<sl_image_t> image(new sl_image_t(device));

@@ -113,6 +113,12 @@ void OnStreams(Trial& trial) {
   Bench bench(trial);
   const auto* slots = static_cast<const sl_device_ops_t*>(bench.subject.table);
   if (!SL_HAS(slots, sl_device_ops_t, reduce) || slots->reduce == nullptr) trial.Skip("the device has no reductions");
+  uint8_t* memory = bench.Allocate(64);
+  const void* source = memory;
+  if (!bench.Can(SL_DEVICE_MEMORY_IS_HOST) && bench.ops.reduce(bench.device, nullptr, memory, &source, 1, 1, SL_FLOAT32,
+                                                               SL_SUM, nullptr) == SL_ERR_UNSUPPORTED) {
+    trial.Skip("this build of the module has no reductions: " + ErrorText());
+  }
   sl_stream_t* stream = bench.MakeStream();
   Random random(trial.seed() + 1);
   for (const Task& task : Tasks(trial)) {
