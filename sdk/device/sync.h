@@ -3,10 +3,10 @@
 // Memory order for protocols that run on hosts and on GPUs alike, on words that other ranks map. System scope on a GPU,
 // since the other rank may be another GPU or a CPU.
 //
-// Waiting: Poll is a relaxed load on a GPU, cheap to repeat, and FenceAcquire orders what follows once the word has
-// come (one way between two H200: 0.75 us, where polling with acquire takes 1.33 us). On a host Poll itself acquires,
-// at no cost and as ThreadSanitizer wants it, and the fence is empty. So Poll and FenceAcquire together pair with
-// StoreRelease.
+// Waiting: Poll is a relaxed load on a GPU, cheap to repeat (one way between two H200: 0.75 us, where polling with
+// acquire takes 1.33 us); what it has seen counts once LoadAcquire has read the same word. A fence would do as well,
+// but it waits for the thread's own stores, too. On a host Poll itself acquires, at no cost and as ThreadSanitizer
+// wants it.
 #pragma once
 
 #include <cstdint>
@@ -70,12 +70,6 @@ SL_HD int32_t Poll(const int32_t* word) {
   return value;
 #else
   return std::atomic_ref<int32_t>(*const_cast<int32_t*>(word)).load(std::memory_order_acquire);
-#endif
-}
-
-SL_HD void FenceAcquire() {
-#ifdef __CUDA_ARCH__
-  asm volatile("fence.acq_rel.sys;" ::: "memory");
 #endif
 }
 

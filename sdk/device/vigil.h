@@ -70,7 +70,7 @@ SL_HD bool AwaitAtLeast(const uint64_t* word, const Wanted& wanted, const Warden
     if (seen >= wanted.value) break;
     if (vigil.GivesUp(wanted, seen)) return false;
   }
-  FenceAcquire();
+  LoadAcquire(word);
   return true;
 }
 

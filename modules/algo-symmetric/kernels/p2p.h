@@ -85,7 +85,8 @@ class P2pBlock {
   }
   // Slot of a chunk from `source` in rank r's slice.
   SL_HD uint8_t* Slot(uint32_t r, uint32_t source, uint64_t chunk) const {
-    const uint64_t channel = static_cast<uint64_t>(source) * team_.layout.channels + task_.channel;
+    const uint32_t behind = source > r ? source - r - 1 : source + team_.size - r - 1;
+    const uint64_t channel = static_cast<uint64_t>(behind) * team_.layout.channels + task_.channel;
     return team_.At(r, team_.layout.inbox) + (channel * kInboxSlots + chunk % kInboxSlots) * kChunkBytes;
   }
   SL_HD bool Await(uint64_t table, uint64_t value, uint32_t step) const {  // A4, A5

@@ -31,7 +31,7 @@ constexpr uint32_t kPieceBytes = 61440;   // a rank's part of it, and a result s
 
 // Point to point: chunks under way on a channel.
 constexpr uint32_t kInboxSlots = 4;
-constexpr uint32_t kChunkBytes = 32768;
+constexpr uint32_t kChunkBytes = 65536;  // eight vectors a thread
 
 constexpr uint32_t kThreads = 512;  // of a block
 
@@ -49,7 +49,7 @@ struct LaneLayout {
   uint64_t pulled;    // [rank][channel]: chunks of that rank copied out
   uint64_t arrived;   // [rank][channel]: chunks of that rank that stand in the inbox; written by that rank
   uint64_t credit;    // [rank][channel]: chunks to that rank which it has copied out; written by that rank
-  uint64_t inbox;     // [rank][channel][slot]: one chunk
+  uint64_t inbox;     // [peer, beginning behind the owner][channel][slot]: one chunk
   uint64_t piece_bytes;
   uint64_t stage_slot_bytes;
   uint64_t total;
@@ -85,7 +85,7 @@ struct LaneLayout {
     layout.pulled = take(channels * sizeof(uint64_t));
     layout.arrived = take(channels * sizeof(uint64_t));
     layout.credit = take(channels * sizeof(uint64_t));
-    layout.inbox = take(channels * kInboxSlots * kChunkBytes);
+    layout.inbox = take((channels - layout.channels) * kInboxSlots * kChunkBytes);
     layout.total = at;
     return layout;
   }

@@ -14,9 +14,9 @@
 //   reduced   R2 pairs with A2: its result stands in its result slot, and it has read the peers' pieces
 //   consumed  R3 pairs with A3: it reads nothing of the round any more, so this rank may reuse the round's slots
 // R: Block::Sync orders the stores (R1, R2) and loads (R3) of a role's threads before one thread's release store at
-// system scope, which peers on other GPUs observe. A: some threads poll relaxed, fence, and Block::Sync passes on to
-// the role what they have acquired. What another role of a block did before it became known to a peer, whose flag is
-// acquired here, is ordered, too.
+// system scope, which peers on other GPUs observe. A: some threads poll relaxed, acquire once, and Block::Sync passes
+// on to the role what they have acquired. What another role of a block did before it became known to a peer, whose flag
+// is acquired here, is ordered, too.
 //
 // Slots: round g is staged, and its result written, once all ranks have consumed round g - kRoundSlots. In place, a
 // piece of the user's buffer is overwritten once it was staged (A1 with this rank's own flag), or once a peer has
