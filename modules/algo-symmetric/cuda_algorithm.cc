@@ -135,7 +135,8 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   out->run = SL_RUN_LAUNCH;
   if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
     const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
-    out->processors = kernels::ChannelsOf(bytes, layout_.channels);
+    const uint32_t channels = kernels::ChannelsOf(bytes, layout_.channels);
+    out->processors = (channels + kernels::kChannelsOfBlock - 1) / kernels::kChannelsOfBlock;
     out->time_ns = P2pNanoseconds(op);
     std::snprintf(out->reason, sizeof(out->reason), "through the receiver's inbox, on %u SMs", out->processors);
     return SL_OK;

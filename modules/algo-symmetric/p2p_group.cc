@@ -8,6 +8,7 @@
 namespace sl::algo_symmetric {
 
 using kernels::ChannelsOf;
+using kernels::kChannelsOfBlock;
 using kernels::kP2pBlocks;
 using kernels::Message;
 using kernels::P2pTask;
@@ -42,9 +43,10 @@ sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, uint32_t channels
       messages[filled++] = {static_cast<uint8_t*>(user), bytes};
       used = std::max(used, ChannelsOf(bytes, channels));
     }
-    if (blocks + used > kP2pBlocks) return SL_ERR_LIMIT;
-    for (uint32_t channel = 0; channel < used; ++channel) {
-      tasks[blocks++] = {static_cast<uint16_t>(op.peer), static_cast<uint8_t>(receives), static_cast<uint8_t>(channel),
+    const uint32_t groups = (used + kChannelsOfBlock - 1) / kChannelsOfBlock;
+    if (blocks + groups > kP2pBlocks) return SL_ERR_LIMIT;
+    for (uint32_t group = 0; group < groups; ++group) {
+      tasks[blocks++] = {static_cast<uint16_t>(op.peer), static_cast<uint8_t>(receives), static_cast<uint8_t>(group),
                          static_cast<uint16_t>(first), static_cast<uint16_t>(filled - first)};
     }
   }

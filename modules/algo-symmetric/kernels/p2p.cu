@@ -4,14 +4,26 @@
 #include "modules/algo-symmetric/kernels/p2p.h"
 
 using sl::algo_symmetric::kernels::FewMessages;
+using sl::algo_symmetric::kernels::kChannelsOfBlock;
 using sl::algo_symmetric::kernels::kThreads;
 using sl::algo_symmetric::kernels::ManyMessages;
-using sl::algo_symmetric::kernels::P2pBlock;
+using sl::algo_symmetric::kernels::P2pChannel;
+
+namespace {
+
+template <typename Args>
+__device__ void RunChannel(const Args& args) {
+  constexpr uint32_t kPart = kThreads / kChannelsOfBlock;
+  const uint32_t part = threadIdx.x / kPart;
+  P2pChannel(args, sl::dev::Block::Part(blockIdx.x, part * kPart, kPart, 1 + part), part).Run();
+}
+
+}  // namespace
 
 extern "C" __global__ void __launch_bounds__(kThreads) p2p_few(const __grid_constant__ FewMessages args) {
-  P2pBlock(args, sl::dev::Block::Whole(blockIdx.x)).Run();
+  RunChannel(args);
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads) p2p_many(const __grid_constant__ ManyMessages args) {
-  P2pBlock(args, sl::dev::Block::Whole(blockIdx.x)).Run();
+  RunChannel(args);
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Point to point: all sends and receives of a group in one launch. Messages between two ranks in one direction form a
-// queue; a queue has channels, and long messages are cut over them. Every channel of every queue has a block of its
-// own, so that all progress together; all blocks of the launch must be resident at once.
+// queue; a queue has channels, and long messages are cut over them. Every channel of every queue has warps of its own,
+// a quarter of a block, so that all progress together, and the hops and waits of one hide behind the copying of the
+// others. All blocks of the launch must be resident at once.
 //
 // A channel is kInboxSlots slots in the receiver's slice. Counters count chunks since the lane began, have one writer,
 // only grow, and lie in the slice of who waits for them:
@@ -21,11 +22,11 @@ struct Message {
   uint64_t bytes;
 };
 
-// What one block does: the messages [first, first + count) of a queue, as far as they use its channel.
+// What one block does: the messages [first, first + count) of a queue, as far as they use its channels.
 struct P2pTask {
   uint16_t peer;
   uint8_t receives;
-  uint8_t channel;
+  uint8_t group;  // of kChannelsOfBlock channels
   uint16_t first;
   uint16_t count;
 };
@@ -51,11 +52,17 @@ SL_HD uint32_t ChannelsOf(uint64_t bytes, uint32_t most) {
   return static_cast<uint32_t>(wanted < most ? wanted : most);
 }
 
+// One channel.
 template <uint32_t kMessages>
-class P2pBlock {
+class P2pChannel {
  public:
-  SL_HD P2pBlock(const P2pArgs<kMessages>& args, const dev::Block& block)
-      : args_(args), team_(args.team), task_(args.task[block.index]), block_(block) {}
+  // `part`: of the block, below kChannelsOfBlock; `block` are its threads.
+  SL_HD P2pChannel(const P2pArgs<kMessages>& args, const dev::Block& block, uint32_t part)
+      : args_(args),
+        team_(args.team),
+        task_(args.task[block.index]),
+        channel_(task_.group * kChannelsOfBlock + part),
+        block_(block) {}
 
   SL_HD void Run() {
     const uint32_t channels = team_.layout.channels;
@@ -64,9 +71,9 @@ class P2pBlock {
     for (uint32_t m = task_.first; m < uint32_t{task_.first} + task_.count; ++m) {
       const Message& message = args_.message[m];
       const uint32_t used = ChannelsOf(message.bytes, channels);
-      if (task_.channel >= used) continue;
+      if (channel_ >= used) continue;
       const uint64_t part = ((message.bytes + used - 1) / used + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
-      const uint64_t begin = task_.channel * part;
+      const uint64_t begin = channel_ * part;
       const uint64_t end = begin + part < message.bytes ? begin + part : message.bytes;
       for (uint64_t at = begin; at < end; at += kChunkBytes, ++chunk) {
         const auto bytes = static_cast<uint32_t>(end - at < kChunkBytes ? end - at : kChunkBytes);
@@ -81,12 +88,12 @@ class P2pBlock {
  private:
   // Word [other][channel] of a table in rank r's slice.
   SL_HD uint64_t* Word(uint32_t r, uint64_t table, uint32_t other) const {
-    return reinterpret_cast<uint64_t*>(team_.At(r, table)) + other * team_.layout.channels + task_.channel;
+    return reinterpret_cast<uint64_t*>(team_.At(r, table)) + other * team_.layout.channels + channel_;
   }
   // Slot of a chunk from `source` in rank r's slice.
   SL_HD uint8_t* Slot(uint32_t r, uint32_t source, uint64_t chunk) const {
     const uint32_t behind = source > r ? source - r - 1 : source + team_.size - r - 1;
-    const uint64_t channel = static_cast<uint64_t>(behind) * team_.layout.channels + task_.channel;
+    const uint64_t channel = static_cast<uint64_t>(behind) * team_.layout.channels + channel_;
     return team_.At(r, team_.layout.inbox) + (channel * kInboxSlots + chunk % kInboxSlots) * kChunkBytes;
   }
   SL_HD bool Await(uint64_t table, uint64_t value, uint32_t step) const {  // A4, A5
@@ -117,6 +124,7 @@ class P2pBlock {
   const P2pArgs<kMessages>& args_;
   const Team& team_;
   const P2pTask task_;
+  const uint32_t channel_;
   const dev::Block block_;
 };
 

@@ -30,8 +30,9 @@ constexpr uint32_t kStageBytes = 131072;  // a stage slot, at most
 constexpr uint32_t kPieceBytes = 61440;   // a rank's part of it, and a result slot, at most
 
 // Point to point: chunks under way on a channel.
-constexpr uint32_t kInboxSlots = 4;
-constexpr uint32_t kChunkBytes = 65536;  // eight vectors a thread
+constexpr uint32_t kInboxSlots = 2;
+constexpr uint32_t kChunkBytes = 32768;
+constexpr uint32_t kChannelsOfBlock = 4;  // whose hops overlap
 
 constexpr uint32_t kThreads = 512;  // of a block
 
@@ -79,7 +80,7 @@ struct LaneLayout {
                           sizeof(dev::LlPacket));
     layout.stage = take(staged_blocks * kRoundSlots * layout.stage_slot_bytes);
     layout.result = take(uint64_t{staged_blocks} * kRoundSlots * layout.piece_bytes);
-    layout.channels = ranks >= 32 ? 1 : ranks <= 2 ? 16 : 32 / ranks;
+    layout.channels = kChannelsOfBlock * (ranks >= 32 ? 1 : ranks <= 2 ? 16 : 32 / ranks);
     const uint64_t channels = uint64_t{ranks} * layout.channels;
     layout.pushed = take(channels * sizeof(uint64_t));
     layout.pulled = take(channels * sizeof(uint64_t));

@@ -68,8 +68,10 @@ void RunGroup(GpuTeam& team, std::vector<Transfer>& transfers, std::mt19937& ran
     P2pGroup group(team.size());
     uint32_t blocks = 0;
     ASSERT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.back().get(), &blocks), SL_OK);
-    for (uint32_t b = 0; b < blocks; ++b) {
-      threads.emplace_back([mine = args.back().get(), b] { P2pBlock(*mine, dev::Block::Whole(b)).Run(); });
+    for (uint32_t i = 0; i < blocks * kChannelsOfBlock; ++i) {
+      threads.emplace_back([mine = args.back().get(), i] {
+        P2pChannel(*mine, dev::Block::Whole(i / kChannelsOfBlock), i % kChannelsOfBlock).Run();
+      });
     }
   }
   for (std::thread& thread : threads) thread.join();
@@ -141,7 +143,7 @@ TEST(GpuP2p, GivesUpAndNamesThePeerWhenAborted) {
   P2pGroup group(3);
   uint32_t blocks = 0;
   ASSERT_EQ(group.Fill(&op, 1, &args, &blocks), SL_OK);
-  std::thread waiting([&] { P2pBlock(args, dev::Block::Whole(0)).Run(); });
+  std::thread waiting([&] { P2pChannel(args, dev::Block::Whole(0), 0).Run(); });
   std::atomic_ref<int32_t>(team.control(0).abort).store(SL_ERR_ABORTED, std::memory_order_release);
   waiting.join();
   EXPECT_EQ(team.control(0).fault, 1u);
