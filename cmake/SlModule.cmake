@@ -2,9 +2,8 @@
 # sl_module(<name> <version> SOURCES … [CUDA …] [LIBS …])
 #
 # Builds build/lib/starling/<name>.so, which exports only sl_module_query, and the static library <name>-objects of the
-# same code for the module's own unit tests. SL_MODULE_NAME and SL_MODULE_VERSION are defined as strings, and
-# SL_MODULE_HAS_CUDA where the CUDA sources were compiled. This file is installed with the CMake package: a module is
-# built alike in this tree and in a tree of its own.
+# same code for the module's own unit tests. SL_MODULE_NAME and SL_MODULE_VERSION are defined as strings. This file is
+# installed with the CMake package: a module is built alike in this tree and in a tree of its own.
 function(sl_module name version)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;CUDA;LIBS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -16,8 +15,7 @@ function(sl_module name version)
   add_library(${name}-objects STATIC ${arg_SOURCES})
   target_link_libraries(${name}-objects PRIVATE Starling::options)
   target_link_libraries(${name}-objects PUBLIC Starling::abi Starling::sdk ${arg_LIBS} Threads::Threads)
-  target_compile_definitions(${name}-objects PRIVATE SL_MODULE_NAME="${name}" SL_MODULE_VERSION="${version}"
-    $<$<AND:$<BOOL:${arg_CUDA}>,$<BOOL:${SL_NVCC}>>:SL_MODULE_HAS_CUDA>)
+  target_compile_definitions(${name}-objects PRIVATE SL_MODULE_NAME="${name}" SL_MODULE_VERSION="${version}")
   set_target_properties(${name}-objects PROPERTIES POSITION_INDEPENDENT_CODE ON
     C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
