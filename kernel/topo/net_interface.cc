@@ -2,53 +2,19 @@
 #include "kernel/topo/net_interface.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <memory>
-#include <sstream>
 #include <tuple>
+
+#include "sdk/net_interface.h"
 
 namespace sl::kernel {
 namespace {
 
-// Bridges that reach nothing but this host's own containers and guests.
-constexpr const char* kLocalBridges[] = {"docker", "virbr", "cni"};
-
-// The syntax of NCCL_SOCKET_IFNAME.
-class NameFilter {
- public:
-  explicit NameFilter(std::string text) {
-    exclude_ = text.starts_with('^');
-    if (exclude_) text.erase(0, 1);
-    exact_ = text.starts_with('=');
-    if (exact_) text.erase(0, 1);
-    std::istringstream parts(text);
-    for (std::string part; std::getline(parts, part, ',');) {
-      if (!part.empty()) names_.push_back(part);
-    }
-  }
-  bool Admits(const std::string& name) const { return names_.empty() || IsListed(name) != exclude_; }
-  // Named, not merely left over.
-  bool AsksFor(const std::string& name) const { return !exclude_ && IsListed(name); }
-
- private:
-  bool IsListed(const std::string& name) const {
-    return std::any_of(names_.begin(), names_.end(),
-                       [&](const std::string& wanted) { return exact_ ? name == wanted : name.starts_with(wanted); });
-  }
-  bool exclude_ = false;
-  bool exact_ = false;
-  std::vector<std::string> names_;
-};
-
 uint32_t ClassOf(const NetInterface& interface) {
-  const auto begins = [&](const char* prefix) { return interface.name.starts_with(prefix); };
-  if (begins("ib")) return 0;
-  return std::any_of(std::begin(kLocalBridges), std::end(kLocalBridges), begins) ? 2 : 1;
+  if (interface.name.starts_with("ib")) return 0;
+  return IsLocalBridge(interface.name) ? 2 : 1;
 }
 
 // The smaller, the better; equal ones stay in the system's order.
@@ -74,9 +40,7 @@ bool IsWellFormed(const NetAddress& address) {
   return std::all_of(address.ip.begin() + 4, address.ip.end(), [](uint8_t byte) { return byte == 0; });
 }
 
-bool IsLinkLocal(const NetAddress& address) {
-  return address.family == 6 && address.ip[0] == 0xfe && (address.ip[1] & 0xc0) == 0x80;
-}
+bool IsLinkLocal(const NetAddress& address) { return sl::IsLinkLocal(address.family, address.ip); }
 
 std::string ToText(const NetAddress& address) {
   if (!address.valid()) return "nowhere";
@@ -87,22 +51,7 @@ std::string ToText(const NetAddress& address) {
 }
 
 socklen_t ToSocketAddress(const NetAddress& address, uint32_t scope, sockaddr_storage* out) {
-  *out = {};
-  if (address.family == 4) {
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(address.port);
-    std::memcpy(&v4.sin_addr, address.ip.data(), 4);
-    std::memcpy(out, &v4, sizeof(v4));
-    return sizeof(v4);
-  }
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(address.port);
-  if (IsLinkLocal(address)) v6.sin6_scope_id = scope;
-  std::memcpy(&v6.sin6_addr, address.ip.data(), 16);
-  std::memcpy(out, &v6, sizeof(v6));
-  return sizeof(v6);
+  return sl::ToSocketAddress(address.family, address.ip, address.port, scope, out);
 }
 
 NetAddress FromSocketAddress(const sockaddr_storage& address) {
@@ -124,32 +73,23 @@ NetAddress FromSocketAddress(const sockaddr_storage& address) {
 }
 
 Result<std::vector<NetInterface>> ListInterfaces() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) {
-    return Status(SL_ERR_SYSTEM, std::string("cannot list network interfaces: ") + std::strerror(errno));
-  }
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> holder(list, freeifaddrs);
+  SL_ASSIGN(const std::vector<InterfaceAddress> all, ListInterfaceAddresses());
   std::vector<NetInterface> found;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
-    const auto family = entry->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    sockaddr_storage address{};
-    std::memcpy(&address, entry->ifa_addr, family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    found.push_back({entry->ifa_name, if_nametoindex(entry->ifa_name), (entry->ifa_flags & IFF_LOOPBACK) != 0,
-                     FromSocketAddress(address)});
+  for (const InterfaceAddress& address : all) {
+    if (address.up)
+      found.push_back({address.name, address.index, address.loopback, {address.family, 0, 0, address.ip}});
   }
   return found;
 }
 
 Result<NetInterface> ChooseInterface(std::span<const NetInterface> all, const std::string& names, NetFamily family) {
-  const NameFilter filter(names);
+  const InterfaceNames wanted(names);
   const NetInterface* best = nullptr;
   for (const NetInterface& interface : all) {
-    const bool asked_for = filter.AsksFor(interface.name);
-    if (!filter.Admits(interface.name) || (interface.loopback && !asked_for)) continue;
+    const bool asked_for = wanted.AskFor(interface.name);
+    if (!wanted.Admit(interface.name) || (interface.loopback && !asked_for)) continue;
     if (family != NetFamily::kAny && (family == NetFamily::kIpv4) != (interface.address.family == 4)) continue;
-    if (best == nullptr || Rank(interface, asked_for) < Rank(*best, filter.AsksFor(best->name))) best = &interface;
+    if (best == nullptr || Rank(interface, asked_for) < Rank(*best, wanted.AskFor(best->name))) best = &interface;
   }
   if (best != nullptr) return *best;
   const char* const families[] = {"", " with an IPv4 address", " with an IPv6 address"};

@@ -2,34 +2,17 @@
 #include "modules/transport-tcp/interface.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <optional>
 #include <string_view>
 
 namespace sl::transport_tcp {
 namespace {
-
-// Bridges that reach nothing but this host's own containers and guests.
-constexpr const char* kLocalBridges[] = {"docker", "virbr", "cni"};
-
-std::vector<std::string> Split(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    if (end > begin) parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 struct Subnet {
   uint8_t family;
@@ -61,35 +44,6 @@ std::optional<Subnet> ParseSubnet(const std::string& text) {
   if (error != std::errc() || stop != end || bits > subnet.bits) return std::nullopt;
   subnet.bits = bits;
   return subnet;
-}
-
-class NameList {
- public:
-  explicit NameList(std::string text) {
-    exclude_ = text.starts_with('^');
-    if (exclude_) text.erase(0, 1);
-    exact_ = text.starts_with('=');
-    if (exact_) text.erase(0, 1);
-    names_ = Split(text);
-  }
-  bool Admits(const std::string& name) const {
-    if (names_.empty()) return true;
-    const bool found = std::any_of(names_.begin(), names_.end(), [&](const std::string& wanted) {
-      return exact_ ? name == wanted : name.starts_with(wanted);
-    });
-    return found != exclude_;
-  }
-  bool Names(const std::string& name) const { return !names_.empty() && !exclude_ && Admits(name); }
-
- private:
-  bool exclude_ = false;
-  bool exact_ = false;
-  std::vector<std::string> names_;
-};
-
-bool IsLocalBridge(const std::string& name) {
-  return std::any_of(std::begin(kLocalBridges), std::end(kLocalBridges),
-                     [&](const char* prefix) { return name.starts_with(prefix); });
 }
 
 // Of two addresses of one interface, whether the first is the better one.
@@ -159,7 +113,7 @@ void ReadDevice(Interface* interface) {
 
 Reach Interface::reach() const {
   if (loopback) return Reach::kHost;
-  return family == 6 && ip[0] == 0xfe && (ip[1] & 0xc0) == 0x80 ? Reach::kLink : Reach::kRouted;
+  return IsLinkLocal(family, ip) ? Reach::kLink : Reach::kRouted;
 }
 
 std::string Interface::IpText() const {
@@ -169,27 +123,16 @@ std::string Interface::IpText() const {
 }
 
 Result<std::vector<Interface>> ListInterfaces() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) {
-    return Status(SL_ERR_SYSTEM, std::string("cannot list network interfaces: ") + std::strerror(errno));
-  }
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> holder(list, freeifaddrs);
+  SL_ASSIGN(const std::vector<InterfaceAddress> all, ListInterfaceAddresses());
   std::vector<Interface> found;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr) continue;
+  for (const InterfaceAddress& address : all) {
     Interface interface;
-    if (entry->ifa_addr->sa_family == AF_INET) {
-      std::memcpy(interface.ip.data(), &reinterpret_cast<const sockaddr_in*>(entry->ifa_addr)->sin_addr, 4);
-    } else if (entry->ifa_addr->sa_family == AF_INET6) {
-      interface.family = 6;
-      std::memcpy(interface.ip.data(), &reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr)->sin6_addr, 16);
-    } else {
-      continue;
-    }
-    interface.name = entry->ifa_name;
-    interface.index = if_nametoindex(entry->ifa_name);
-    interface.up = (entry->ifa_flags & IFF_UP) != 0 && (entry->ifa_flags & IFF_RUNNING) != 0;
-    interface.loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    interface.name = address.name;
+    interface.index = address.index;
+    interface.family = address.family;
+    interface.ip = address.ip;
+    interface.up = address.running;
+    interface.loopback = address.loopback;
     ReadDevice(&interface);
     found.push_back(std::move(interface));
   }
@@ -197,9 +140,9 @@ Result<std::vector<Interface>> ListInterfaces() {
 }
 
 Result<std::vector<Interface>> SelectInterfaces(const std::vector<Interface>& all, const InterfaceFilter& filter) {
-  const NameList names(filter.names);
+  const InterfaceNames names(filter.names);
   std::vector<Subnet> subnets;
-  for (const std::string& text : Split(filter.subnets)) {
+  for (const std::string& text : SplitAtCommas(filter.subnets)) {
     const std::optional<Subnet> subnet = ParseSubnet(text);
     if (!subnet) return Status(SL_ERR_INVALID, "subnets: " + text + " is no subnet; write 192.0.2.0/24 or fd00::/8");
     subnets.push_back(*subnet);
@@ -208,7 +151,7 @@ Result<std::vector<Interface>> SelectInterfaces(const std::vector<Interface>& al
   for (const Interface& interface : all) {
     const bool in_subnet =
         std::any_of(subnets.begin(), subnets.end(), [&](const Subnet& s) { return s.Holds(interface); });
-    if (!names.Admits(interface.name) || (!subnets.empty() && !in_subnet)) continue;
+    if (!names.Admit(interface.name) || (!subnets.empty() && !in_subnet)) continue;
     if (filter.family != "auto" && filter.family != (interface.family == 4 ? "ipv4" : "ipv6")) continue;
     if (SpeedOf(interface) < filter.minimum_megabits_per_second) continue;
     const auto same = [&](const Interface& other) { return other.name == interface.name; };
@@ -219,7 +162,7 @@ Result<std::vector<Interface>> SelectInterfaces(const std::vector<Interface>& al
       *known = interface;
     }
   }
-  const auto asked_for = [&](const Interface& i) { return names.Names(i.name) || !subnets.empty(); };
+  const auto asked_for = [&](const Interface& i) { return names.AskFor(i.name) || !subnets.empty(); };
   if (!std::all_of(passed.begin(), passed.end(), asked_for)) passed = BestClass(passed);
   if (passed.empty()) {
     return Status(SL_ERR_NOT_FOUND, "no network interface passes interfaces \"" + filter.names + "\", subnets \"" +
@@ -233,23 +176,6 @@ Result<std::vector<Interface>> SelectInterfaces(const std::vector<Interface>& al
     return SpeedOf(a) > SpeedOf(b);
   });
   return passed;
-}
-
-socklen_t ToSocketAddress(uint8_t family, const Ip& ip, uint16_t port, uint32_t scope, sockaddr_storage* out) {
-  *out = {};
-  if (family == 4) {
-    auto* v4 = reinterpret_cast<sockaddr_in*>(out);
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(port);
-    std::memcpy(&v4->sin_addr, ip.data(), 4);
-    return sizeof *v4;
-  }
-  auto* v6 = reinterpret_cast<sockaddr_in6*>(out);
-  v6->sin6_family = AF_INET6;
-  v6->sin6_port = htons(port);
-  v6->sin6_scope_id = scope;
-  std::memcpy(&v6->sin6_addr, ip.data(), 16);
-  return sizeof *v6;
 }
 
 }  // namespace sl::transport_tcp

@@ -3,19 +3,15 @@
 // Network interfaces of this host, and which of them become ports.
 #pragma once
 
-#include <netinet/in.h>
-
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "modules/transport-tcp/wire.h"
+#include "sdk/net_interface.h"
 #include "sdk/status.h"
 
 namespace sl::transport_tcp {
-
-using Ip = std::array<uint8_t, 16>;  // network order; IPv4 in the first four, zeros behind
 
 // One address of one interface.
 struct Interface {
@@ -54,8 +50,5 @@ Result<std::vector<Interface>> ListInterfaces();
 // interfaces, fast ones before slow ones. Loopback only when it is named, or its subnet is, or nothing else is there.
 // NOT_FOUND says what was there; INVALID says which part of the filter cannot be read.
 Result<std::vector<Interface>> SelectInterfaces(const std::vector<Interface>& all, const InterfaceFilter& filter);
-
-// For bind and connect; returns its length.
-socklen_t ToSocketAddress(uint8_t family, const Ip& ip, uint16_t port, uint32_t scope, sockaddr_storage* out);
 
 }  // namespace sl::transport_tcp
