@@ -9,6 +9,7 @@
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/events/ring.h"
+#include "kernel/plan/signature.h"
 
 namespace sl::kernel {
 namespace {
@@ -82,6 +83,7 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
   SL_TRY(MeetOthers());
   FillShape();
   SL_TRY(MakeHeap());
+  WatchCalls();
   SL_TRY(MakeAlgorithms());
   SL_TRY(MakeLinks());
   Logf(SL_LOG_INFO, "communicator {:016x} rank {} of {} ready, host {} local rank {} of {}", nonce_, config_.rank,
@@ -517,8 +519,43 @@ Status Communicator::Health() const {
   return {SL_ERR_PEER_LOST, LostText()};
 }
 
-std::string Communicator::LostText() const {
-  return RankName(static_cast<uint32_t>(lost_rank())) + " " + FateText(lost_fate_.load());
+// All ranks of a host that does not answer are lost, whichever of them was missed first.
+std::string Communicator::LostText(uint32_t rank, Fate fate) const {
+  constexpr uint32_t kMaxNamed = 8;
+  std::string names;
+  uint32_t others = 0;
+  const bool host_is_gone = fate == Fate::kSilent && roster_known_.load(std::memory_order_acquire);
+  for (uint32_t other = 0; host_is_gone && other < config_.size; ++other) {
+    if (other == rank || roster_->cards()[other].host != roster_->cards()[rank].host) continue;
+    if (++others < kMaxNamed) names += (names.empty() ? "" : ", ") + std::to_string(other);
+  }
+  if (others >= kMaxNamed) names += " and " + std::to_string(others - kMaxNamed + 1) + " more";
+  const std::string text = RankName(rank) + " " + FateText(fate);
+  if (others == 0) return text;
+  return text + (others == 1 ? "; rank " + names + " is" : "; ranks " + names + " are") + " on that host, too";
+}
+
+void Communicator::TellCalls() {
+  const uint64_t newest = op_log_.Newest(config_.rank);
+  uint64_t told = told_calls_.load();
+  if (newest <= told || !told_calls_.compare_exchange_strong(told, newest)) return;
+  std::vector<Call> calls;
+  const uint64_t kept_from = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;
+  for (uint64_t sequence = std::max(told + 1, kept_from); sequence <= newest; ++sequence) {
+    Call call{sequence, 0, config_.rank};
+    if (op_log_.Read(config_.rank, sequence, &call.signature)) calls.push_back(call);
+  }
+  tree_->TellCalls(calls);
+}
+
+void Communicator::WatchCalls() {
+  if (shape_.domain_size == config_.size) return;
+  tree_->WatchCalls(
+      {[this] { TellCalls(); },
+       [this](const Call& one, const Call& other) {
+         Fail({SL_ERR_MISMATCH, "operation #" + std::to_string(one.sequence) + ": " +
+                                    DescribeMismatch(one.rank, one.signature, other.rank, other.signature)});
+       }});
 }
 
 std::string Communicator::RankName(uint32_t rank) const {

@@ -4,6 +4,7 @@
 // Everything a rank allocates hangs off here. Issuing operations is the runtime's (kernel/runtime/issue.h).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -98,8 +99,11 @@ class Communicator {
   bool complete() const { return !incomplete_.load(std::memory_order_acquire); }
   // A rank that was lost, or -1.
   int32_t lost_rank() const { return lost_rank_.load(std::memory_order_acquire); }
-  // "rank 3 (process 4711) was lost: its process ended", of that rank.
-  std::string LostText() const;
+  // "rank 3 (process 4711) was lost: its process ended", of that rank; with the others of its host if that is gone.
+  std::string LostText() const { return LostText(static_cast<uint32_t>(lost_rank()), lost_fate_.load()); }
+  // This rank waits in vain for ranks that it may share no memory with: tells what it has called, once for each number,
+  // so that somebody finds out if others called something else.   [any]
+  void TellCalls();
   // What another rank reported: SL_ERR_PEER_FAILED with its text, or SL_OK.   [any]
   Status RemoteFailure() const;
 
@@ -145,6 +149,8 @@ class Communicator {
   void WarnOfUnreached() const;
   uint64_t Demand(std::vector<uint64_t>* out_demands) const;
   void OnFate(uint32_t rank, Fate fate);
+  std::string LostText(uint32_t rank, Fate fate) const;
+  void WatchCalls();
   void GiveUpJoiningSoon();
   void StopLaunchesSoon(const std::string& why);
   void OnReport(uint32_t rank, const Status& failure);
@@ -180,8 +186,10 @@ class Communicator {
   sl_comm_shape_t shape_{};
   std::vector<Transport> transports_;
   std::unique_ptr<SymmetricHeap> heap_;
-  std::unique_ptr<SymmetricHeap> log_heap_;  // where CPUs do not reach heap_
+  std::unique_ptr<SymmetricHeap> log_heap_;                   // where CPUs do not reach heap_
+  alignas(64) std::array<uint8_t, OpLog::kBytes> own_log_{};  // where there is no heap for it
   OpLog op_log_;
+  std::atomic<uint64_t> told_calls_{0};          // up to that number
   std::atomic<sl_control_t*> control_{nullptr};  // of devices whose launches nobody watches
   std::atomic<uint64_t> stopping_{0};            // the task that stops them; 0: none
   std::unique_ptr<LinkTable> links_;

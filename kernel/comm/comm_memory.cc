@@ -25,7 +25,10 @@ uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
 // The log of calls is read by CPUs: where they do not reach the heap it has a segment of its own.
 Status Communicator::MakeHeap() {
   SL_TRY(MakeControl());
-  if (shape_.domain_size != config_.size) return {};
+  if (shape_.domain_size != config_.size) {
+    op_log_ = OpLog(own_log_.data(), 0, config_.rank);
+    return {};
+  }
   std::vector<uint64_t> demands;
   const uint64_t demanded = Demand(&demands);
   if (device().is_addressable()) {

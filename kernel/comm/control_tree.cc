@@ -13,8 +13,9 @@ namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
 constexpr size_t kMaxReportText = 1024;
-constexpr uint64_t kBeatsPerSilence = 6;  // so that a few may come late
-constexpr uint64_t kLateBeats = 2;        // that many missed, and its host is asked
+constexpr size_t kMaxTold = CallLedger::kMaxCalls;  // calls in a frame
+constexpr uint64_t kBeatsPerSilence = 6;            // so that a few may come late
+constexpr uint64_t kLateBeats = 2;                  // that many missed, and its host is asked
 
 }  // namespace
 
@@ -216,6 +217,7 @@ void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes pay
     return;
   }
   Reader in(payload);
+  if (header.type == FrameType::kCalled) return OnCalls(&in);
   const uint32_t rank = in.Get<uint32_t>();
   if (header.type == FrameType::kReport) return OnReport(rank, &in, from->rank);
   if (header.type != FrameType::kFault && header.type != FrameType::kDepart) return;
@@ -255,6 +257,63 @@ bool ControlTree::LearnFailure(uint32_t rank, const Status& failure, uint32_t he
   }
   RelayLocked(FrameType::kReport, news.bytes(), heard_from);
   return true;
+}
+
+void ControlTree::WatchCalls(CallHandlers handlers) {
+  std::lock_guard lock(mutex_);
+  if (!departed_) call_handlers_ = std::move(handlers);
+}
+
+void ControlTree::TellCalls(const std::vector<Call>& calls) {
+  Writer news;
+  std::function<void()> tell_of_mismatch;
+  {
+    std::lock_guard lock(mutex_);
+    for (const Call& call : calls) {
+      if (!calls_.Enter(call)) continue;
+      news.Put(call.rank);
+      news.Put(call.sequence);
+      news.Put(call.signature);
+    }
+    if (calls_.mismatch() && !std::exchange(told_mismatch_, true) && call_handlers_.on_mismatch) {
+      tell_of_mismatch = [handler = call_handlers_.on_mismatch, found = *calls_.mismatch()] {
+        handler(found.first, found.second);
+      };
+    }
+  }
+  if (!news.bytes().empty() && identity_.rank != 0) {
+    std::lock_guard relay(relay_mutex_);
+    SendTo(ParentOf(identity_.rank), FrameType::kCalled, 0, news.bytes());
+  }
+  // Here it may be a rank's own thread, in the middle of a wait.
+  if (tell_of_mismatch) {
+    control_->At(0, [weak = weak_from_this(), tell_of_mismatch] {
+      const std::shared_ptr<ControlTree> tree = weak.lock();
+      if (tree == nullptr) return;
+      std::unique_lock lock(tree->mutex_);
+      if (tree->departed_) return;
+      lock.unlock();
+      tell_of_mismatch();
+    });
+  }
+}
+
+void ControlTree::OnCalls(Reader* in) {
+  std::vector<Call> calls;
+  while (in->ok() && !in->empty() && calls.size() < kMaxTold) {
+    Call call{};
+    call.rank = in->Get<uint32_t>();
+    call.sequence = in->Get<uint64_t>();
+    call.signature = in->Get<uint64_t>();
+    if (in->ok() && call.rank < identity_.size && call.sequence != 0) calls.push_back(call);
+  }
+  std::function<void()> on_waiting;
+  {
+    std::lock_guard lock(mutex_);
+    on_waiting = call_handlers_.on_waiting;
+  }
+  TellCalls(calls);
+  if (on_waiting) on_waiting();
 }
 
 // To all neighbours but one; what was passed on before stays before it. A closed channel drops what it is given. The
@@ -305,6 +364,7 @@ void ControlTree::Depart(Fate fate) {
     departed_ = true;
     on_fate_ = nullptr;
     on_report_ = nullptr;
+    call_handlers_ = {};
     self_ = shared_from_this();
   }
   Writer news;

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/comm/call_ledger.h"
 #include "kernel/comm/channel.h"
 #include "kernel/comm/contributions.h"
 #include "kernel/comm/extension.h"
@@ -66,6 +67,17 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   // Never waits.   thread: [any]
   void Report(const Status& failure);
 
+  // Watches for calls that differ between hosts. `on_waiting`: a rank waits in vain, so this one is to tell its calls,
+  // too. `on_mismatch`: two that were told differ; once. Both on the control thread, until Depart.
+  struct CallHandlers {
+    std::function<void()> on_waiting;
+    std::function<void(const Call& one, const Call& other)> on_mismatch;
+  };
+  void WatchCalls(CallHandlers handlers);
+  // Tells what this rank has called, up to the root: whoever passes it on compares, and passes on only what is news, so
+  // that n ranks that wait cost a frame a stream, not n. Never waits.   thread: [any]
+  void TellCalls(const std::vector<Call>& calls);
+
   // Leaves: tells everybody, stops calling the handlers, goes on relaying. Idempotent, never waits.
   void Depart(Fate fate);
 
@@ -107,6 +119,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
   void OnClosed(Channel* channel, const Status& why) override;
   void OnReport(uint32_t rank, Reader* in, uint32_t heard_from);
+  void OnCalls(Reader* in);
   void Learn(uint32_t rank, Fate fate, uint32_t heard_from);
   // Keeps and passes on the first failure; false when one was known.
   bool LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from);
@@ -129,6 +142,9 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   std::map<uint32_t, Fate> fates_;                        // guarded by mutex_
   Status failure_;                                        // the first one reported; guarded by mutex_
   uint32_t failed_rank_ = 0;                              // whose it is; guarded by mutex_
+  CallHandlers call_handlers_;                            // guarded by mutex_; empty after Depart
+  CallLedger calls_;                                      // guarded by mutex_
+  bool told_mismatch_ = false;                            // guarded by mutex_
   std::atomic<uint64_t> numbers_{0};
   std::atomic<uint64_t> frames_sent_{0};
   bool departed_ = false;              // guarded by mutex_

@@ -36,6 +36,7 @@ enum class FrameType : uint16_t {
   kOpened = 14,  // rank -> rendezvous: where
   kBeat = 15,    // any neighbour on another host: still here
   kSlice = 16,   // caller -> owner of a slice of a symmetric heap, who sends a descriptor
+  kCalled = 17,  // child -> parent: what ranks that wait have called
 };
 
 struct FrameHeader {

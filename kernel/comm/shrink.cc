@@ -115,7 +115,7 @@ Status Communicator::FindLost(const std::vector<uint32_t>& members) const {
   for (const uint32_t member : members) {
     Fate fate;
     if (!FateOf(member, &fate) || !IsLost(fate)) continue;
-    return {SL_ERR_PEER_LOST, RankName(member) + " " + FateText(fate) + "; exclude it, too"};
+    return {SL_ERR_PEER_LOST, LostText(member, fate) + "; exclude it, too"};
   }
   return {};
 }

@@ -110,9 +110,7 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
   }
   const bool collective = op.kind != SL_OP_SEND && op.kind != SL_OP_RECV;
   pending->op.seq = collective ? ++handle->collectives : 0;
-  if (collective && comm.shape().domain_size == comm.size()) {
-    comm.op_log()->Write(pending->op.seq, pending->op.signature);
-  }
+  if (collective) comm.op_log()->Write(pending->op.seq, pending->op.signature);
   ++handle->operations;
 }
 

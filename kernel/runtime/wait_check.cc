@@ -14,6 +14,8 @@ namespace {
 
 // An operation that can still end on what the lost rank left behind ends well within this.
 constexpr uint64_t kGraceNs = 100'000'000;
+// Ranks are seldom so late by nature; who tells too early costs a few small frames.
+constexpr uint64_t kTellNs = 200'000'000;
 
 std::string OpName(const Pending& pending) {
   std::string name = OpKindName(pending.op.kind);
@@ -91,6 +93,9 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
     return {SL_ERR_ABORTED, "ended by a shrink: " + WaitText(handle->comm, *pending)};
   }
   SL_TRY(FindMismatch(handle));
+  if (handle->comm.shape().domain_size != handle->comm.size() && now_ns - pending->unchanged_since_ns >= kTellNs) {
+    handle->comm.TellCalls();
+  }
   SL_TRY(PeerIsGone(handle, *pending, now_ns));
   return TakesTooLong(handle, pending, waited_ns);
 }

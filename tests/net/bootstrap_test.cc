@@ -166,6 +166,9 @@ TEST_F(NetTest, EverybodyKnowsWhichHostVanished) {
     EXPECT_NE(words.find("does not answer"), std::string::npos) << words;
     if (HostOf(team.rank()) != 3) {
       EXPECT_NE(words.find("10.77.0.4"), std::string::npos) << words;
+      EXPECT_TRUE(words.find("rank 3 is on that host") != std::string::npos ||
+                  words.find("rank 7 is on that host") != std::string::npos)
+          << words;
     }
     NCCL_OK(ncclCommAbort(comm));
   });

@@ -112,6 +112,48 @@ TEST_P(Collectives, MessagesArriveThoughTheirSendersLeave) {
   });
 }
 
+// One rank calls something else and waits for the others as they wait for it: no byte of the one meets the other.
+TEST_P(Collectives, SayWhatDiffersThoughNobodyGetsAny) {
+  Run([](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    std::vector<float> data(1000, 1);
+    NCCL_OK(ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr));
+    const bool differs = team.rank() == team.size() - 1;
+    const ncclResult_t result =
+        differs ? ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat32, 0, comm, nullptr)
+                : ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr);
+    EXPECT_NE(result, ncclSuccess);
+    const std::string words = ncclGetLastError(comm);
+    for (const char* part : {"all_reduce of 1000 float32", "broadcast of 1000 float32"}) {
+      EXPECT_NE(words.find(part), std::string::npos) << "rank " << team.rank() << ": " << words;
+    }
+    NCCL_OK(ncclCommAbort(comm));
+  });
+}
+
+// One whose part of the other call was soon done has gone on, and waits in the next.
+TEST_P(Collectives, SayWhatDifferedInAnEarlierCall) {
+  Run([](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    std::vector<float> data(10, 1);
+    const int last = team.size() - 1;
+    ncclResult_t result = ncclSuccess;
+    if (team.rank() == last) {
+      result = ncclBroadcast(data.data(), data.data(), data.size(), ncclFloat32, last, comm, nullptr);
+    }
+    while (result == ncclSuccess) {
+      result = ncclAllReduce(data.data(), data.data(), data.size(), ncclFloat32, ncclSum, comm, nullptr);
+    }
+    const std::string words = ncclGetLastError(comm);
+    for (const char* part : {"all_reduce of 10 float32", "broadcast of 10 float32"}) {
+      EXPECT_NE(words.find(part), std::string::npos) << "rank " << team.rank() << ": " << words;
+    }
+    NCCL_OK(ncclCommAbort(comm));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(On, Collectives,
                          testing::Values(Layout{"TwoHosts", 2, 2, true}, Layout{"TwoHostsOfTwo", 2, 4, false},
                                          Layout{"TwoHostsInTurn", 2, 4, true}, Layout{"UnevenHosts", 3, 5, true},
