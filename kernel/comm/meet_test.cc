@@ -8,6 +8,7 @@
 
 #include "kernel/comm/id_groups.h"
 #include "kernel/comm/rendezvous.h"
+#include "kernel/comm/tree_shape.h"
 
 namespace sl::kernel {
 namespace {
@@ -68,14 +69,18 @@ class MeetTest : public testing::Test {
     Process* process = ProcessOf(rank % ids.size());
     const Secret& secret = ids[0].secret;
     SL_ASSIGN(const std::unique_ptr<Extension> extension, Extension::Open(process->switchboard.get(), secret));
-    SL_ASSIGN(const Endpoint parent, Meet({ids, rank, size, extension.get(), 10 * kSecond, kSecond, nullptr}));
-    const Patience patience{NowNs() + 10 * kSecond};
+    SL_ASSIGN(const Endpoint parent, Meet({ids, rank, size, extension.get(), patience_ns_, kSecond, nullptr}));
+    const Patience patience{NowNs() + patience_ns_};
     SL_ASSIGN(const std::shared_ptr<ControlTree> tree,
               ControlTree::Build(process->control.get(), {rank, size, ids[0].nonce(), secret}, extension.get(), parent,
                                  kSecond, nullptr, nullptr, patience));
     const auto number = static_cast<uint8_t>(rank);
     const Result<Contributions> all = tree->AllGather(tree->TakeNumber(), {&number, 1}, patience);
-    tree->Depart(Fate::kDeparted);
+    if (stay_.empty()) {
+      tree->Depart(Fate::kDeparted);
+    } else {
+      stay_[rank] = tree;
+    }
     SL_TRY(all.status());
     for (uint32_t r = 0; r < size; ++r) {
       EXPECT_EQ(all.value()[r].size(), 1u);
@@ -91,7 +96,30 @@ class MeetTest : public testing::Test {
 
   std::vector<std::unique_ptr<Process>> processes_;
   std::vector<RendezvousId> ids_;  // of the newest processes
+  uint64_t patience_ns_ = 10 * kSecond;
+  std::vector<std::shared_ptr<ControlTree>> stay_;  // by rank, where nobody is to leave yet
 };
+
+// What a start costs does not depend on the machine: messages of a rank, and how many must follow one another.
+TEST_F(MeetTest, AThousandRanksSayAFewWordsEachAndWaitForTenInARow) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr uint32_t kMany = 128;  // threads are dear there
+#else
+  constexpr uint32_t kMany = 1024;
+#endif
+  patience_ns_ = 100 * kSecond;
+  MakeIds(1, 100'000);
+  stay_.resize(kMany);
+  for (const Status& outcome : MeetAll(kMany, [](uint32_t) { return true; })) {
+    ASSERT_TRUE(outcome.ok()) << outcome.message();
+  }
+  EXPECT_EQ(ProcessOf(0)->rendezvous->admitted(), kMany) << "each calls once";
+  for (const auto& tree : stay_) EXPECT_LE(tree->frames_sent(), 3u) << "an all-gather: one up, at most two down";
+  uint32_t depth = 0;
+  for (uint32_t rank = kMany - 1; rank != 0; rank = ParentOf(rank)) ++depth;
+  EXPECT_LE(depth, 10u);
+  for (const auto& tree : stay_) tree->Depart(Fate::kDeparted);
+}
 
 TEST_F(MeetTest, SharesTheCallsOfAllRanksBetweenTheIds) {
   for (const uint32_t count : {1u, 2u, 3u, 7u}) {

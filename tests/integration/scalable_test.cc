@@ -3,7 +3,6 @@
 // ncclCommInitRankScalable with ids of several processes.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <vector>
 
 #include "tests/integration/team.h"
@@ -12,33 +11,13 @@ namespace sl::integration {
 namespace {
 
 constexpr int kMostIds = 3;
-constexpr int kWords = sizeof(ncclUniqueId) / sizeof(uint64_t);
-
-// The first `count` ranks make one each; all know all.
-std::vector<ncclUniqueId> MakeIds(Team& team, int count) {
-  std::vector<ncclUniqueId> ids(static_cast<size_t>(count));
-  if (team.rank() < count) {
-    ncclUniqueId mine;
-    EXPECT_EQ(ncclGetUniqueId(&mine), ncclSuccess) << ncclGetLastError(nullptr);
-    uint64_t words[kWords];
-    std::memcpy(words, &mine, sizeof(mine));
-    for (int i = 0; i < kWords; ++i) team.word(team.rank() * kWords + i) = words[i];
-  }
-  team.Barrier();
-  for (int id = 0; id < count; ++id) {
-    uint64_t words[kWords];
-    for (int i = 0; i < kWords; ++i) words[i] = team.word(id * kWords + i);
-    std::memcpy(&ids[static_cast<size_t>(id)], words, sizeof(words));
-  }
-  return ids;
-}
 
 class Scalable : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ids, Scalable, testing::Range(1, kMostIds + 1));
 
 TEST_P(Scalable, RanksMeetAndWork) {
   RunProcesses(7, [](Team& team) {
-    std::vector<ncclUniqueId> ids = MakeIds(team, GetParam());
+    std::vector<ncclUniqueId> ids = team.MakeIds(GetParam());
     ncclComm_t comm = nullptr;
     NCCL_OK(ncclCommInitRankScalable(&comm, team.size(), team.rank(), GetParam(), ids.data(), nullptr));
     const int mine = 1 << team.rank();
@@ -52,7 +31,7 @@ TEST_P(Scalable, RanksMeetAndWork) {
 
 TEST(ScalableMisuse, IsNamed) {
   RunProcesses(1, [](Team& team) {
-    std::vector<ncclUniqueId> ids = MakeIds(team, 1);
+    std::vector<ncclUniqueId> ids = team.MakeIds(1);
     ids.push_back(ids[0]);
     ncclComm_t comm = nullptr;
     EXPECT_EQ(ncclCommInitRankScalable(&comm, 2, 0, 2, ids.data(), nullptr), ncclInvalidArgument);

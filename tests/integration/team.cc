@@ -90,6 +90,20 @@ ncclUniqueId Team::MakeId() {
   return id;
 }
 
+std::vector<ncclUniqueId> Team::MakeIds(int count) {
+  const uint32_t first = ids_taken_;
+  ids_taken_ += static_cast<uint32_t>(count);
+  const auto id = [&](int maker) -> ncclUniqueId& { return board_->ids[(first + static_cast<uint32_t>(maker)) % 64]; };
+  Barrier();
+  if (rank_ < count) {
+    EXPECT_EQ(ncclGetUniqueId(&id(rank_)), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  Barrier();
+  std::vector<ncclUniqueId> ids;
+  for (int maker = 0; maker < count; ++maker) ids.push_back(id(maker));
+  return ids;
+}
+
 ncclComm_t Team::MakeComm() {
   const ncclUniqueId id = MakeId();
   ncclComm_t comm = nullptr;

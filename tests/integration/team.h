@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "nccl.h"
 #include "sl_runtime.h"
@@ -43,6 +44,8 @@ class Team {
   void Barrier();
   // A fresh id, made by rank 0 and known to all. Collective.
   ncclUniqueId MakeId();
+  // One of each of the first `count` ranks, known to all. Collective.
+  std::vector<ncclUniqueId> MakeIds(int count);
   // A communicator of all ranks. Collective; NULL when it failed, which is a test failure.
   ncclComm_t MakeComm();
 
