@@ -46,7 +46,24 @@ Communicator::~Communicator() {
   if (sl_control_t* control = control_.load(); control != nullptr) device().ops->release(device().handle, control);
 }
 
-Status Communicator::Join(const std::vector<RendezvousId>& ids) {
+Result<RendezvousId> Communicator::IdBehind(const RendezvousId& asked, std::unique_ptr<IdDesk>* out_desk) {
+  if (config_.rank != 0) {
+    return FetchId(asked, config_.rank, *process_->switchboard(), {NowNs() + config_.timeout_ns, &cancelled_ns_});
+  }
+  SL_ASSIGN(const RendezvousId id, process_->rendezvous()->NewId());
+  if (config_.size == 1) return id;
+  SL_ASSIGN(*out_desk, IdDesk::Open(process_->control(), process_->switchboard()->choice(), asked, id));
+  return id;
+}
+
+Status Communicator::Join(const std::vector<RendezvousId>& given) {
+  std::vector<RendezvousId> ids = given;
+  std::unique_ptr<IdDesk> desk;  // until all have met
+  if (IsAddressOnly(ids[0])) {
+    if (ids.size() != 1)
+      return {SL_ERR_INVALID, "with comm.rendezvous (NCCL_COMM_ID) ranks meet by one id, not several"};
+    SL_ASSIGN(ids[0], IdBehind(ids[0], &desk));
+  }
   const RendezvousId& id = ids[0];
   nonce_ = id.nonce();
   SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), id.secret));

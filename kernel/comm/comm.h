@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernel/comm/control_tree.h"
+#include "kernel/comm/id_desk.h"
 #include "kernel/comm/join.h"
 #include "kernel/comm/op_log.h"
 #include "kernel/comm/process.h"
@@ -45,7 +46,7 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   // Set-up, one of the three, once. Blocks; every wait is bounded by the timeout and by Cancel().
-  Status Join(const std::vector<RendezvousId>& ids);
+  Status Join(const std::vector<RendezvousId>& given);
   // `seat` came from the parent's Split.
   struct Seat;
   Status JoinAsChild(Seat seat);
@@ -127,6 +128,8 @@ class Communicator {
  private:
   struct Transport;  // an open transport and where peers reach it
 
+  // What stands behind an id that is an address only. Rank 0 makes it and a desk at which the others fetch it.
+  Result<RendezvousId> IdBehind(const RendezvousId& asked, std::unique_ptr<IdDesk>* out_desk);
   Status SetUp(const TreeIdentity& identity, const Endpoint& parent);
   Status OpenTransports(bool networks);
   void Open(size_t served, const sl_transport_env_t& env, bool networks);
@@ -190,6 +193,7 @@ class Communicator {
   alignas(64) std::array<uint8_t, OpLog::kBytes> own_log_{};  // where there is no heap for it
   OpLog op_log_;
   std::atomic<uint64_t> told_calls_{0};          // up to that number
+  std::atomic<uint32_t> shrinks_{0};             // that this rank has called for
   std::atomic<sl_control_t*> control_{nullptr};  // of devices whose launches nobody watches
   std::atomic<uint64_t> stopping_{0};            // the task that stops them; 0: none
   std::unique_ptr<LinkTable> links_;

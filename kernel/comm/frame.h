@@ -37,6 +37,7 @@ enum class FrameType : uint16_t {
   kBeat = 15,    // any neighbour on another host: still here
   kSlice = 16,   // caller -> owner of a slice of a symmetric heap, who sends a descriptor
   kCalled = 17,  // child -> parent: what ranks that wait have called
+  kId = 18,      // rank -> rank 0, behind a given address: its number; back: an id
 };
 
 struct FrameHeader {

@@ -63,15 +63,28 @@ Result<NetInterface> Switchboard::ChosenInterface() const {
   return ChooseInterface(all, choice_.interfaces, choice_.family);
 }
 
+Result<NetListener> Switchboard::ListenToNet() const {
+  if (!choice_.listen_at.valid()) {
+    SL_ASSIGN(const NetInterface interface, ChosenInterface());
+    return ListenNet(interface, 0);
+  }
+  SL_ASSIGN(const std::vector<NetInterface> all, ListInterfaces());
+  const auto has_it = [this](const NetInterface& interface) {
+    return interface.address.family == choice_.listen_at.family && interface.address.ip == choice_.listen_at.ip;
+  };
+  const auto found = std::find_if(all.begin(), all.end(), has_it);
+  if (found == all.end()) return Status(SL_ERR_NOT_FOUND, "this host has no such address");
+  return ListenNet(*found, choice_.listen_at.port);
+}
+
 Result<NetAddress> Switchboard::OpenNet() {
   std::lock_guard lock(mutex_);
   if (net_.fd.valid()) return net_.address;
-  SL_ASSIGN(const NetInterface interface, ChosenInterface());
-  SL_ASSIGN(NetListener listener, ListenNet(interface, 0));
+  SL_ASSIGN(NetListener listener, ListenToNet());
   SL_TRY(OpenLocked());
   SL_TRY(control_->Watch(listener.fd.get(), EPOLLIN, this));
   net_ = std::move(listener);
-  Logf(SL_LOG_INFO, "ranks on other hosts reach process {} at {} ({})", getpid(), ToText(net_.address), interface.name);
+  Logf(SL_LOG_INFO, "ranks on other hosts reach process {} at {}", getpid(), ToText(net_.address));
   return net_.address;
 }
 
@@ -88,8 +101,9 @@ Result<Stream> Switchboard::Call(const Endpoint& to, const Secret& secret, Frame
   if (here) {
     SL_ASSIGN(fd, ConnectLocal(to.local, patience));
   } else if (to.net.valid()) {
-    SL_ASSIGN(const NetInterface interface, ChosenInterface());
-    SL_ASSIGN(fd, ConnectNet(to.net, &interface, patience));
+    // Only link-local addresses need to know it.
+    const Result<NetInterface> interface = ChosenInterface();
+    SL_ASSIGN(fd, ConnectNet(to.net, interface.ok() ? &interface.value() : nullptr, patience));
   } else {
     return Status(SL_ERR_UNSUPPORTED, ToText(to) +
                                           " is on another host, and had no network interface for ranks of other " +

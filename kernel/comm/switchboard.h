@@ -27,7 +27,8 @@ namespace sl::kernel {
 struct NetChoice {
   std::string interfaces;  // comm.interface
   NetFamily family = NetFamily::kAny;
-  bool tls = false;  // comm.tls
+  bool tls = false;        // comm.tls
+  NetAddress listen_at{};  // nowhere: any port of the interface that the others choose
 };
 
 class Switchboard : public ControlThread::Watched {
@@ -73,6 +74,7 @@ class Switchboard : public ControlThread::Watched {
                       const Patience& patience) const;
 
   ControlThread* control() const { return control_; }
+  const NetChoice& choice() const { return choice_; }
   // Dropped so far, for tests.
   uint64_t strangers() const { return strangers_; }
 
@@ -94,6 +96,7 @@ class Switchboard : public ControlThread::Watched {
 
   Status OpenLocked();
   Result<NetInterface> ChosenInterface() const;
+  Result<NetListener> ListenToNet() const;
   void OnReady(int fd, uint32_t events) override;
   void AcceptFrom(const Fd& listener, bool net);
   bool MakeRoom();

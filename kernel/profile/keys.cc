@@ -73,6 +73,12 @@ constexpr Key kKeys[] = {
      BoolOption("tls", "encrypt what ranks of several hosts say to each other; operations' data stays as it is",
                 "false"),
      [](Settings& s, const OptionValue& v) { s.comm.tls = v.integer != 0; }, false, nullptr},
+    {"comm",
+     StringOption("rendezvous",
+                  "host and port at which rank 0 gives the others the id, so that every rank may make it by itself; "
+                  "who reaches it may join",
+                  ""),
+     [](Settings& s, const OptionValue& v) { s.comm.rendezvous = v.text; }, true, "NCCL_COMM_ID"},
 
     {"link", IntOption("chunk_bytes", "bytes", "largest payload of one chunk", "131072", 1024, 16 * kMiB),
      [](Settings& s, const OptionValue& v) { s.link.chunk_bytes = Unsigned(v); }, false, nullptr},

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <map>
 
+#include "kernel/comm/id_desk.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
@@ -146,7 +147,8 @@ Result<std::vector<RendezvousId>> DecodeIds(const sl_comm_config_t& config) {
 
 Status MakeId(sl_unique_id_t* out_id) {
   SL_ASSIGN(Process * process, Process::Get());
-  SL_ASSIGN(const RendezvousId id, process->rendezvous()->NewId());
+  const std::string& rendezvous = process->profile().settings().comm.rendezvous;
+  SL_ASSIGN(const RendezvousId id, rendezvous.empty() ? process->rendezvous()->NewId() : IdOfAddress(rendezvous));
   *out_id = EncodeId(id);
   return {};
 }

@@ -33,7 +33,7 @@ constexpr Variable kTable[] = {
     {"NCCL_COLLNET_ENABLE", kHonoured, kInteger, "", kStored},
     {"NCCL_COLLNET_NODE_THRESHOLD", kIgnored, kInteger, "2", "there is no reduction inside the network"},
     {"NCCL_COMM_BLOCKING", kHonoured, kInteger, "", "0 or 1 overrides config.blocking of every communicator"},
-    {"NCCL_COMM_ID", kWarned, kText, "", "ids carry their own address; give ncclGetUniqueId's bytes to the ranks"},
+    {"NCCL_COMM_ID", kHonoured, kText, "", "sets comm.rendezvous: host:port of rank 0"},
     {"NCCL_COMM_SHRINK_SHARE_RESOURCES", kHonoured, kInteger, "", kStored},
     {"NCCL_COMM_SPLIT_SHARE_RESOURCES", kHonoured, kInteger, "", kStored},
     {"NCCL_CONF_FILE", kWarned, kText, "", "no file of variables is read; set them in the environment"},

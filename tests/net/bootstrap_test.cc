@@ -127,6 +127,58 @@ TEST_F(NetTest, RanksSayWhichInterfacesThereAreWhenNoneFits) {
   });
 }
 
+// The ids come from different hosts; groups of ranks meet at each, and none knows where the others are.
+TEST_F(NetTest, RanksMeetByIdsOfSeveralHosts) {
+  MAKE_NETWORK(3);
+  Run(7, [](Team& team) {
+    std::vector<ncclUniqueId> ids = team.MakeIds(3);
+    ncclComm_t comm = nullptr;
+    NCCL_OK(ncclCommInitRankScalable(&comm, team.size(), team.rank(), 3, ids.data(), nullptr));
+    const int mine = 1 << team.rank();
+    int sum = 0;
+    NCCL_OK(ncclAllReduce(&mine, &sum, 1, ncclInt32, ncclSum, comm, nullptr));
+    EXPECT_EQ(sum, (1 << team.size()) - 1);
+    NCCL_OK(ncclCommFinalize(comm));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+// Nobody passes an id on: each rank makes it of the variable. The second communicator meets where the first one did.
+TEST_F(NetTest, RanksMeetAtTheAddressThatNcclCommIdGives) {
+  MAKE_NETWORK(3);
+  const Environment address("NCCL_COMM_ID", (std::string(Network::Ip(0)) + ":47110").c_str());
+  Run(5, [](Team& team) {
+    for (int turn = 0; turn < 3; ++turn) {
+      ncclUniqueId id;
+      NCCL_OK(ncclGetUniqueId(&id));
+      ncclComm_t comm = nullptr;
+      NCCL_OK(ncclCommInitRank(&comm, team.size(), id, team.rank()));
+      ASSERT_NE(comm, nullptr) << ncclGetLastError(nullptr);
+      const int one = 1;
+      int sum = 0;
+      NCCL_OK(ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, comm, nullptr));
+      EXPECT_EQ(sum, team.size());
+      NCCL_OK(ncclCommDestroy(comm));
+    }
+  });
+}
+
+TEST_F(NetTest, AWrongNcclCommIdIsNamed) {
+  MAKE_NETWORK(2);
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "1000");
+  const Environment address("NCCL_COMM_ID", (std::string(Network::Ip(1)) + ":47110").c_str());
+  Run(2, [](Team& team) {
+    ncclUniqueId id;
+    NCCL_OK(ncclGetUniqueId(&id));
+    ncclComm_t comm = nullptr;
+    EXPECT_NE(ncclCommInitRank(&comm, 2, id, team.rank()), ncclSuccess);
+    EXPECT_TRUE(LastErrorHas("comm.rendezvous (NCCL_COMM_ID) is 10.77.0.2:47110")) << ncclGetLastError(nullptr);
+    EXPECT_TRUE(
+        LastErrorHas(team.rank() == 0 ? "this host has no such address" : "rank 0 did not answer there in time"))
+        << ncclGetLastError(nullptr);
+  });
+}
+
 // Waits until the communicator is broken, and returns the words.
 std::string Diagnosis(ncclComm_t comm) {
   ncclResult_t state = ncclSuccess;
