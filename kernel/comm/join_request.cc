@@ -11,6 +11,7 @@ Bytes JoinRequest::Encode() const {
   out.Put(known_as);
   out.Put(total);
   out.PutText(terms);
+  out.Put(attempt);
   return out.Take();
 }
 
@@ -23,6 +24,7 @@ Result<JoinRequest> JoinRequest::Decode(std::span<const uint8_t> bytes) {
   request.known_as = in.Get<uint32_t>();
   request.total = in.Get<uint32_t>();
   request.terms = in.GetText();
+  request.attempt = in.Get<uint32_t>();
   if (!in.ok() || !in.empty() || !IsWellFormed(request.tree)) {
     return Status(SL_ERR_LINK_CORRUPT, "a join frame of the wrong form");
   }

@@ -18,6 +18,7 @@ struct JoinRequest {
   uint32_t known_as = 0;  // its number in messages: in the communicator that is shrunk, or made by several ids
   uint32_t total = 0;     // ranks of the communicator: more than `size` where it is made by several ids
   std::string terms;      // what all have to say alike; "" by one id
+  uint32_t attempt = 0;   // how often this rank has called for a shrink of that communicator, this time included
 
   Bytes Encode() const;
   // SL_ERR_LINK_CORRUPT unless it is one, and nothing else.

@@ -37,12 +37,15 @@ std::string TermsOf(const std::vector<uint32_t>& excluded) {
 
 // Who calls a rank, under its number in the parent, because it takes that rank for the one where all meet. Outlives the
 // shrink, as long as the parent has no other: a member that calls on its terms after it has failed is told so at once.
-// One that had its answer, is not a member, or comes late on other terms calls for another shrink and waits until that
-// begins here.
+// One that had its answer, is not a member, comes late on other terms, or has called more often than this rank, so that
+// its own part of this shrink failed before it could call, calls for another shrink and waits until that begins here.
 class ShrinkDesk {
  public:
-  ShrinkDesk(std::string name, std::string terms, const std::vector<uint32_t>& members)
-      : name_(std::move(name)), terms_(std::move(terms)), unanswered_(members.begin(), members.end()) {}
+  ShrinkDesk(std::string name, std::string terms, uint32_t attempt, const std::vector<uint32_t>& members)
+      : name_(std::move(name)),
+        terms_(std::move(terms)),
+        attempt_(attempt),
+        unanswered_(members.begin(), members.end()) {}
 
   // This rank is where all meet. Before anybody calls.
   void HostAt(Rendezvous* rendezvous, uint64_t nonce) {
@@ -58,7 +61,8 @@ class ShrinkDesk {
     Status refusal;
     {
       std::lock_guard lock(mutex_);
-      if (over_ && (outcome_.ok() || request.value().terms != terms_)) return false;
+      const bool is_of_this = request.value().terms == terms_ && request.value().attempt <= attempt_;
+      if (over_ && (outcome_.ok() || !is_of_this)) return false;
       if (unanswered_.erase(request.value().known_as) == 0) return false;
       if (outcome_.ok() && rendezvous_ == nullptr) {
         outcome_ = Status(SL_ERR_MISMATCH, "rank " + std::to_string(request.value().known_as) + " (" +
@@ -100,6 +104,7 @@ class ShrinkDesk {
  private:
   const std::string name_;  // this rank
   const std::string terms_;
+  const uint32_t attempt_;  // of this rank
   Rendezvous* rendezvous_ = nullptr;
   uint64_t nonce_ = 0;
   mutable std::mutex mutex_;
@@ -142,6 +147,7 @@ Status Communicator::Probe(uint32_t member) const {
 
 Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t>& excluded) {
   deadline_ns_ = NowNs() + config_.timeout_ns;
+  const uint32_t attempt = ++parent->shrinks_;
   std::vector<uint32_t> members;
   for (uint32_t rank = 0; rank < parent->size(); ++rank) {
     if (!std::binary_search(excluded.begin(), excluded.end(), rank)) members.push_back(rank);
@@ -156,7 +162,7 @@ Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t
   SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), secret));
 
   // shared_ptr: the parent's extension and the rendezvous keep it, and neither outlives the other for certain.
-  const auto desk = std::make_shared<ShrinkDesk>(parent->RankName(parent->rank()), terms, members);
+  const auto desk = std::make_shared<ShrinkDesk>(parent->RankName(parent->rank()), terms, attempt, members);
   if (config_.rank == 0) {
     const auto on_refused = [desk](const Status& why) { desk->Fail(why); };
     desk->HostAt(process_->rendezvous(),
@@ -174,7 +180,8 @@ Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t
     const std::vector<uint32_t> absent = desk->Absent();
     return absent.empty() ? Status() : parent->Probe(absent[probed++ % absent.size()]);
   };
-  const JoinRequest request{config_.rank, config_.size, extension_->endpoint(), parent->rank(), config_.size, terms};
+  const JoinRequest request{config_.rank, config_.size, extension_->endpoint(), parent->rank(), config_.size,
+                            terms,        attempt};
   const Result<Welcome> welcome =
       parent->MeetAt(members[0], request, {deadline_ns_ + kHostGivesUpFirstNs, &cancelled_ns_}, look);
   desk->End(welcome.status());

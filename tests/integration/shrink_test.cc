@@ -4,6 +4,7 @@
 // it, and what happens when ranks do not agree.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -320,6 +321,48 @@ INSTANTIATE_TEST_SUITE_P(
             {"rank 1 did not arrive", "rank 2 did not arrive", "rank 1 did not arrive", "rank 2 did not arrive"}},
         // One does not call.
         Disagreement{{{3}, {3}, {}, {}}, {"rank 2 did not arrive", "rank 2 did not arrive", "", ""}}));
+
+// Rank 1 has no descriptor left to call rank 0 with, so rank 0 waits for it in vain. When rank 1 tries again with the
+// same list it is not told of that, it waits for rank 0.
+TEST(Shrink, WaitsForTheNextOneWhereItsOwnPartHadFailed) {
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "1000");
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t parent = team.MakeComm();
+    ASSERT_NE(parent, nullptr);
+    ncclComm_t child = nullptr;
+    if (team.rank() == 1) {
+      const rlimit few{256, 256};
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+      std::vector<int> all;
+      for (int fd = dup(0); fd >= 0; fd = dup(0)) all.push_back(fd);
+      EXPECT_NE(Shrink(parent, {2}, &child), ncclSuccess);
+      EXPECT_TRUE(LastErrorHas("ulimit -n"));
+      for (const int fd : all) close(fd);
+      team.word(1) = 1;
+    } else if (team.rank() == 0) {
+      ASSERT_TRUE(WaitUntil(10, [&] { return team.word(1) == 1; }));  // so that nobody calls rank 1 meanwhile
+      EXPECT_NE(Shrink(parent, {2}, &child), ncclSuccess);
+    }
+    team.Barrier();
+    if (team.rank() == 0) {
+      ASSERT_TRUE(WaitUntil(10, [&] { return team.word(0) == 1; }));
+      NCCL_OK(Shrink(parent, {2}, &child));
+    } else if (team.rank() == 1) {
+      std::thread notice([&] {
+        usleep(100'000);  // in which an answer would come
+        team.word(0) = 1;
+      });
+      NCCL_OK(Shrink(parent, {2}, &child));
+      notice.join();
+    }
+    if (team.rank() != 2) {
+      ExpectMembers(child, team.rank(), {0, 1});
+      End(child);
+    }
+    team.Barrier();
+    End(parent);
+  });
+}
 
 // Two shrinks of one parent with some ranks in common: who is in the second only may be early.
 TEST(Shrink, KeepsAnEarlyCallerForTheNextOne) {
