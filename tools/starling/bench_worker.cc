@@ -172,6 +172,8 @@ Point Worker::MeasurePoint(size_t bytes, DataType type, RedOp op, int root) {
   point.op = op;
   point.root = call.root;
   point.out_of_place = MeasureHalf(call);
+  // Workers of several hosts agree over this communicator, too: what it did last may be their own talk.
+  RunAll(call, 1);
   point.served = ServedBy(api_, ranks_.front().comm());
   if (AllowsInPlace(options_.collective) && !options_.out_of_place_only) {
     call.in_place = true;

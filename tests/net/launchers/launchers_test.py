@@ -5,6 +5,7 @@ docs/operator.md word for word.
 
 launchers_test.py CLASS. Exit code: 0 good, 1 failure, 77 skipped, with the reason.
 """
+import json
 import os
 import re
 import shutil
@@ -206,6 +207,17 @@ class Torchrun(Job, LauncherTest):
     def test_variables_that_are_left_over_are_named(self):
         half = self.one_host(["env", "-u", "RANK"] + BENCH)
         self.assertIn("environment: WORLD_SIZE is set and RANK is not; set both, or neither", self.run_on(1, half, code=2))
+
+    def test_the_report_names_what_served_between_hosts(self):
+        """Workers of several hosts agree by all-gathers of their own, which another algorithm serves here."""
+        profile, report = (os.path.join(self.folder, name) for name in ("served.toml", "served.json"))
+        with open(profile, "w", encoding="utf-8") as file:
+            file.write('profile_version = 1\n[[select]]\nop = "all_reduce"\nalgorithm = "tree"\n'
+                       '[[select]]\nop = "all_gather"\nalgorithm = "ring"\n')
+        self.check_bench(self.run_on(1, self.two_hosts(BENCH + ["--profile", profile, "-J", report])), hosts=2)
+        with open(report, encoding="utf-8") as file:
+            served = [row["served_by"]["algorithm"] for row in json.load(file)["results"]]
+        self.assertEqual(set(served), {"tree"})
 
     def test_the_port_may_be_taken(self):
         with open(os.path.join(self.folder, "store.py"), "w", encoding="utf-8") as file:
