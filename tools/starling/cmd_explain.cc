@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // `starling explain`: which algorithm would serve an operation, at what cost, and why the others would not. It makes a
-// real communicator of N ranks in this process, one thread each, and asks rank 0.
+// real communicator, one thread a rank, and asks rank 0. Several hosts are processes of this machine that take each
+// other for hosts.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tools/starling/bench_error.h"
@@ -23,8 +34,11 @@ struct ExplainOptions {
   std::vector<size_t> sizes;
   DataType type = DataType::kFloat;
   RedOp op = RedOp::kSum;
-  int ranks = 2;
+  int ranks = 2;  // of each host
+  int hosts = 1;
   std::string profile;
+
+  int total() const { return ranks * hosts; }
 };
 
 ExplainOptions ParseExplainOptions(int argc, char** argv) {
@@ -36,7 +50,8 @@ ExplainOptions ParseExplainOptions(int argc, char** argv) {
   app.add_option("size", sizes, "bytes, e.g. 8 64K 1M")->required();
   app.add_option("-d,--datatype", type, "data type (float)");
   app.add_option("-o,--op", op, "reduction (sum)");
-  app.add_option("--ranks", options.ranks, "ranks, threads of this process (2)")->check(CLI::Range(1, kMaxRanks));
+  app.add_option("--ranks", options.ranks, "ranks of each host (2)")->check(CLI::Range(1, kMaxRanks));
+  app.add_option("--hosts", options.hosts, "hosts to be thought of (1)")->check(CLI::Range(1, kMaxRanks));
   app.add_option("--profile", options.profile, "profile name or file");
   try {
     app.parse(argc, argv);
@@ -51,6 +66,10 @@ ExplainOptions ParseExplainOptions(int argc, char** argv) {
   options.type = ParseDataTypes(type)[0];
   if (ParseRedOps(op).size() != 1) throw CommandError(kExitUsage, "-o all: explain one reduction at a time");
   options.op = ParseRedOps(op)[0];
+  if (options.total() > kMaxRanks) {
+    throw CommandError(kExitUsage, "--hosts times --ranks is " + std::to_string(options.total()) + ", at most " +
+                                       std::to_string(kMaxRanks) + " are possible");
+  }
   return options;
 }
 
@@ -97,8 +116,8 @@ sl_op_t OpOf(const ExplainOptions& options, size_t bytes) {
   op.datatype = TypeOf(options.type);
   op.reduction = Reduces(options.collective) ? ReductionOf(options.op) : SL_SUM;
   op.root = HasRoot(options.collective) ? 0 : -1;
-  op.peer = options.collective == Collective::kSendRecv ? options.ranks - 1 : -1;
-  op.count = ShapeOf(options.collective, bytes, options.type, options.ranks).param_count;
+  op.peer = options.collective == Collective::kSendRecv ? options.total() - 1 : -1;
+  op.count = ShapeOf(options.collective, bytes, options.type, options.total()).param_count;
   return op;
 }
 
@@ -110,7 +129,7 @@ void RunRank(const ExplainOptions& options, uint32_t rank, const sl_unique_id_t&
   config.ids = &id;
   config.id_count = 1;
   config.rank = rank;
-  config.size = static_cast<uint32_t>(options.ranks);
+  config.size = static_cast<uint32_t>(options.total());
   config.device_kind = -1;
   config.device_ordinal = -1;
   config.name = "explain";
@@ -137,21 +156,80 @@ void RunRank(const ExplainOptions& options, uint32_t rank, const sl_unique_id_t&
   Runtime().comm_destroy(comm);
 }
 
-void Explain(const ExplainOptions& options) {
-  if (!options.profile.empty()) setenv("STARLING_PROFILE", options.profile.c_str(), 1);
-  sl_unique_id_t id{};
-  CheckRuntime(Runtime().unique_id(&id));
+// The ranks of one host; the text is rank 0's.
+std::string RunHost(const ExplainOptions& options, int host, const sl_unique_id_t& id) {
+  const auto ranks = static_cast<uint32_t>(options.ranks);
   std::string text;
-  std::vector<std::string> errors(static_cast<size_t>(options.ranks));
-  std::vector<sl_status_t> statuses(static_cast<size_t>(options.ranks), SL_OK);
+  std::vector<std::string> errors(ranks);
+  std::vector<sl_status_t> statuses(ranks, SL_OK);
   std::vector<std::thread> threads;
-  for (uint32_t rank = 0; rank < static_cast<uint32_t>(options.ranks); ++rank) {
-    threads.emplace_back([&, rank] { RunRank(options, rank, id, &text, &errors[rank], &statuses[rank]); });
+  for (uint32_t i = 0; i < ranks; ++i) {
+    const uint32_t rank = static_cast<uint32_t>(host) * ranks + i;
+    threads.emplace_back([&, i, rank] { RunRank(options, rank, id, &text, &errors[i], &statuses[i]); });
   }
   for (std::thread& thread : threads) thread.join();
-  for (size_t rank = 0; rank < errors.size(); ++rank) {
-    if (statuses[rank] != SL_OK) throw CommandError(kExitFailure, errors[rank]);
+  for (uint32_t i = 0; i < ranks; ++i) {
+    if (statuses[i] != SL_OK) throw CommandError(kExitFailure, errors[i]);
   }
+  return text;
+}
+
+// Ranks of processes with different values share no memory, as if they were far from each other.
+void BecomeHost(int host) { setenv("NCCL_HOSTID", ("explain-" + std::to_string(host)).c_str(), 1); }
+
+// Another host: a process that waits for the id, joins with its ranks and leaves with the others.
+class OtherHost {
+ public:
+  // Before this process has used the library or has threads.
+  OtherHost(const ExplainOptions& options, int host) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) throw CommandError(kExitFailure, "pipe: " + std::string(strerror(errno)));
+    process_ = fork();
+    if (process_ < 0) throw CommandError(kExitFailure, "fork: " + std::string(strerror(errno)));
+    if (process_ != 0) {
+      close(ends[0]);
+      id_ = ends[1];
+      return;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(ends[1]);
+    _exit(RunCommand("explain", [&] {
+      sl_unique_id_t id{};
+      if (read(ends[0], &id, sizeof(id)) != sizeof(id)) return;  // there is no job
+      BecomeHost(host);
+      RunHost(options, host, id);
+    }));
+  }
+  ~OtherHost() {
+    close(id_);
+    if (process_ < 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+  OtherHost(const OtherHost&) = delete;
+  OtherHost& operator=(const OtherHost&) = delete;
+
+  void Tell(const sl_unique_id_t& id) {
+    if (write(id_, &id, sizeof(id)) != sizeof(id)) throw CommandError(kExitFailure, "a process for a host has ended");
+  }
+  // Until it has left, as this host has.
+  void Await() { waitpid(std::exchange(process_, -1), nullptr, 0); }
+
+ private:
+  pid_t process_ = -1;
+  int id_ = -1;
+};
+
+void Explain(const ExplainOptions& options) {
+  if (!options.profile.empty()) setenv("STARLING_PROFILE", options.profile.c_str(), 1);
+  std::vector<std::unique_ptr<OtherHost>> others;
+  for (int host = 1; host < options.hosts; ++host) others.push_back(std::make_unique<OtherHost>(options, host));
+  if (options.hosts > 1) BecomeHost(0);
+  sl_unique_id_t id{};
+  CheckRuntime(Runtime().unique_id(&id));
+  for (const auto& other : others) other->Tell(id);
+  std::string text = RunHost(options, 0, id);
+  for (const auto& other : others) other->Await();
   text.pop_back();
   printf("%s", text.c_str());
 }

@@ -40,7 +40,8 @@ TEST(Command, ExitsWithTwoOnBadUsage) {
   for (const char* arguments :
        {"", "nonsense", "bench", "bench nonsense", "bench all_reduce -b x", "demo --ranks 1", "demo -d all", "run",
         "run --", "bench all_reduce --library /no/such/file", "run --library /no/such/file -- true", "verify --ranks 0",
-        "verify --collective nonsense", "verify --module /no/such/file", "verify --profile some --module other"}) {
+        "verify --collective nonsense", "verify --module /no/such/file", "verify --profile some --module other",
+        "explain all_reduce 8 --hosts 0", "explain all_reduce 8 --hosts 40 --ranks 40"}) {
     const Outcome outcome = Starling(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments << "\n" << outcome.text;
     EXPECT_FALSE(outcome.text.empty()) << arguments;
@@ -77,6 +78,18 @@ TEST(Command, MeasuresAndChecks) {
   EXPECT_EQ(document["results"].size(), 3u);
   EXPECT_EQ(document["out_of_bounds"]["count"], 0);
   std::filesystem::remove(json);
+}
+
+TEST(Command, ExplainsWhatServesBetweenHosts) {
+  if (!std::filesystem::exists(BuildDir() + "/lib/starling/algo-two-level.so")) GTEST_SKIP() << "it is not built";
+  setenv("NCCL_SOCKET_IFNAME", "=lo", 1);  // nobody is called from afar
+  const Outcome one = Starling("explain all_reduce 1M --ranks 4");
+  const Outcome two = Starling("explain all_reduce 1M --hosts 2 --ranks 2");
+  unsetenv("NCCL_SOCKET_IFNAME");
+  EXPECT_EQ(one.exit_code, 0) << one.text;
+  EXPECT_EQ(two.exit_code, 0) << two.text;
+  EXPECT_EQ(one.text.find("* two-level"), std::string::npos) << one.text;
+  EXPECT_NE(two.text.find("* two-level"), std::string::npos) << two.text;
 }
 
 TEST(Command, VerifiesPlans) {
