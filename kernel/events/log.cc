@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 
@@ -118,6 +119,20 @@ std::string HostName() {
   return name;
 }
 
+// A full disk: from now on lines go to standard error, which is said there once. The file stays open, since other
+// threads may be writing to it. Takes no lock, like all that writes lines.
+int GiveUpFile(int fd) {
+  const int error = errno;
+  if (g_descriptor.compare_exchange_strong(fd, STDERR_FILENO, std::memory_order_acq_rel)) {
+    dprintf(
+        STDERR_FILENO,
+        "starling: cannot write to the log file: %s; make room there, or name another file in STARLING_LOG; writing "
+        "here instead\n",
+        strerror(error));
+  }
+  return STDERR_FILENO;
+}
+
 // One write(2) per line: lines of several threads and processes do not mix in a file opened for appending.
 void WriteLine(sl_log_level_t level, std::string_view text) {
   spdlog::pattern_formatter formatter("%Y-%m-%d %H:%M:%S.%f %n:%P:%t %l %v", spdlog::pattern_time_type::local, "\n");
@@ -129,13 +144,17 @@ void WriteLine(sl_log_level_t level, std::string_view text) {
                                          spdlog::string_view_t(line.data(), line.size()));
   spdlog::memory_buf_t buffer;
   formatter.format(message, buffer);
-  const int fd = Descriptor();
+  int fd = Descriptor();
   const char* data = buffer.data();
   size_t left = buffer.size();
   while (left > 0) {
     const ssize_t written = write(fd, data, left);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // there is nowhere to say that the log cannot be written
+    if (written <= 0) {
+      if (fd <= STDERR_FILENO) return;  // there is nowhere to say that the log cannot be written
+      fd = GiveUpFile(fd);
+      continue;
+    }
     data += written;
     left -= static_cast<size_t>(written);
   }

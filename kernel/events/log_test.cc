@@ -96,6 +96,23 @@ TEST_F(LogTest, StarlingVariableBeatsNccl) {
   EXPECT_EQ(0, InChild([] { return LogEnabled(SL_LOG_ERROR) && !LogEnabled(SL_LOG_WARN); }));
 }
 
+TEST_F(LogTest, AFullDiskIsSaidOnceAndLosesNoLine) {
+  setenv("STARLING_LOG", "info:/dev/full", 1);
+  EXPECT_EQ(0, InChild([&] {
+              const int errors = open((folder_ + "/errors").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+              dup2(errors, STDERR_FILENO);
+              Log(SL_LOG_INFO, "first line");
+              Log(SL_LOG_INFO, "second line");
+              return errors >= 0;
+            }));
+  const std::string text = Read("errors");
+  const std::string complaint = "cannot write to the log file: No space left on device; make room there";
+  EXPECT_NE(text.find(complaint), std::string::npos) << text;
+  EXPECT_EQ(text.find(complaint), text.rfind(complaint)) << text;
+  EXPECT_NE(text.find("first line\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("second line\n"), std::string::npos) << text;
+}
+
 TEST_F(LogTest, UnknownLevelIsSaidWithTheRemedy) {
   setenv("STARLING_LOG", ("loud:" + folder_ + "/a.log").c_str(), 1);
   EXPECT_EQ(0, InChild([] { return LogEnabled(SL_LOG_WARN); }));
