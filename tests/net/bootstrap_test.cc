@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -176,6 +177,25 @@ TEST_F(NetTest, AWrongNcclCommIdIsNamed) {
     EXPECT_TRUE(
         LastErrorHas(team.rank() == 0 ? "this host has no such address" : "rank 0 did not answer there in time"))
         << ncclGetLastError(nullptr);
+  });
+}
+
+// Sockets need descriptors: a rank that may have no more says so, and what to raise. The others do not hang.
+TEST_F(NetTest, ARankWithoutDescriptorsSaysWhatToRaise) {
+  MAKE_NETWORK(2);
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "1000");
+  Run(2, [](Team& team) {
+    const ncclComm_t before = team.MakeComm();  // all that a process opens once is open
+    ASSERT_NE(before, nullptr);
+    const ncclUniqueId id = team.MakeId();
+    if (team.rank() == 1) {
+      const rlimit none{3, 3};
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    }
+    ncclComm_t comm = nullptr;
+    EXPECT_NE(ncclCommInitRank(&comm, 2, id, team.rank()), ncclSuccess);
+    EXPECT_TRUE(LastErrorHas(team.rank() == 1 ? "ulimit -n" : "rank 1 did not arrive")) << ncclGetLastError(nullptr);
+    NCCL_OK(ncclCommAbort(before));
   });
 }
 
