@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernel/comm/id_desk.h"
 #include "kernel/comm/meet.h"
 #include "kernel/comm/roster.h"
 #include "kernel/comm/tree_shape.h"
@@ -15,6 +16,18 @@ namespace sl::kernel {
 namespace {
 
 constexpr uint64_t kJoiningGraceNs = 1'000'000'000;
+
+// What stands behind an id that is an address only. Rank 0 makes it, and a desk at which the others fetch it.
+Result<RendezvousId> IdBehind(const RendezvousId& asked, Process* process, const CommConfig& config,
+                              const std::atomic<uint64_t>* cancel_ns, std::unique_ptr<IdDesk>* out_desk) {
+  if (config.rank != 0) {
+    return FetchId(asked, config.rank, *process->switchboard(), {NowNs() + config.timeout_ns, cancel_ns});
+  }
+  SL_ASSIGN(const RendezvousId id, process->rendezvous()->NewId());
+  if (config.size == 1) return id;
+  SL_ASSIGN(*out_desk, IdDesk::Open(process->control(), process->switchboard()->choice(), asked, id));
+  return id;
+}
 // A launch that can still end on what a lost rank left behind ends well within this.
 constexpr uint64_t kStoppingGraceNs = 100'000'000;
 constexpr uint64_t kNoMoreStops = UINT64_MAX;
@@ -46,23 +59,13 @@ Communicator::~Communicator() {
   if (sl_control_t* control = control_.load(); control != nullptr) device().ops->release(device().handle, control);
 }
 
-Result<RendezvousId> Communicator::IdBehind(const RendezvousId& asked, std::unique_ptr<IdDesk>* out_desk) {
-  if (config_.rank != 0) {
-    return FetchId(asked, config_.rank, *process_->switchboard(), {NowNs() + config_.timeout_ns, &cancelled_ns_});
-  }
-  SL_ASSIGN(const RendezvousId id, process_->rendezvous()->NewId());
-  if (config_.size == 1) return id;
-  SL_ASSIGN(*out_desk, IdDesk::Open(process_->control(), process_->switchboard()->choice(), asked, id));
-  return id;
-}
-
 Status Communicator::Join(const std::vector<RendezvousId>& given) {
   std::vector<RendezvousId> ids = given;
   std::unique_ptr<IdDesk> desk;  // until all have met
   if (IsAddressOnly(ids[0])) {
     if (ids.size() != 1)
       return {SL_ERR_INVALID, "with comm.rendezvous (NCCL_COMM_ID) ranks meet by one id, not several"};
-    SL_ASSIGN(ids[0], IdBehind(ids[0], &desk));
+    SL_ASSIGN(ids[0], IdBehind(ids[0], process_, config_, &cancelled_ns_, &desk));
   }
   const RendezvousId& id = ids[0];
   nonce_ = id.nonce();
@@ -100,7 +103,14 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
   SL_TRY(MeetOthers());
   FillShape();
   SL_TRY(MakeHeap());
-  WatchCalls();
+  if (shape_.domain_size != config_.size) {
+    tree_->WatchCalls(
+        {[this] { TellCalls(); },
+         [this](const Call& one, const Call& other) {
+           Fail({SL_ERR_MISMATCH, "operation #" + std::to_string(one.sequence) + ": " +
+                                      DescribeMismatch(one.rank, one.signature, other.rank, other.signature)});
+         }});
+  }
   SL_TRY(MakeAlgorithms());
   SL_TRY(MakeLinks());
   Logf(SL_LOG_INFO, "communicator {:016x} rank {} of {} ready, host {} local rank {} of {}", nonce_, config_.rank,
@@ -563,16 +573,6 @@ void Communicator::TellCalls() {
     if (op_log_.Read(config_.rank, sequence, &call.signature)) calls.push_back(call);
   }
   tree_->TellCalls(calls);
-}
-
-void Communicator::WatchCalls() {
-  if (shape_.domain_size == config_.size) return;
-  tree_->WatchCalls(
-      {[this] { TellCalls(); },
-       [this](const Call& one, const Call& other) {
-         Fail({SL_ERR_MISMATCH, "operation #" + std::to_string(one.sequence) + ": " +
-                                    DescribeMismatch(one.rank, one.signature, other.rank, other.signature)});
-       }});
 }
 
 std::string Communicator::RankName(uint32_t rank) const {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "kernel/comm/comm_config.h"
 #include "kernel/comm/control_tree.h"
-#include "kernel/comm/id_desk.h"
 #include "kernel/comm/join.h"
 #include "kernel/comm/op_log.h"
 #include "kernel/comm/process.h"
@@ -26,15 +26,6 @@
 namespace sl::kernel {
 
 class Roster;  // what ranks tell each other at the start
-
-// How a rank joins, besides the rendezvous.
-struct CommConfig {
-  const Device* device = nullptr;  // of this rank; lives as long as the process
-  uint32_t rank = 0;
-  uint32_t size = 1;
-  uint64_t timeout_ns = 0;
-  std::string name;
-};
 
 class Communicator {
  public:
@@ -102,8 +93,7 @@ class Communicator {
   int32_t lost_rank() const { return lost_rank_.load(std::memory_order_acquire); }
   // "rank 3 (process 4711) was lost: its process ended", of that rank; with the others of its host if that is gone.
   std::string LostText() const { return LostText(static_cast<uint32_t>(lost_rank()), lost_fate_.load()); }
-  // This rank waits in vain for ranks that it may share no memory with: tells what it has called, once for each number,
-  // so that somebody finds out if others called something else.   [any]
+  // This rank waits in vain: tells other hosts what it has called, lest they have called something else.   [any]
   void TellCalls();
   // What another rank reported: SL_ERR_PEER_FAILED with its text, or SL_OK.   [any]
   Status RemoteFailure() const;
@@ -128,8 +118,6 @@ class Communicator {
  private:
   struct Transport;  // an open transport and where peers reach it
 
-  // What stands behind an id that is an address only. Rank 0 makes it and a desk at which the others fetch it.
-  Result<RendezvousId> IdBehind(const RendezvousId& asked, std::unique_ptr<IdDesk>* out_desk);
   Status SetUp(const TreeIdentity& identity, const Endpoint& parent);
   Status OpenTransports(bool networks);
   void Open(size_t served, const sl_transport_env_t& env, bool networks);
@@ -153,7 +141,6 @@ class Communicator {
   uint64_t Demand(std::vector<uint64_t>* out_demands) const;
   void OnFate(uint32_t rank, Fate fate);
   std::string LostText(uint32_t rank, Fate fate) const;
-  void WatchCalls();
   void GiveUpJoiningSoon();
   void StopLaunchesSoon(const std::string& why);
   void OnReport(uint32_t rank, const Status& failure);
