@@ -1,0 +1,194 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs everything that needs GPUs, from a built tree, and sums it up.
+
+    run_gpu_tests.py [--build DIR] [--out DIR] [--nccl-tests DIR] [--only TEXT]
+
+  --build DIR        the built tree (build)
+  --out DIR          logs, report.json and report.xml (JUnit) go there (build/gpu-test)
+  --nccl-tests DIR   also run the nccl-tests binaries in DIR
+  --only TEXT        only what has TEXT in its name
+
+Without a GPU everything is skipped and counted, exit code 0. Exit code 1 when anything fails. Needs no network.
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+
+SKIPPED = 77
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def count_gpus():
+    """GPUs that the driver shows to this process; asked in a child, since CUDA does not survive a fork."""
+    script = ("import ctypes, sys\n"
+              "cuda = ctypes.CDLL('libcuda.so.1')\n"
+              "count = ctypes.c_int()\n"
+              "print(0 if cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count)) else count.value)\n")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    return int(done.stdout) if done.returncode == 0 else 0
+
+
+class Job:
+    """One program: a name, a command, and a judge of its output (None: the exit code alone decides)."""
+
+    def __init__(self, name, command, seconds, judge=None, environment=None):
+        self.name, self.command, self.seconds, self.judge = name, command, seconds, judge
+        self.environment = environment or {}
+        self.outcome, self.text, self.took = "", "", 0.0
+
+    def run(self, environment, out):
+        begin = time.monotonic()
+        try:
+            done = subprocess.run(self.command, capture_output=True, text=True, errors="replace", timeout=self.seconds,
+                                  check=False, env={**environment, **self.environment})
+            code, log = done.returncode, done.stdout + done.stderr
+        except subprocess.TimeoutExpired as expired:
+            code, log = None, "".join(part.decode(errors="replace") if isinstance(part, bytes) else part or ""
+                                      for part in (expired.stdout, expired.stderr))
+        except OSError as error:
+            code, log = 127, str(error)
+        self.took = time.monotonic() - begin
+        with open(os.path.join(out, re.sub(r"[^\w.-]+", "-", self.name) + ".log"), "w", encoding="utf-8") as file:
+            file.write(" ".join(self.command) + "\n" + log)
+        lines = [line for line in log.splitlines() if line.strip()]
+        last = lines[-1].strip() if lines else ""
+        if code is None:
+            self.outcome, self.text = "failed", f"not done after {self.seconds} s; last line: {last}"
+        elif code == SKIPPED:
+            self.outcome, self.text = "skipped", last
+        elif code != 0:
+            self.outcome, self.text = "failed", f"exit code {code}: {last}"
+        else:
+            problem = self.judge(log) if self.judge else ""
+            self.outcome, self.text = ("failed", problem) if problem else ("passed", "")
+
+
+def judge_nccl_tests(log):
+    """nccl-tests' own verdict."""
+    found = re.search(r"Out of bounds values : (\d+) (\w+)", log)
+    return "" if found and found.group(2) == "OK" else f"wrong values: {found.group(1) if found else 'no verdict'}"
+
+
+class Losses:
+    """The training must not depend on the library: the second run is compared with the first."""
+
+    def __init__(self):
+        self.first = None
+
+    def judge(self, log):
+        found = re.search(r"^losses (.*)$", log, re.M)
+        if not found:
+            return "no losses printed"
+        losses = [float(word) for word in found.group(1).split()]
+        if self.first is None:
+            self.first = losses
+            return ""
+        worst = max(abs(a - b) / abs(b) for a, b in zip(losses, self.first))
+        return "" if worst < 2e-4 else f"losses differ from the other library's by up to {worst:.1e}"
+
+
+def gtest_jobs(program, seconds):
+    listed = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=False).stdout
+    suite = ""
+    for line in listed.splitlines():
+        if line.startswith(" "):
+            yield Job(f"{os.path.basename(program)} {suite}{line.split()[0]}",
+                      [program, f"--gtest_filter={suite}{line.split()[0]}"], seconds)
+        elif line.endswith("."):
+            suite = line.strip()
+
+
+def nccl_tests_jobs(folder, gpus, library):
+    """Threads, one thread for all GPUs, graphs, windows; every type and operation once."""
+    environment = {"LD_LIBRARY_PATH": library}
+    for name in ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "broadcast", "reduce", "gather",
+                 "scatter", "alltoallv", "hypercube"):
+        program = os.path.join(folder, f"{name}_perf")
+        if not os.path.exists(program):
+            continue
+        sizes = ["-b", "8", "-e", "32M", "-f", "16", "-n", "5", "-w", "2", "-c", "1"]
+        for how, options in (("threads", ["-t", str(gpus), "-g", "1"]), ("one thread", ["-t", "1", "-g", str(gpus)]),
+                             ("graph", ["-t", str(gpus), "-g", "1", "-G", "3"]),
+                             ("registered", ["-t", str(gpus), "-g", "1", "-R", "1"]),
+                             ("windows", ["-t", str(gpus), "-g", "1", "-R", "2"])):
+            yield Job(f"nccl-tests {name} {how}", [program, *sizes, *options], 120, judge_nccl_tests, environment)
+        yield Job(f"nccl-tests {name} all types and operations",
+                  [program, "-b", "1K", "-e", "1M", "-f", "32", "-n", "2", "-w", "1", "-c", "1", "-t", str(gpus), "-g", "1",
+                   "-d", "all", "-o", "all"], 300, judge_nccl_tests, environment)
+
+
+def jobs_of(arguments, gpus):
+    build = os.path.abspath(arguments.build)
+    starling = os.path.join(build, "bin", "starling")
+    library = os.path.join(build, "lib")
+    for module in ("device-cuda",):
+        yield Job(f"conform {module}", [starling, "conform", os.path.join(library, "starling", f"{module}.so")], 300)
+    kernels = os.path.join(build, "tests", "gpu.symmetric_kernels")
+    if os.path.exists(kernels):
+        yield Job("symmetric kernels", [kernels], 300)
+    yield from gtest_jobs(os.path.join(build, "tests", "gpu.calls_test"), 300)
+    client = os.path.join(HERE, "clients", "torch_collectives.py")
+    losses = Losses()
+    yield Job("torch over its own NCCL", [sys.executable, client], 300, losses.judge)
+    yield Job("torch over starling", [starling, "run", "--", sys.executable, client], 300, losses.judge)
+    yield Job("torch over starling, non-blocking", [starling, "run", "--", sys.executable, client], 300, losses.judge,
+              {"TORCH_NCCL_USE_COMM_NONBLOCKING": "1"})
+    yield Job("cupy over starling", [starling, "run", "--", sys.executable,
+                                     os.path.join(HERE, "clients", "cupy_collectives.py")], 120)
+    if arguments.nccl_tests:
+        yield from nccl_tests_jobs(arguments.nccl_tests, gpus, library)
+
+
+def write_reports(jobs, out, gpus):
+    rows = [{"name": job.name, "outcome": job.outcome, "text": job.text, "seconds": round(job.took, 2)} for job in jobs]
+    with open(os.path.join(out, "report.json"), "w", encoding="utf-8") as file:
+        json.dump({"gpus": gpus, "tests": rows}, file, indent=1)
+    suite = xml.Element("testsuite", name="gpu-test", tests=str(len(rows)),
+                        failures=str(sum(row["outcome"] == "failed" for row in rows)),
+                        skipped=str(sum(row["outcome"] == "skipped" for row in rows)))
+    for row in rows:
+        case = xml.SubElement(suite, "testcase", name=row["name"], time=str(row["seconds"]))
+        if row["outcome"] == "failed":
+            xml.SubElement(case, "failure", message=row["text"])
+        elif row["outcome"] == "skipped":
+            xml.SubElement(case, "skipped", message=row["text"])
+    xml.ElementTree(suite).write(os.path.join(out, "report.xml"), encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default="build")
+    parser.add_argument("--out", default="")
+    parser.add_argument("--nccl-tests", default="")
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    out = arguments.out or os.path.join(arguments.build, "gpu-test")
+    os.makedirs(out, exist_ok=True)
+    build = os.path.abspath(arguments.build)
+    environment = {**os.environ, "STARLING_MODULE_PATH": os.path.join(build, "lib", "starling"), "SL_TEST_BUILD_DIR": build,
+                   "SL_TEST_SOURCE_DIR": os.path.dirname(os.path.dirname(HERE))}
+    environment.setdefault("LD_LIBRARY_PATH", "")
+    environment["LD_LIBRARY_PATH"] = os.path.join(build, "lib") + ":" + environment["LD_LIBRARY_PATH"]
+    gpus = count_gpus()
+    jobs = [job for job in jobs_of(arguments, gpus) if arguments.only in job.name]
+    for job in jobs:
+        if gpus == 0:
+            job.outcome, job.text = "skipped", "no GPU on this machine"
+        else:
+            job.run(environment, out)
+        print(f"{job.outcome:8} {job.took:7.1f} s  {job.name}{': ' + job.text if job.text else ''}", flush=True)
+    write_reports(jobs, out, gpus)
+    count = {word: sum(job.outcome == word for job in jobs) for word in ("passed", "failed", "skipped")}
+    print(f"gpu-test on {gpus} GPUs: {count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped; "
+          f"logs, report.json and report.xml in {out}")
+    return 1 if count["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
