@@ -128,7 +128,9 @@ def jobs_of(arguments, gpus):
     starling = os.path.join(build, "bin", "starling")
     library = os.path.join(build, "lib")
     for module in ("device-cuda",):
-        yield Job(f"conform {module}", [starling, "conform", os.path.join(library, "starling", f"{module}.so")], 300)
+        # Few at once: every test starts CUDA in a process of its own, and starting is what takes the time.
+        yield Job(f"conform {module}",
+                  [starling, "conform", "--jobs", "4", os.path.join(library, "starling", f"{module}.so")], 300)
     kernels = os.path.join(build, "tests", "gpu.symmetric_kernels")
     if os.path.exists(kernels):
         yield Job("symmetric kernels", [kernels], 300)
