@@ -127,10 +127,12 @@ def jobs_of(arguments, gpus):
     build = os.path.abspath(arguments.build)
     starling = os.path.join(build, "bin", "starling")
     library = os.path.join(build, "lib")
-    for module in ("device-cuda",):
-        # Few at once: every test starts CUDA in a process of its own, and starting is what takes the time.
-        yield Job(f"conform {module}",
-                  [starling, "conform", "--jobs", "4", os.path.join(library, "starling", f"{module}.so")], 300)
+    # Few at once: every test starts CUDA in a process of its own, and starting is what takes the time.
+    yield Job("conform device-cuda", [starling, "conform", "--jobs", "4", "--exclusions", os.path.join(HERE, "conformance.toml"),
+                                      os.path.join(library, "starling", "device-cuda.so")], 300)
+    program = os.path.join(build, "tests", "device_cuda.gpu_test")
+    if os.path.exists(program):
+        yield Job("device_cuda.gpu_test", [program], 120)
     kernels = os.path.join(build, "tests", "gpu.symmetric_kernels")
     if os.path.exists(kernels):
         yield Job("symmetric kernels", [kernels], 300)
