@@ -34,8 +34,9 @@ class Vigil {
 
   // Called once a turn that brought nothing. True when the wait must end; then the record is written.
   SL_HD bool GivesUp(const Wanted& wanted, uint64_t seen) {
+    ++turns_;
 #ifdef __CUDA_ARCH__
-    if (++turns_ % kTurns != 0) return false;
+    if (turns_ % kTurns != 0) return false;
 #else
     std::this_thread::yield();
 #endif
