@@ -23,6 +23,9 @@ SL_HD bool IsAligned(const void* address, uint32_t bytes) {
   return (reinterpret_cast<uintptr_t>(address) & (bytes - 1)) == 0;
 }
 
+// Loads and stores of data keep their order among themselves and with what sync.h and block.h do, but claim no other
+// memory: the compiler may keep arguments in registers across them.
+
 // Memory that no other rank writes while it is read.
 template <uint32_t kBytes>
 SL_HD Vector<kBytes> LoadOwn(const uint8_t* from) {
@@ -31,10 +34,9 @@ SL_HD Vector<kBytes> LoadOwn(const uint8_t* from) {
   if constexpr (kBytes == 16) {
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-                 : "l"(from)
-                 : "memory");
+                 : "l"(from));
   } else {
-    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(v.word[0]), "=r"(v.word[1]) : "l"(from) : "memory");
+    asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(v.word[0]), "=r"(v.word[1]) : "l"(from));
   }
 #else
   std::memcpy(&v, from, kBytes);
@@ -49,8 +51,7 @@ SL_HD Vec16 LoadPeer(const uint8_t* from) {
 #ifdef __CUDA_ARCH__
   asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
-               : "l"(from)
-               : "memory");
+               : "l"(from));
 #else
   std::memcpy(&v, from, sizeof(v));
 #endif
@@ -62,10 +63,9 @@ SL_HD void Store(uint8_t* to, const Vector<kBytes>& v) {
 #ifdef __CUDA_ARCH__
   if constexpr (kBytes == 16) {
     asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]),
-                 "r"(v.word[3])
-                 : "memory");
+                 "r"(v.word[3]));
   } else {
-    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(v.word[0]), "r"(v.word[1]) : "memory");
+    asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(v.word[0]), "r"(v.word[1]));
   }
 #else
   std::memcpy(to, &v, kBytes);

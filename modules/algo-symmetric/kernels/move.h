@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// size: moving and reducing share how vectors are read and how many are in flight.
 //
 // Moving and reducing ranges of bytes by all threads of a block, 16 bytes a load, with many loads in flight. Where an
 // address of the user is not aligned to 16 bytes, vectors are put together from pieces.
@@ -40,13 +41,33 @@ struct Range {
   uint32_t bytes;
 };
 
-// Moves range(0) … range(count - 1), of at most `longest` bytes each. `aligned`: all their user's addresses are.
+// The whole vectors of one range.
+template <typename Load>
+SL_HD void MoveWhole(const dev::Block& block, const Load& load, const Range& range) {
+  const uint32_t total = range.bytes / kVectorBytes;
+  const uint32_t threads = block.threads();
+  for (uint32_t first = block.thread(); first < total; first += Load::kUnroll * threads) {
+    dev::Vec16 v[Load::kUnroll];
+    SL_UNROLL
+    for (uint32_t j = 0; j < Load::kUnroll; ++j) {
+      const uint32_t i = first + j * threads;
+      if (i < total) v[j] = load.Whole(range.from + i * kVectorBytes);
+    }
+    SL_UNROLL
+    for (uint32_t j = 0; j < Load::kUnroll; ++j) {
+      const uint32_t i = first + j * threads;
+      if (i < total) dev::Store(range.to + i * kVectorBytes, v[j]);
+    }
+  }
+}
+
+// The whole vectors of several short ranges, all in flight together.
 template <typename Load, typename RangeAt>
-SL_HD void MoveRanges(const dev::Block& block, uint32_t count, uint32_t longest, bool aligned, const Load& load,
-                      const RangeAt& range) {
+SL_HD void MoveWholeTogether(const dev::Block& block, uint32_t count, uint32_t longest, const Load& load,
+                             const RangeAt& range) {
   constexpr uint32_t kUnroll = Load::kUnroll;
   const uint32_t whole = longest / kVectorBytes;
-  const uint32_t total = aligned ? count * whole : 0;
+  const uint32_t total = count * whole;
   for (uint32_t first = block.thread(); first < total; first += kUnroll * block.threads()) {
     dev::Vec16 v[kUnroll];
     uint8_t* to[kUnroll];
@@ -65,6 +86,19 @@ SL_HD void MoveRanges(const dev::Block& block, uint32_t count, uint32_t longest,
     for (uint32_t j = 0; j < kUnroll; ++j) {
       if (to[j] != nullptr) dev::Store(to[j], v[j]);
     }
+  }
+}
+
+// Moves range(0) … range(count - 1), of at most `longest` bytes each. `aligned`: all their user's addresses are.
+template <typename Load, typename RangeAt>
+SL_HD void MoveRanges(const dev::Block& block, uint32_t count, uint32_t longest, bool aligned, const Load& load,
+                      const RangeAt& range) {
+  // Where a range keeps enough loads of every thread in flight, finding one's place in it costs next to nothing.
+  const bool is_long = count == 1 || longest >= 4 * kVectorBytes * block.threads();
+  if (aligned && is_long) {
+    for (uint32_t i = 0; i < count; ++i) MoveWhole(block, load, range(i));
+  } else if (aligned) {
+    MoveWholeTogether(block, count, longest, load, range);
   }
   // What remains: of aligned ranges the end, of others all.
   const uint32_t parts = aligned ? 1 : (longest + kVectorBytes - 1) / kVectorBytes;
