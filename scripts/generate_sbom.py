@@ -16,7 +16,7 @@ import time
 import uuid
 
 # What a build folder holds besides what is shipped.
-NOT_SHIPPED = ("obj/bench/", "obj/examples/", "obj/tests/")
+NOT_SHIPPED = re.compile(r"obj/(bench|examples|tests|modules/[^/]+/tests)/")
 LICENSES = {
     "libhwy-dev": "Apache-2.0", "libspdlog-dev": "MIT", "libfmt-dev": "MIT", "libtomlplusplus-dev": "MIT",
     "libcli11-dev": "BSD-3-Clause", "nlohmann-json3-dev": "MIT", "libssl-dev": "Apache-2.0",
@@ -46,7 +46,7 @@ def parse_deps(log):
 def system_headers(build):
     headers = set()
     for target, paths in parse_deps(tool("ninja", "-t", "deps", cwd=build)).items():
-        if not target.startswith(NOT_SHIPPED):
+        if not NOT_SHIPPED.match(target):
             headers |= {os.path.realpath(path) for path in paths if path.startswith("/usr/")}
     return headers
 

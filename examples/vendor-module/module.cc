@@ -108,7 +108,17 @@ sl_status_t Plan(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_bui
   });
 }
 
-constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0, nullptr, Create, Destroy, Estimate, Plan, nullptr};
+// Slot by slot: a table that grows at its end stays right.
+constexpr sl_algorithm_ops_t MakeOps() {
+  sl_algorithm_ops_t ops{};
+  ops.struct_size = sizeof ops;
+  ops.create = Create;
+  ops.destroy = Destroy;
+  ops.estimate = Estimate;
+  ops.plan = Plan;
+  return ops;
+}
+constexpr sl_algorithm_ops_t kOps = MakeOps();
 
 sl_status_t Open(const sl_host_t* host, const sl_open_args_t*, sl_instance_t** out_instance) {
   return sl::Guard(host, [&]() -> sl::Status {

@@ -31,6 +31,12 @@ std::shared_ptr<const void> OverlayById(std::string_view id, const void* ops) {
   return {std::shared_ptr<void>(), ops};
 }
 
+// As the kernel chooses: the host, or what this process uses already. Opening another kind of device is no trifle.
+bool IsUsed(const void* table, sl_instance_t* instance) {
+  uint32_t ordinal = 0;
+  return static_cast<const sl_device_ops_t*>(table)->current(instance, &ordinal) == SL_OK;
+}
+
 }  // namespace
 
 std::unique_ptr<Companion> Companion::Find(Trial& trial, const std::string& id, uint32_t revision_min,
@@ -46,6 +52,7 @@ std::unique_ptr<Companion> Companion::Find(Trial& trial, const std::string& id, 
     std::unique_ptr<Companion> companion(new Companion);
     companion->revision_ = std::min(provide->revision, revision_max);
     companion->table_ = OverlayById(id, provide->ops);
+    if (id == SL_DEVICE_ID && !IsUsed(companion->table(), opened->instance())) continue;
     companion->module_ = std::move(module);
     companion->opened_ = std::move(opened);
     return companion;

@@ -14,6 +14,7 @@
 
 #include "sl_device.h"
 #include "sl_transport.h"
+#include "tests/conformance/kit/bindings.h"
 #include "tests/conformance/kit/module.h"
 
 namespace sl::conform {
@@ -55,15 +56,12 @@ std::vector<JobModule> ModulesOfJob(Trial& trial, const std::string& wrapped) {
   add(under_test);
   if (!wrapped.empty()) add(LoadedModule(trial, wrapped));
   for (const char* id : kNeeded) {
-    bool is_met = Provides(under_test, id);
-    for (const std::string& path : trial.assignment().companions) {
-      if (is_met) break;
-      const LoadedModule companion(trial, path);
-      if (!Provides(companion, id)) continue;
-      add(companion);
-      is_met = true;
+    if (Provides(under_test, id)) continue;
+    const auto companion = Companion::Find(trial, id, 1, UINT32_MAX);
+    if (companion == nullptr) {
+      trial.Skip(fmt::format("a job needs {}, which no companion provides; name one with --with FILE", id));
     }
-    if (!is_met) trial.Skip(fmt::format("a job needs {}, which no companion provides; name one with --with FILE", id));
+    add(companion->module());
   }
   return modules;
 }
