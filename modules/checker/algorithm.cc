@@ -137,7 +137,8 @@ struct EstimateHook : NoHook {
       return frame.Break(RuleId::kEstimateImpure, "asked twice in a row, it answers differently");
     }
     // Addresses that differ in everything, and cannot be read.
-    sl_op_t other = op;
+    sl_op_t other = {};
+    std::memcpy(&other, &op, std::min<size_t>(op.struct_size, sizeof other));
     other.send = reinterpret_cast<const void*>(uintptr_t{1});
     other.recv = reinterpret_cast<void*>(uintptr_t{35});
     if (Ask(frame, algorithm, other) == answer) return;

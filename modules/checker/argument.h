@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "modules/checker/frame.h"
+#include "sl_algorithm.h"
 
 namespace sl::checker {
 
@@ -16,6 +17,14 @@ template <typename T>
 concept Sized = requires(T* structure) {
   structure->struct_size;
 };
+
+// The least a struct may say of its size: what the first release that had it said. A draft has no releases.
+template <typename T>
+inline constexpr uint32_t kLeastBytes = sizeof(T);
+template <>
+inline constexpr uint32_t kLeastBytes<sl_op_t> = SL_OP_SIZE_1_0;
+template <>
+inline constexpr uint32_t kLeastBytes<sl_algorithm_env_t> = SL_ALGORITHM_ENV_SIZE_1_0;
 
 // An argument as its caller gave it.
 template <typename T>
@@ -60,7 +69,7 @@ requires(kKindOf<T> != Kind::kNone) struct Argument<T*, false> {
 template <Sized T>
 struct Argument<const T*, false> {
   Argument(const Given<const T*>& given) : value(given.value) {  // NOLINT(google-explicit-constructor)
-    given.frame.CheckSize(value, sizeof(T), given.position);
+    given.frame.CheckSize(value, kLeastBytes<T>, given.position);
   }
   bool Changed() const { return false; }
   void Finish(Frame&, bool) {}
