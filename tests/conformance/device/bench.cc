@@ -46,6 +46,10 @@ void Bench::Release(void* memory) {
   Good(ops.release(device, memory), "release");
 }
 
+void Bench::ReleaseMemory() {
+  while (!memory_.empty()) Release(memory_.back());
+}
+
 sl_stream_t* Bench::MakeStream() {
   sl_stream_t* stream = nullptr;
   Good(ops.stream_create(device, &stream), "stream_create");

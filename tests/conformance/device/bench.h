@@ -40,6 +40,8 @@ class Bench {
   // Each ends the test when the device fails. Everything made here is released with the bench.
   uint8_t* Allocate(uint64_t bytes, uint32_t kind = SL_MEMORY_PLAIN);
   void Release(void* memory);
+  // All that Allocate made here: between tasks, since opening a device again takes long.
+  void ReleaseMemory();
   sl_stream_t* MakeStream();
   sl_event_t* MakeEvent();
   // A word for streams: 0, in host memory that the device reaches.

@@ -121,8 +121,9 @@ void OnStreams(Trial& trial) {
   }
   sl_stream_t* stream = bench.MakeStream();
   Random random(trial.seed() + 1);
+  Bench scratch(trial);
   for (const Task& task : Tasks(trial)) {
-    Bench scratch(trial);  // its memory ends with the task
+    scratch.ReleaseMemory();
     Table table(scratch, task, trial.seed());
     sl_stream_t* on = random.Below(2) == 0 ? stream : nullptr;
     RunTask(task, table, [&](uint8_t* dst, const void* const* srcs, uint32_t n, const sl_reduce_scale_t& scale) {
