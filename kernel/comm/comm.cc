@@ -557,7 +557,7 @@ std::string Communicator::LostText(uint32_t rank, Fate fate) const {
     if (++others < kMaxNamed) names += (names.empty() ? "" : ", ") + std::to_string(other);
   }
   if (others >= kMaxNamed) names += " and " + std::to_string(others - kMaxNamed + 1) + " more";
-  const std::string text = RankName(rank) + " " + FateText(fate);
+  std::string text = RankName(rank) + " " + FateText(fate);
   if (others == 0) return text;
   return text + (others == 1 ? "; rank " + names + " is" : "; ranks " + names + " are") + " on that host, too";
 }

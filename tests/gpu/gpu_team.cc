@@ -88,14 +88,16 @@ Heap::Heap(uint32_t ranks, uint64_t slice_bytes, const std::vector<int>& device_
   for (uint32_t r = 0; r < ranks; ++r) {
     CUmemAllocationProp prop{};
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    prop.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_of[r]}};
+    prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    prop.location.id = device_of[r];
     CUmemGenericAllocationHandle slice{};
     Demand(create(&slice, stride_, &prop, 0), "create a slice");
     slices_.push_back(slice);
     Demand(map(base_ + r * stride_, stride_, 0, slice, 0), "map a slice");
     for (int d = 0; d < devices; ++d) {
       CUmemAccessDesc access{};
-      access.location = {CU_MEM_LOCATION_TYPE_DEVICE, {d}};
+      access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+      access.location.id = d;
       access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
       Demand(set_access(base_ + r * stride_, stride_, &access, 1), "peer access; are the GPUs connected?");
     }

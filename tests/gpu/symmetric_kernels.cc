@@ -85,8 +85,10 @@ uint32_t CheckFamily(uint32_t ranks, const std::string& family) {
     wrong += RunCases(team, cases);
     checked += static_cast<uint32_t>(cases.size());
   };
+  constexpr int kRandom = 600;
   std::vector<Case> cases;
-  for (int i = 0; i < 600; ++i) cases.push_back(Case::Random(ranks, random));
+  cases.reserve(kRandom);
+  for (int i = 0; i < kRandom; ++i) cases.push_back(Case::Random(ranks, random));
   run(std::move(cases));
   cases.clear();
   for (uint32_t i = 0; i < SL_DATATYPE_COUNT * SL_REDUCTION_COUNT * 3; ++i) {

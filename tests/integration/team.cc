@@ -99,8 +99,8 @@ std::vector<ncclUniqueId> Team::MakeIds(int count) {
     EXPECT_EQ(ncclGetUniqueId(&id(rank_)), ncclSuccess) << ncclGetLastError(nullptr);
   }
   Barrier();
-  std::vector<ncclUniqueId> ids;
-  for (int maker = 0; maker < count; ++maker) ids.push_back(id(maker));
+  std::vector<ncclUniqueId> ids(static_cast<size_t>(count));
+  for (int maker = 0; maker < count; ++maker) ids[static_cast<size_t>(maker)] = id(maker);
   return ids;
 }
 

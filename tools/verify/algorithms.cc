@@ -46,9 +46,10 @@ Result<std::unique_ptr<Algorithms>> Algorithms::Open(kernel::Profile profile) {
 Status Algorithms::OpenHostDevice() {
   for (const kernel::Provider& provider : loader_->Providers(SL_DEVICE_ID)) {
     const auto* ops = static_cast<const sl_device_ops_t*>(provider.ops);
-    uint32_t count = 0;
+    uint32_t ordinal = 0;
     sl_device_t* device = nullptr;
-    if (ops->count(provider.instance, &count) != SL_OK || count == 0) continue;
+    // Opening a kind of device that this process does not use, to see that it is not the host, is no trifle.
+    if (ops->current(provider.instance, &ordinal) != SL_OK) continue;
     if (ops->open(provider.instance, 0, &device) != SL_OK) continue;
     sl_device_info_t info{};
     info.struct_size = sizeof(info);

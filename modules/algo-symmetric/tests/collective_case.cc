@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/algo-symmetric/tests/collective_case.h"
 
+#include <cmath>
+
 namespace sl::algo_symmetric {
 
 template <typename F>
@@ -90,7 +92,7 @@ typename F::Lane Case::Wanted(uint32_t r, uint64_t i) const {
   const double value = Reduced(r, i);
   if (op.reduction != SL_AVG) return Encoded<F>(value);
   if constexpr (std::is_integral_v<typename F::Acc>) {
-    return Encoded<F>(static_cast<double>(static_cast<int64_t>(value) / size));
+    return Encoded<F>(std::trunc(value / static_cast<double>(size)));
   } else {
     using Acc = typename F::Acc;
     return Encoded<F>(static_cast<double>(static_cast<Acc>(value) * (Acc{1} / static_cast<Acc>(size))));

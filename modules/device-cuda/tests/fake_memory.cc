@@ -297,7 +297,9 @@ cu::Code cuMemMap(cu::Address address, size_t bytes, size_t offset, cu::Memory m
   if (bytes > physical->bytes || reservation == TheState().reservations.begin()) return cu::kInvalidValue;
   --reservation;
   if (address + bytes > reservation->first + reservation->second) return cu::kInvalidValue;
-  mmap(At(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, physical->fd, 0);
+  if (mmap(At(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, physical->fd, 0) == MAP_FAILED) {
+    return cu::kOutOfMemory;
+  }
   ++physical->references;
   Range range{bytes, cu::kMemoryTypeDevice, ++TheState().last_id};
   range.physical = physical;
@@ -311,7 +313,8 @@ cu::Code cuMemUnmap(cu::Address address, size_t bytes) {
   if (found == TheState().ranges.end() || found->second.physical == nullptr || found->second.bytes != bytes) {
     return cu::kInvalidValue;
   }
-  mmap(At(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (mmap(At(address), bytes, PROT_NONE, kFlags, -1, 0) == MAP_FAILED) return cu::kOutOfMemory;
   Unreference(found->second.physical);
   TheState().ranges.erase(found);
   return cu::kSuccess;

@@ -228,7 +228,11 @@ TEST_F(Gpu, ReachesTheMemoryOfAnotherGpu) {
   const sl_launch_t launch = LaunchOf(0, args, 1, 32);
   ASSERT_EQ(cuda_->ops->launch(cuda_->device, stream_, &launch), SL_OK) << last_error;
   EXPECT_EQ(Read<unsigned long long>(here), 42u);
-  EXPECT_EQ(Read<unsigned long long>(there), 42u);
+  // At its own address the memory is the other GPU's alone.
+  unsigned long long seen = 0;
+  EXPECT_EQ(cuda_->ops->copy(other, nullptr, &seen, there, sizeof(seen)), SL_OK) << last_error;
+  EXPECT_EQ(cuda_->ops->stream_wait_idle(other, nullptr, After(10)), SL_OK) << last_error;
+  EXPECT_EQ(seen, 42u);
   EXPECT_EQ(cuda_->ops->unmap(cuda_->device, mapping), SL_OK) << last_error;
   EXPECT_EQ(cuda_->ops->release(other, there), SL_OK) << last_error;
   cuda_->ops->close(other);
