@@ -26,7 +26,7 @@ typedef struct sl_device_ops_t sl_device_ops_t;
 typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
-#define SL_ALGORITHM_REVISION 2u
+#define SL_ALGORITHM_REVISION 3u
 
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
@@ -69,6 +69,20 @@ typedef struct sl_control_t {
   uint64_t wanted; /* and what it should have become */
 } sl_control_t;
 
+/* Memory of this rank that its peers load from and store to where it lies: buffers of callers, mapped at first use. */
+typedef struct sl_reach_t sl_reach_t;
+typedef struct sl_reach_ops_t {
+  uint32_t struct_size;
+  uint32_t reserved;
+  /* Where every rank's device sees [memory, memory + bytes): out_addresses[r] for rank r, for this rank `memory`
+   * itself. Valid until the operation has run; for one of a capture (not 0), as long as the memory is allocated. Ranks
+   * may be answered differently: an algorithm agrees with its peers on what all of them can do.
+   * thread: [data]   blocking: bounded, when an allocation is used for the first time; else never
+   * returns: SL_OK | SL_ERR_UNSUPPORTED not to be had: go another way   since: 3 */
+  sl_status_t (*addresses)(sl_reach_t* reach, const void* memory, uint64_t bytes, uint64_t capture,
+                           uint64_t* out_addresses);
+} sl_reach_ops_t;
+
 /* The communicator as an algorithm sees it. */
 typedef struct sl_comm_shape_t {
   uint32_t struct_size;
@@ -100,6 +114,8 @@ typedef struct sl_algorithm_env_t {
   sl_device_t* device;
   sl_symmetric_t symmetric; /* as demanded; base NULL when the ranks share no memory */
   sl_control_t* control;    /* since 2; NULL on devices whose launches the host watches (SL_DEVICE_RUNS_HOST_KERNELS) */
+  const sl_reach_ops_t* reach_ops; /* since 3; both NULL where peers do not reach the memory of callers */
+  sl_reach_t* reach;
 } sl_algorithm_env_t;
 
 /* How the result depends on order: what a profile can demand. */
@@ -253,10 +269,14 @@ typedef struct sl_algorithm_ops_t {
 #define SL_OP_SIZE_1_1 88u
 #define SL_ALGORITHM_ENV_SIZE_1_1 64u
 #define SL_ALGORITHM_OPS_SIZE_1_1 64u
+/* Revision 3 added sl_reach_ops_t, and reach of environments. */
+#define SL_ALGORITHM_ENV_SIZE_1_2 80u
+#define SL_REACH_OPS_SIZE_1_2 16u
 SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_1);
 SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_0);
 SL_ASSERT_SIZE(sl_demand_t, SL_DEMAND_SIZE_1_0);
-SL_ASSERT_SIZE(sl_algorithm_env_t, SL_ALGORITHM_ENV_SIZE_1_1);
+SL_ASSERT_SIZE(sl_reach_ops_t, SL_REACH_OPS_SIZE_1_2);
+SL_ASSERT_SIZE(sl_algorithm_env_t, SL_ALGORITHM_ENV_SIZE_1_2);
 SL_ASSERT_SIZE(sl_estimate_t, SL_ESTIMATE_SIZE_1_0);
 SL_ASSERT_SIZE(sl_operand_t, SL_OPERAND_SIZE_1_0);
 SL_ASSERT_SIZE(sl_step_t, SL_STEP_SIZE_1_0);

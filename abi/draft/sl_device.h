@@ -71,6 +71,7 @@ typedef struct sl_pointer_info_t {
 #define SL_HANDLE_FD 0u     /* a descriptor, to be passed by SCM_RIGHTS */
 #define SL_HANDLE_FABRIC 1u /* 64 opaque bytes that any process of the fabric may import */
 #define SL_HANDLE_IPC 2u    /* 64 opaque bytes that another process of this host may import; of plain allocations */
+#define SL_HANDLE_LOCAL 3u  /* 64 opaque bytes that this process may import for another device of the module */
 typedef struct sl_memory_handle_t {
   uint32_t struct_size;
   uint32_t type;

@@ -26,6 +26,7 @@ SL_EXPORT sl_module_query_fn probe_sl_module_query_fn;
 PROBE(sl_op_t)
 PROBE(sl_symmetric_t)
 PROBE(sl_control_t)
+PROBE(sl_reach_ops_t)
 PROBE(sl_comm_shape_t)
 PROBE(sl_demand_t)
 PROBE(sl_algorithm_env_t)

@@ -50,7 +50,13 @@ void Team::OpenDevice(Trial& trial) {
 }
 
 sl_algorithm_env_t Team::env(uint32_t rank) const {
-  return {sizeof(sl_algorithm_env_t), 0, &ranks_[rank].shape, device_ops_, device_.get(), symmetric_, nullptr};
+  sl_algorithm_env_t env{};
+  env.struct_size = sizeof(env);
+  env.shape = &ranks_[rank].shape;
+  env.device_ops = device_ops_;
+  env.device = device_.get();
+  env.symmetric = symmetric_;
+  return env;
 }
 
 // Equal on all ranks, and twice the same. A layer may have the slot, and what it wraps not.
