@@ -54,6 +54,7 @@ Communicator::~Communicator() {
   runs_.reset();
   selector_.reset();
   for (const Candidate& candidate : algorithms_) candidate.ops->destroy(candidate.algorithm);
+  CloseReach();
   links_.reset();
   for (const Transport& transport : transports_) transport.ops->close(transport.handle);
   if (sl_control_t* control = control_.load(); control != nullptr) device().ops->release(device().handle, control);
@@ -299,6 +300,10 @@ Status Communicator::MakeAlgorithms() {
     }
     if (heap_ != nullptr && demands[i] != 0) env.symmetric = {heap_->base() + offset, heap_->stride(), demands[i]};
     env.control = control_.load();
+    if (reach_ != nullptr) {
+      env.reach_ops = &kReachOps;
+      env.reach = reach_.get();
+    }
     offset += demands[i];
     sl_algorithm_t* algorithm = nullptr;
     const sl_status_t status = served.ops->create(served.instance, &env, &algorithm);

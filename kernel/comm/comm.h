@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// size: a rank's whole state; what can stand alone is a class of its own.
 //
 // A communicator, as one rank holds it: who the others are, what was agreed with them, and what has become of it.
 // Everything a rank allocates hangs off here. Issuing operations is the runtime's (kernel/runtime/issue.h).
@@ -17,6 +18,7 @@
 #include "kernel/comm/join.h"
 #include "kernel/comm/op_log.h"
 #include "kernel/comm/process.h"
+#include "kernel/comm/reach.h"
 #include "kernel/engine/run.h"
 #include "kernel/link/link_table.h"
 #include "kernel/memory/symmetric_heap.h"
@@ -95,6 +97,8 @@ class Communicator {
   std::string LostText() const { return LostText(static_cast<uint32_t>(lost_rank()), lost_fate_.load()); }
   // This rank waits in vain: tells other hosts what it has called, lest they have called something else.   [any]
   void TellCalls();
+  // Ends all direct access to buffers of callers; no launch runs. Idempotent.   [control]
+  void CloseReach();
   // What another rank reported: SL_ERR_PEER_FAILED with its text, or SL_OK.   [any]
   Status RemoteFailure() const;
 
@@ -109,6 +113,8 @@ class Communicator {
   const Device& device() const { return *config_.device; }
   Selector* selector() { return selector_.get(); }
   RunPool* runs() { return runs_.get(); }
+  // NULL where peers do not reach the memory of callers.
+  Reach* reach() { return reach_.get(); }
   OpLog* op_log() { return &op_log_; }
   std::string RankName(uint32_t rank) const;
   void FillInfo(sl_comm_info_t* info) const;
@@ -128,7 +134,8 @@ class Communicator {
   Bytes MyCard() const;
   Status CheckCards(const Roster& roster) const;
   void FillShape();
-  Status MakeHeap();  // this and the next six in comm_memory.cc
+  Status MakeHeap();  // this and the next seven in comm_memory.cc
+  Status MakeReach();
   Status MakeControl();
   Result<std::unique_ptr<SymmetricHeap>> ShareSegment(const Device& device, uint64_t slice_bytes);
   Result<std::unique_ptr<SymmetricHeap>> FetchSegment(const Device& device, uint64_t slice_bytes) const;
@@ -183,6 +190,7 @@ class Communicator {
   std::atomic<uint32_t> shrinks_{0};             // that this rank has called for
   std::atomic<sl_control_t*> control_{nullptr};  // of devices whose launches nobody watches
   std::atomic<uint64_t> stopping_{0};            // the task that stops them; 0: none
+  std::unique_ptr<Reach> reach_;                 // after tree_ and log_heap_, which it uses
   std::unique_ptr<LinkTable> links_;
   std::vector<Candidate> algorithms_;
   std::unique_ptr<Selector> selector_;

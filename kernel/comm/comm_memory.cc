@@ -10,6 +10,12 @@
 #include "kernel/events/last_error.h"
 
 namespace sl::kernel {
+namespace {
+
+// For all peers to map an allocation; the largest that fit a GPU take half a second.
+constexpr uint64_t kReachPatienceNs = 2'000'000'000;
+
+}  // namespace
 
 uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
   uint64_t total = 0;
@@ -36,10 +42,42 @@ Status Communicator::MakeHeap() {
     op_log_ = OpLog(heap_->base() + demanded, heap_->stride(), config_.rank);
     return {};
   }
-  SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes));
+  // Equal on all ranks, as the device's kind and comm.reach_mib are.
+  const bool reaches = config_.size > 1 && (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0 &&
+                       process_->profile().settings().comm.reach_mib != 0;
+  const uint64_t board_bytes = reaches ? OfferBoard::SliceBytes(config_.size) : 0;
+  SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes + board_bytes));
   op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank);
   if (demanded != 0) SL_TRY(ShareSlices(demanded));
-  return {};
+  return board_bytes != 0 ? MakeReach() : Status();
+}
+
+Status Communicator::MakeReach() {
+  std::vector<bool> shares_process;
+  const Endpoint& mine = roster_->cards()[config_.rank].endpoint;
+  for (const Card& card : roster_->cards()) {
+    shares_process.push_back(card.endpoint.space == mine.space && card.endpoint.local == mine.local);
+  }
+  const OfferBoard board(log_heap_->base() + OpLog::kBytes, log_heap_->stride(), config_.size);
+  reach_ = std::make_unique<Reach>(Reach::Setting{
+      .device_ops = device().ops,
+      .device = device().handle,
+      .board = board,
+      .rank = config_.rank,
+      .shares_process = std::move(shares_process),
+      .most_bytes = process_->profile().settings().comm.reach_mib << 20,
+      .patience_ns = kReachPatienceNs,
+      .ring = [this] { tree_->Ring(); },
+      .is_over = [this] { return cancelled() || !healthy() || !complete(); },
+  });
+  tree_->WatchRings([keeper = process_->reach_keeper()] { keeper->Wake(); });
+  return process_->reach_keeper()->Add(reach_.get());
+}
+
+void Communicator::CloseReach() {
+  if (reach_ == nullptr) return;
+  process_->reach_keeper()->Remove(reach_.get());
+  reach_->Close();
 }
 
 Status Communicator::MakeControl() {

@@ -220,6 +220,7 @@ void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes pay
   if (header.type == FrameType::kCalled) return OnCalls(&in);
   const uint32_t rank = in.Get<uint32_t>();
   if (header.type == FrameType::kReport) return OnReport(rank, &in, from->rank);
+  if (header.type == FrameType::kReach) return OnRing(in.ok() ? rank : identity_.rank, from->rank);
   if (header.type != FrameType::kFault && header.type != FrameType::kDepart) return;
   const uint32_t fate = in.Get<uint32_t>();
   if (in.ok() && rank < identity_.size && fate <= static_cast<uint32_t>(Fate::kSilent))
@@ -316,6 +317,31 @@ void ControlTree::OnCalls(Reader* in) {
   if (on_waiting) on_waiting();
 }
 
+void ControlTree::WatchRings(std::function<void()> handler) {
+  std::lock_guard lock(mutex_);
+  if (!departed_) on_ring_ = std::move(handler);
+}
+
+void ControlTree::Ring() { RelayRing(identity_.rank, kNobody); }
+
+void ControlTree::RelayRing(uint32_t rank, uint32_t heard_from) {
+  Writer news;
+  news.Put(rank);
+  std::lock_guard relay(relay_mutex_);
+  RelayLocked(FrameType::kReach, news.bytes(), heard_from);
+}
+
+void ControlTree::OnRing(uint32_t rank, uint32_t heard_from) {
+  if (rank >= identity_.size || rank == identity_.rank) return;
+  RelayRing(rank, heard_from);
+  std::function<void()> handler;
+  {
+    std::lock_guard lock(mutex_);
+    handler = on_ring_;
+  }
+  if (handler) handler();
+}
+
 // To all neighbours but one; what was passed on before stays before it. A closed channel drops what it is given. The
 // lock is held from before the news is known here: who leaves because of it must not say so before others know the
 // reason.
@@ -365,6 +391,7 @@ void ControlTree::Depart(Fate fate) {
     on_fate_ = nullptr;
     on_report_ = nullptr;
     call_handlers_ = {};
+    on_ring_ = nullptr;
     self_ = shared_from_this();
   }
   Writer news;

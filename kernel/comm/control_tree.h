@@ -78,6 +78,11 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   // that n ranks that wait cost a frame a stream, not n. Never waits.   thread: [any]
   void TellCalls(const std::vector<Call>& calls);
 
+  // Hears of rings, on the control thread, until Depart; must not wait.
+  void WatchRings(std::function<void()> handler);
+  // All other ranks hear it. Never waits.   thread: [any]
+  void Ring();
+
   // Leaves: tells everybody, stops calling the handlers, goes on relaying. Idempotent, never waits.
   void Depart(Fate fate);
 
@@ -120,6 +125,8 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   void OnClosed(Channel* channel, const Status& why) override;
   void OnReport(uint32_t rank, Reader* in, uint32_t heard_from);
   void OnCalls(Reader* in);
+  void OnRing(uint32_t rank, uint32_t heard_from);
+  void RelayRing(uint32_t rank, uint32_t heard_from);
   void Learn(uint32_t rank, Fate fate, uint32_t heard_from);
   // Keeps and passes on the first failure; false when one was known.
   bool LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from);
@@ -145,6 +152,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   CallHandlers call_handlers_;                            // guarded by mutex_; empty after Depart
   CallLedger calls_;                                      // guarded by mutex_
   bool told_mismatch_ = false;                            // guarded by mutex_
+  std::function<void()> on_ring_;                         // guarded by mutex_; empty after Depart
   std::atomic<uint64_t> numbers_{0};
   std::atomic<uint64_t> frames_sent_{0};
   bool departed_ = false;              // guarded by mutex_

@@ -38,6 +38,7 @@ enum class FrameType : uint16_t {
   kSlice = 16,   // caller -> owner of a slice of a symmetric heap, who sends a descriptor
   kCalled = 17,  // child -> parent: what ranks that wait have called
   kId = 18,      // rank -> rank 0, behind a given address: its number; back: an id
+  kReach = 19,   // any neighbour: a rank's board of offered memory has changed
 };
 
 struct FrameHeader {

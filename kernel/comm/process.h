@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernel/comm/control_thread.h"
+#include "kernel/comm/reach_keeper.h"
 #include "kernel/comm/rendezvous.h"
 #include "kernel/comm/roster.h"
 #include "kernel/engine/engine.h"
@@ -81,6 +82,8 @@ class Process {
   ProgressThread* progress() { return progress_.get(); }
   // Drives network links between operations; its thread starts with the first such link.
   LinkKeeper* keeper() { return &keeper_; }
+  // Maps what peers offer; its thread starts with the first communicator that needs it.
+  ReachKeeper* reach_keeper() { return &reach_keeper_; }
   const HostId& host() const { return host_; }
 
  private:
@@ -107,6 +110,7 @@ class Process {
   RosterShelf rosters_;
   std::unique_ptr<ProgressThread> progress_;
   LinkKeeper keeper_;
+  ReachKeeper reach_keeper_;
   std::atomic<uint64_t> networks_{0};
   HostId host_{};
 };

@@ -74,6 +74,12 @@ constexpr Key kKeys[] = {
                 "false"),
      [](Settings& s, const OptionValue& v) { s.comm.tls = v.integer != 0; }, false, nullptr},
     {"comm",
+     IntOption("reach_mib", "MiB",
+               "memory of callers that peers of a GPU's host may have mapped at a time, to load from and store to it "
+               "where it lies; freed memory stays taken until they unmap it, within some 20 ms; 0: none",
+               "16384", 0, 1 << 24),
+     [](Settings& s, const OptionValue& v) { s.comm.reach_mib = Unsigned(v); }, false, nullptr},
+    {"comm",
      StringOption("rendezvous",
                   "host and port at which rank 0 gives the others the id, so that every rank may make it by itself; "
                   "who reaches it may join",

@@ -28,6 +28,7 @@ struct Settings {
     NetFamily socket_family = NetFamily::kAny;
     uint64_t silence_ms = 0;
     bool tls = false;
+    uint64_t reach_mib = 0;
     std::string rendezvous;  // "": ids say themselves where ranks meet
   } comm;
 

@@ -105,6 +105,11 @@ Status PrepareToIssue(sl_comm_t* handle) {
   if (status == SL_OK) status = device.ops->event_create(device.handle, &handle->join_event);
   if (status != SL_OK) return {status, LastError()};
   handle->oversubscribed = handle->comm.is_crowded();
+  if (Reach* reach = handle->comm.reach(); reach != nullptr) {
+    reach->SetIdle([&device, event = handle->order_event] {
+      return device.ops->event_query(device.handle, event) != SL_ERR_AGAIN;
+    });
+  }
   return {};
 }
 
@@ -121,6 +126,7 @@ bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns) {
 
 void StopIssuing(sl_comm_t* handle) {
   const Device& device = handle->comm.device();
+  handle->comm.CloseReach();
   if (handle->engine_image != nullptr) device.ops->image_unload(device.handle, handle->engine_image);
   for (sl_event_t* event : {handle->order_event, handle->join_event}) {
     if (event != nullptr) device.ops->event_destroy(device.handle, event);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "modules/device-cuda/device.h"
+#include "modules/device-cuda/mappings.h"
 #include "modules/device-cuda/virtual_memory.h"
 
 namespace sl::device_cuda {
@@ -175,13 +176,20 @@ Result<sl_memory_handle_t> Allocations::Export(const sl_device_t& device, void* 
   handle.type = handle_type;
   handle.fd = -1;
   handle.bytes = facts.bytes;
-  if (handle_type > SL_HANDLE_IPC) {
-    return Status(SL_ERR_UNSUPPORTED, "device-cuda: handle type " + std::to_string(handle_type) +
-                                          " is unknown; use SL_HANDLE_FD, SL_HANDLE_FABRIC or SL_HANDLE_IPC");
+  if (handle_type > SL_HANDLE_LOCAL) {
+    return Status(SL_ERR_UNSUPPORTED,
+                  "device-cuda: handle type " + std::to_string(handle_type) +
+                      " is unknown; use SL_HANDLE_FD, SL_HANDLE_FABRIC, SL_HANDLE_IPC or SL_HANDLE_LOCAL");
   }
   const auto refuse = [&](const char* why) { return Status(SL_ERR_INVALID, "device-cuda: " + Text(memory) + why); };
   if (facts.allocation_id == 0 || facts.base != AddressOf(memory)) {
     return refuse(" is not the start of an allocation");
+  }
+  if (handle_type == SL_HANDLE_LOCAL) {
+    if (!facts.is_ipc_capable && facts.handle_types == 0) return refuse(" is not exportable");
+    const LocalHandle local = {facts.base, facts.bytes, device.context, facts.is_ipc_capable ? 1u : 0u};
+    memcpy(handle.fabric, &local, sizeof(local));
+    return handle;
   }
   if (handle_type == SL_HANDLE_IPC) {
     if (!facts.is_ipc_capable) return refuse(" has no IPC handle; only plain allocations have");

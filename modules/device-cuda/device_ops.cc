@@ -138,7 +138,7 @@ sl_status_t Unreserve(sl_device_t* device, void* address, uint64_t bytes) {
 sl_status_t ImportMemory(sl_device_t* device, const sl_memory_handle_t* handle, void* address,
                          sl_mapping_t** out_mapping, void** out_address) {
   return Control(device, [&]() -> Status {
-    if (handle->type != SL_HANDLE_IPC) SL_TRY(NeedsMapping(*device));
+    if (handle->type != SL_HANDLE_IPC && handle->type != SL_HANDLE_LOCAL) SL_TRY(NeedsMapping(*device));
     SL_ASSIGN(sl_mapping_t * mapping, device->instance->mappings.Import(*device, *handle, address));
     *out_mapping = mapping;
     *out_address = reinterpret_cast<void*>(mapping->address);

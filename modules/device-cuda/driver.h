@@ -33,6 +33,7 @@
   X(CtxPushCurrent, cuCtxPushCurrent_v2, (cu::Context * context))                                                      \
   X(CtxPopCurrent, cuCtxPopCurrent_v2, (cu::Context * *out))                                                           \
   X(CtxGetDevice, cuCtxGetDevice, (cu::Device * out))                                                                  \
+  X(CtxEnablePeerAccess, cuCtxEnablePeerAccess, (cu::Context * peer, unsigned flags))                                  \
   X(MemAlloc, cuMemAlloc_v2, (cu::Address * out, size_t bytes))                                                        \
   X(MemFree, cuMemFree_v2, (cu::Address address))                                                                      \
   X(MemHostAlloc, cuMemHostAlloc, (void** out, size_t bytes, unsigned flags))                                          \

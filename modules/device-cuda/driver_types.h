@@ -51,6 +51,7 @@ inline constexpr Code kLaunchOutOfResources = 701;
 inline constexpr Code kLaunchTimeout = 702;
 inline constexpr Code kContextIsDestroyed = 709;
 inline constexpr Code kAssert = 710;
+inline constexpr Code kPeerAccessAlreadyEnabled = 704;
 inline constexpr Code kTooManyPeers = 711;
 inline constexpr Code kHardwareStackError = 714;
 inline constexpr Code kIllegalInstruction = 715;

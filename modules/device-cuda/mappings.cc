@@ -21,13 +21,13 @@ std::string Text(const void* pointer) {
 
 // What is wrong with a handle before anybody looks at the memory.
 Status CheckHandle(const sl_device_t& device, const sl_memory_handle_t& handle, bool is_placed) {
-  if (handle.type > SL_HANDLE_IPC) {
+  if (handle.type > SL_HANDLE_LOCAL) {
     return {SL_ERR_UNSUPPORTED, "device-cuda: handle type " + std::to_string(handle.type) + " is unknown"};
   }
   if (handle.bytes == 0) return {SL_ERR_INVALID, "device-cuda: a handle of 0 bytes"};
-  if (handle.type == SL_HANDLE_IPC) {
+  if (handle.type == SL_HANDLE_IPC || handle.type == SL_HANDLE_LOCAL) {
     if (!is_placed) return {};
-    return {SL_ERR_INVALID, "device-cuda: the driver alone says where memory of an IPC handle lies; pass no address"};
+    return {SL_ERR_INVALID, "device-cuda: memory of an IPC or local handle has its place already; pass no address"};
   }
   if (handle.type == SL_HANDLE_FD && handle.fd < 0) {
     return {SL_ERR_INVALID, "device-cuda: a handle without a descriptor"};
@@ -62,6 +62,21 @@ Result<cu::Address> OpenIpc(const sl_device_t& device, const sl_memory_handle_t&
   }
   SL_TRY(device.Check(code, "cuIpcOpenMemHandle"));
   return address;
+}
+
+// Lets `device` at memory of this process where it lies. What it may reach it goes on reaching.
+Result<cu::Address> LetIn(const sl_device_t& device, const sl_memory_handle_t& handle) {
+  LocalHandle local;
+  memcpy(&local, handle.fabric, sizeof(local));
+  if (local.context == device.context) return local.address;
+  if (local.is_plain != 0) {
+    const cu::Code code = device.calls.CtxEnablePeerAccess(local.context, 0);
+    if (code != cu::kPeerAccessAlreadyEnabled) SL_TRY(device.Check(code, "cuCtxEnablePeerAccess"));
+  } else {
+    const cu::AccessDesc access = {{cu::kLocationDevice, device.id}, cu::kAccessReadWrite};
+    SL_TRY(SL_CUDA(device, MemSetAccess, local.address, local.bytes, &access, 1));
+  }
+  return local.address;
 }
 
 }  // namespace
@@ -128,9 +143,10 @@ Result<sl_mapping_t*> Mappings::Import(const sl_device_t& device, const sl_memor
   mapping->bytes = handle.bytes;
   std::map<const sl_mapping_t*, std::unique_ptr<sl_mapping_t>> entry;
   entry.emplace(mapping, std::move(owned));
-  if (handle.type == SL_HANDLE_IPC) {
-    mapping->kind = sl_mapping_t::Kind::kIpc;
-    SL_ASSIGN(mapping->address, OpenIpc(device, handle));
+  if (handle.type == SL_HANDLE_IPC || handle.type == SL_HANDLE_LOCAL) {
+    const bool is_local = handle.type == SL_HANDLE_LOCAL;
+    mapping->kind = is_local ? sl_mapping_t::Kind::kLocal : sl_mapping_t::Kind::kIpc;
+    SL_ASSIGN(mapping->address, is_local ? LetIn(device, handle) : OpenIpc(device, handle));
     std::lock_guard lock(mutex_);
     mappings_.merge(entry);
     return mapping;
@@ -151,7 +167,7 @@ Result<sl_mapping_t*> Mappings::Import(const sl_device_t& device, const sl_memor
 }
 
 Status Mappings::Unmap(const sl_device_t& device, sl_mapping_t* mapping) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const auto found = mappings_.find(mapping);
   if (found == mappings_.end()) {
     return {SL_ERR_INVALID, "device-cuda: " + Text(mapping) + " is no mapping of this device"};
@@ -164,7 +180,10 @@ Status Mappings::Unmap(const sl_device_t& device, sl_mapping_t* mapping) {
     case sl_mapping_t::Kind::kAnywhere:
       return UnmapAnywhere(device, ended->address, ended->bytes);
     case sl_mapping_t::Kind::kIpc:
+      lock.unlock();  // the driver waits for the kernels that run on the device
       return SL_CUDA(device, IpcCloseMemHandle, ended->address);
+    case sl_mapping_t::Kind::kLocal:
+      break;
   }
   return {};
 }

@@ -17,13 +17,23 @@
 
 // A peer's memory. Owned by Mappings.
 struct sl_mapping_t {
-  enum class Kind { kPlaced, kAnywhere, kIpc };  // in a reservation of the caller's, in one of its own, by the driver
+  // In a reservation of the caller's, in one of its own, by the driver, where it lies in this process.
+  enum class Kind { kPlaced, kAnywhere, kIpc, kLocal };
   sl::device_cuda::cu::Address address = 0;
   uint64_t bytes = 0;
   Kind kind = Kind::kPlaced;
 };
 
 namespace sl::device_cuda {
+
+// What a handle of SL_HANDLE_LOCAL holds.
+struct LocalHandle {
+  cu::Address address;
+  uint64_t bytes;
+  cu::Context* context;  // of the device that exported it
+  uint64_t is_plain;     // made by cuMemAlloc, else mapped by hand
+};
+static_assert(sizeof(LocalHandle) <= sizeof(sl_memory_handle_t::fabric));
 
 // All calls from any thread. One per opened module.
 class Mappings {

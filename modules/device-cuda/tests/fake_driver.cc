@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -215,6 +216,13 @@ cu::Code cuCtxPopCurrent_v2(cu::Context** out) {
   *out = context_stack.back();
   context_stack.pop_back();
   return cu::kSuccess;
+}
+
+cu::Code cuCtxEnablePeerAccess(cu::Context* peer, unsigned) {
+  SL_FAKE_ENTER_CONTEXT(cuCtxEnablePeerAccess, true);
+  if (peer == nullptr) return cu::kInvalidContext;
+  static std::set<cu::Context*> enabled;
+  return enabled.insert(peer).second ? cu::kSuccess : cu::kPeerAccessAlreadyEnabled;
 }
 
 cu::Code cuCtxGetDevice(cu::Device* out) {

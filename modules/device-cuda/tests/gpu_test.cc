@@ -238,6 +238,32 @@ TEST_F(Gpu, ReachesTheMemoryOfAnotherGpu) {
   cuda_->ops->close(other);
 }
 
+TEST_F(Gpu, LendsItsMemoryToAnotherGpuOfTheProcess) {
+  uint32_t count = 0;
+  ASSERT_EQ(cuda_->ops->count(cuda_->instance, &count), SL_OK);
+  if (count < 2) GTEST_SKIP() << "one GPU";
+  sl_device_t* other = nullptr;
+  ASSERT_EQ(cuda_->ops->open(cuda_->instance, 1, &other), SL_OK) << last_error;
+  for (const uint32_t kind : {SL_MEMORY_PLAIN, SL_MEMORY_EXPORTABLE}) {
+    void* there = nullptr;
+    ASSERT_EQ(cuda_->ops->allocate(other, kind, cuda_->device->info.export_granularity, &there), SL_OK) << last_error;
+    sl_memory_handle_t handle{};
+    handle.struct_size = sizeof(handle);
+    ASSERT_EQ(cuda_->ops->export_memory(other, there, SL_HANDLE_LOCAL, &handle), SL_OK) << last_error;
+    sl_mapping_t* mapping = nullptr;
+    void* here = nullptr;
+    ASSERT_EQ(cuda_->ops->import_memory(cuda_->device, &handle, nullptr, &mapping, &here), SL_OK) << last_error;
+    EXPECT_EQ(here, there);
+    const AddArgs args = {static_cast<unsigned long long*>(here), 42};
+    const sl_launch_t launch = LaunchOf(0, args, 1, 32);
+    ASSERT_EQ(cuda_->ops->launch(cuda_->device, stream_, &launch), SL_OK) << last_error;
+    EXPECT_EQ(Read<unsigned long long>(here), 42u);
+    EXPECT_EQ(cuda_->ops->unmap(cuda_->device, mapping), SL_OK) << last_error;
+    EXPECT_EQ(cuda_->ops->release(other, there), SL_OK) << last_error;
+  }
+  cuda_->ops->close(other);
+}
+
 // What calls of the hot path cost; printed, not asserted.
 TEST_F(Gpu, SaysWhatItsCallsCost) {
   const auto report = [&](const char* what, int rounds, auto&& call) {

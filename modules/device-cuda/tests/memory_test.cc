@@ -191,6 +191,37 @@ TEST(Handle, GoesToTheFabricWhereItCan) {
   unsetenv("SL_FAKE_CUDA_FABRIC");
 }
 
+TEST(Handle, LetsAnotherDeviceOfTheProcessIn) {
+  {
+    CudaDevice cuda;
+    sl_device_t* other = nullptr;
+    ASSERT_EQ(cuda.ops->open(cuda.instance, 1, &other), SL_OK) << last_error;
+    for (const uint32_t kind : {SL_MEMORY_PLAIN, SL_MEMORY_EXPORTABLE, SL_MEMORY_PLAIN}) {
+      void* memory = cuda.Allocate(kind, kBytes);
+      const sl_memory_handle_t handle = Export(cuda, memory, SL_HANDLE_LOCAL);
+      for (sl_device_t* device : {cuda.device, other}) {
+        sl_mapping_t* mapping = nullptr;
+        void* address = nullptr;
+        ASSERT_EQ(cuda.ops->import_memory(device, &handle, nullptr, &mapping, &address), SL_OK) << last_error;
+        EXPECT_EQ(address, memory);
+        EXPECT_EQ(cuda.ops->unmap(device, mapping), SL_OK) << last_error;
+      }
+      static_cast<char*>(memory)[5] = 1;  // still there
+      EXPECT_EQ(cuda.ops->release(cuda.device, memory), SL_OK) << last_error;
+    }
+    cuda.ops->close(other);
+  }
+}
+
+TEST(Handle, IsNotMadeOfMemoryThatCannotBeShared) {
+  CudaDevice cuda;
+  void* memory = cuda.Allocate(SL_MEMORY_HOST, kBytes);
+  sl_memory_handle_t handle{};
+  handle.struct_size = sizeof(handle);
+  EXPECT_EQ(cuda.ops->export_memory(cuda.device, memory, SL_HANDLE_LOCAL, &handle), SL_ERR_INVALID);
+  EXPECT_EQ(cuda.ops->release(cuda.device, memory), SL_OK);
+}
+
 TEST(Mapping, StaysInsideItsReservation) {
   CudaDevice cuda;
   void* memory = cuda.Allocate(SL_MEMORY_EXPORTABLE, 2 * kBytes);

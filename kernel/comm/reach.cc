@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/reach.h"
+
+#include <sched.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernel/comm/stream.h"
+#include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
+
+namespace sl::kernel {
+namespace {
+
+// Peers in the middle of a call answer within microseconds; mapping takes up to some milliseconds for each GiB.
+constexpr uint64_t kYieldNs = 100'000;
+constexpr timespec kNap = {0, 50'000};
+
+uint64_t AddressOf(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
+
+sl_status_t AskForAddresses(sl_reach_t* reach, const void* memory, uint64_t bytes, uint64_t capture,
+                            uint64_t* out_addresses) {
+  return static_cast<Reach*>(reach)->Addresses(memory, bytes, capture, out_addresses);
+}
+
+}  // namespace
+
+const sl_reach_ops_t kReachOps = {sizeof(sl_reach_ops_t), 0, AskForAddresses};
+
+Reach::Reach(Setting setting) : setting_(std::move(setting)) {
+  taken_.resize(uint64_t{setting_.board.ranks()} * OfferBoard::kOffers);
+  for (Own& own : own_) own.addresses.resize(setting_.board.ranks());
+}
+
+Reach::~Reach() = default;
+
+sl_status_t Reach::Addresses(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses) {
+  sl_pointer_info_t info{};
+  info.struct_size = sizeof(info);
+  const sl_status_t status = setting_.device_ops->pointer_info(setting_.device, memory, &info);
+  if (status != SL_OK || info.allocation_id == 0) return SL_ERR_UNSUPPORTED;
+  const uint64_t offset = AddressOf(memory) - AddressOf(info.base);
+  std::unique_lock lock(mutex_);
+  if (info.exportable == 0) return Refuse("its allocator makes memory that cannot be shared");
+  if (bytes > info.bytes - offset) return Refuse("it spans several allocations");
+  Own* own = Find(info);
+  if (own == nullptr) {
+    std::string reason;
+    own = Offer(info, &reason);
+    if (own == nullptr) return Refuse(reason);
+  }
+  if (own->state == State::kOffered && !AwaitAnswers(own, &lock)) return Refuse("peers have not mapped it in time");
+  if (own->state != State::kReady) return Refuse("a peer could not map it");
+  own->last_use = ++uses_;
+  if (capture != 0) own->is_captured = true;
+  for (size_t rank = 0; rank < own->addresses.size(); ++rank) out_addresses[rank] = own->addresses[rank] + offset;
+  return SL_OK;
+}
+
+// Not an error: the operation goes another way. Said once, for it is slower.
+sl_status_t Reach::Refuse(const std::string& reason) {
+  if (!std::exchange(told_refusal_, true)) {
+    Logf(SL_LOG_INFO, "rank {}: peers do not reach a buffer directly, its data is copied on the way: {}", setting_.rank,
+         reason);
+  }
+  return SL_ERR_UNSUPPORTED;
+}
+
+// An address that was freed and allocated again is another allocation; what was offered of the old one goes.
+Reach::Own* Reach::Find(const sl_pointer_info_t& info) {
+  Own* found = nullptr;
+  for (Own& own : own_) {
+    if (own.state == State::kFree || own.state == State::kWithdrawn || own.base != AddressOf(info.base)) continue;
+    if (own.allocation_id == info.allocation_id && own.generation == info.generation && own.bytes == info.bytes) {
+      found = &own;
+    } else {
+      Withdraw(&own);
+    }
+  }
+  return found;
+}
+
+Reach::Own* Reach::Offer(const sl_pointer_info_t& info, std::string* out_reason) {
+  const auto refuse = [&](std::string reason) {
+    *out_reason = std::move(reason);
+    return nullptr;
+  };
+  if (info.bytes > setting_.most_bytes) return refuse("its allocation is larger than comm.reach_mib");
+  Own* own = FindRoom(info.bytes);
+  if (own == nullptr) return refuse("comm.reach_mib, or all places for allocations, are in use");
+  OfferBoard::Offer* offer = setting_.board.OfferOf(setting_.rank, IndexOf(*own));
+  sl_memory_handle_t handle{};
+  handle.struct_size = sizeof(handle);
+  const auto make = [&](uint32_t type, uint8_t* out) {
+    const sl_status_t status = setting_.device_ops->export_memory(setting_.device, info.base, type, &handle);
+    if (status == SL_OK) std::memcpy(out, handle.fabric, sizeof(handle.fabric));
+    return status == SL_OK;
+  };
+  if (!make(SL_HANDLE_LOCAL, offer->local)) return refuse(LastError());
+  offer->type = SL_HANDLE_LOCAL;
+  const bool all_here = std::all_of(setting_.shares_process.begin(), setting_.shares_process.end(), std::identity());
+  for (const uint32_t type : {SL_HANDLE_IPC, SL_HANDLE_FABRIC}) {
+    if (all_here || !make(type, offer->handle)) continue;
+    offer->type = type;
+    break;
+  }
+  if (!all_here && offer->type == SL_HANDLE_LOCAL) return refuse(LastError());
+  offer->bytes = handle.bytes;
+  own->state = State::kOffered;
+  own->is_captured = false;
+  own->allocation_id = info.allocation_id;
+  own->generation = info.generation;
+  own->base = AddressOf(info.base);
+  own->bytes = info.bytes;
+  own->patience_end_ns = NowNs() + setting_.patience_ns;
+  offered_bytes_ += own->bytes;
+  OfferBoard::SetTurn(offer, ++own->turn);
+  setting_.ring();
+  return own;
+}
+
+// A place, and as many bytes: of free ones, else of those that were not used for longest and are not in use.
+Reach::Own* Reach::FindRoom(uint64_t bytes) {
+  Own* room = nullptr;
+  for (;;) {
+    Own* oldest = nullptr;
+    for (Own& own : own_) {
+      const bool is_withdrawn = own.state == State::kWithdrawn && IsAnswered(own, own.turn);
+      if (is_withdrawn) own.state = State::kFree;
+      if (own.state == State::kFree && room == nullptr) room = &own;
+      const bool may_go = own.state == State::kReady || own.state == State::kRefused;
+      if (may_go && !own.is_captured && (oldest == nullptr || own.last_use < oldest->last_use)) oldest = &own;
+    }
+    if (room != nullptr && offered_bytes_ + bytes <= setting_.most_bytes) return room;
+    if (oldest == nullptr || (is_idle_ && !is_idle_())) return nullptr;
+    // Its memory and its place are free again when peers have answered.
+    Withdraw(oldest);
+    if (room == nullptr) return nullptr;
+  }
+}
+
+void Reach::Withdraw(Own* own) {
+  own->state = State::kWithdrawn;
+  offered_bytes_ -= own->bytes;
+  OfferBoard::SetTurn(setting_.board.OfferOf(setting_.rank, IndexOf(*own)), ++own->turn);
+  setting_.ring();
+}
+
+bool Reach::IsAnswered(const Own& own, uint64_t turn) const {
+  for (uint32_t peer = 0; peer < setting_.board.ranks(); ++peer) {
+    if (peer == setting_.rank) continue;
+    if (OfferBoard::Turn(setting_.board.AnswerTo(setting_.rank, IndexOf(own), peer)) != turn) return false;
+  }
+  return true;
+}
+
+// Without the lock, so that this rank's own keeper goes on. False: not yet, and it is no use to wait longer.
+bool Reach::AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock) {
+  const uint64_t turn = own->turn;
+  const uint64_t begin_ns = NowNs();
+  while (own->state == State::kOffered && own->turn == turn && !IsAnswered(*own, turn)) {
+    const uint64_t now_ns = NowNs();
+    if (now_ns >= own->patience_end_ns || setting_.is_over()) return false;
+    lock->unlock();
+    if (now_ns - begin_ns < kYieldNs) {
+      sched_yield();
+    } else {
+      nanosleep(&kNap, nullptr);
+    }
+    lock->lock();
+  }
+  if (own->state == State::kOffered && own->turn == turn) CollectAnswers(own);
+  return true;
+}
+
+void Reach::CollectAnswers(Own* own) {
+  own->state = State::kReady;
+  for (uint32_t peer = 0; peer < setting_.board.ranks(); ++peer) {
+    const bool is_own = peer == setting_.rank;
+    own->addresses[peer] = is_own ? own->base : setting_.board.AnswerTo(setting_.rank, IndexOf(*own), peer)->address;
+    if (own->addresses[peer] == 0) own->state = State::kRefused;
+  }
+}
+
+bool Reach::Keep() {
+  std::lock_guard keep(keep_mutex_);
+  if (is_closed_) return false;
+  bool is_wanted = false;
+  for (uint32_t owner = 0; owner < setting_.board.ranks(); ++owner) {
+    for (uint32_t index = 0; index < OfferBoard::kOffers && owner != setting_.rank; ++index) {
+      is_wanted |= KeepTaken(owner, index);
+    }
+  }
+  return KeepOwn() || is_wanted;
+}
+
+// True while there is something left to do.
+bool Reach::KeepTaken(uint32_t owner, uint32_t index) {
+  OfferBoard::Offer* offer = setting_.board.OfferOf(owner, index);
+  Taken& taken = taken_[uint64_t{owner} * OfferBoard::kOffers + index];
+  const uint64_t turn = OfferBoard::Turn(offer);
+  if (turn == taken.turn) return false;
+  if (taken.mapping != nullptr) {
+    if (!IsIdle()) return true;
+    setting_.device_ops->unmap(setting_.device, std::exchange(taken.mapping, nullptr));
+  }
+  OfferBoard::Answer* answer = setting_.board.AnswerTo(owner, index, setting_.rank);
+  answer->address = OfferBoard::Stands(turn) ? Map(*offer, setting_.shares_process[owner], &taken.mapping) : 0;
+  taken.turn = turn;
+  OfferBoard::SetTurn(answer, turn);
+  return false;
+}
+
+// 0 when it cannot be had; why is logged.
+uint64_t Reach::Map(const OfferBoard::Offer& offer, bool is_local, sl_mapping_t** out_mapping) const {
+  sl_memory_handle_t handle{};
+  handle.struct_size = sizeof(handle);
+  handle.type = is_local ? SL_HANDLE_LOCAL : offer.type;
+  handle.fd = -1;
+  handle.bytes = offer.bytes;
+  std::memcpy(handle.fabric, is_local ? offer.local : offer.handle, sizeof(handle.fabric));
+  void* address = nullptr;
+  const sl_status_t status =
+      setting_.device_ops->import_memory(setting_.device, &handle, nullptr, out_mapping, &address);
+  if (status == SL_OK) return AddressOf(address);
+  *out_mapping = nullptr;
+  Logf(SL_LOG_INFO, "rank {}: a peer's buffer of {} bytes cannot be mapped: {}", setting_.rank, offer.bytes,
+       LastError());
+  return 0;
+}
+
+// Memory that its owner has freed stays taken from the device until peers unmap it, so it is looked for.
+bool Reach::KeepOwn() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return true;
+  bool is_offered = false;
+  for (Own& own : own_) {
+    if (own.state == State::kFree || own.state == State::kWithdrawn) continue;
+    if (IsGone(own)) {
+      Withdraw(&own);
+    } else {
+      is_offered = true;
+    }
+  }
+  return is_offered;
+}
+
+bool Reach::IsGone(const Own& own) const {
+  sl_pointer_info_t info{};
+  info.struct_size = sizeof(info);
+  const sl_status_t status =
+      setting_.device_ops->pointer_info(setting_.device, reinterpret_cast<const void*>(own.base), &info);
+  return status == SL_OK && (info.allocation_id != own.allocation_id || info.generation != own.generation);
+}
+
+bool Reach::IsIdle() const {
+  std::lock_guard lock(mutex_);
+  return !is_idle_ || is_idle_();
+}
+
+void Reach::SetIdle(std::function<bool()> is_idle) {
+  std::lock_guard lock(mutex_);
+  is_idle_ = std::move(is_idle);
+}
+
+void Reach::Close() {
+  std::lock_guard keep(keep_mutex_);
+  if (std::exchange(is_closed_, true)) return;
+  for (Taken& taken : taken_) {
+    if (taken.mapping != nullptr) setting_.device_ops->unmap(setting_.device, std::exchange(taken.mapping, nullptr));
+  }
+  std::lock_guard lock(mutex_);
+  is_idle_ = nullptr;
+  for (Own& own : own_) {
+    if (own.state != State::kFree && own.state != State::kWithdrawn) Withdraw(&own);
+  }
+}
+
+uint32_t Reach::offered() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<uint32_t>(std::count_if(own_.begin(), own_.end(), [](const Own& own) {
+    return own.state == State::kOffered || own.state == State::kReady || own.state == State::kRefused;
+  }));
+}
+
+uint32_t Reach::mapped() const {
+  std::lock_guard keep(keep_mutex_);
+  return static_cast<uint32_t>(
+      std::count_if(taken_.begin(), taken_.end(), [](const Taken& taken) { return taken.mapping != nullptr; }));
+}
+
+}  // namespace sl::kernel

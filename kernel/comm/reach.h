@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Buffers of callers that peers load from and store to where they lie: sl_reach_ops_t of one communicator.
+//
+// The first operation on an allocation offers it to the other ranks of the host (offer_board.h) and waits until all
+// have mapped it and said where they see it; later ones find that here. An offer is withdrawn when its allocation is
+// gone, for the device keeps the memory as long as a peer maps it, or when others need its place. Unmapping waits for
+// running launches, so peers unmap when they run none.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernel/memory/offer_board.h"
+#include "sdk/status.h"
+#include "sl_algorithm.h"
+
+// Opaque in the ABI.
+struct sl_reach_t {};
+
+namespace sl::kernel {
+
+extern const sl_reach_ops_t kReachOps;
+
+class Reach : public sl_reach_t {
+ public:
+  struct Setting {
+    const sl_device_ops_t* device_ops;
+    sl_device_t* device;
+    OfferBoard board;
+    uint32_t rank;
+    std::vector<bool> shares_process;  // of each rank: it is of this process
+    uint64_t most_bytes;               // that may be offered at a time
+    uint64_t patience_ns;              // for peers to map an allocation
+    std::function<void()> ring;        // lets all peers look at their boards soon; never waits
+    std::function<bool()> is_over;     // nobody will answer any more
+  };
+
+  explicit Reach(Setting setting);
+  ~Reach();  // Close() has been called
+  Reach(const Reach&) = delete;
+  Reach& operator=(const Reach&) = delete;
+
+  // As sl_reach_ops_t.   [data]
+  sl_status_t Addresses(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses);
+
+  // Looks at all boards: maps what is offered, unmaps what is withdrawn, withdraws what is gone. True: it wants to be
+  // called again soon, although nobody rings. By one thread at a time; returns at once after Close().
+  bool Keep();
+
+  // Whether launches of the communicator run; till it is said, none does.   [init]
+  void SetIdle(std::function<bool()> is_idle);
+  // Withdraws everything and unmaps everything; no launch runs. Waits for a running Keep().   [control]
+  void Close();
+
+  // Allocations that are offered, and mapped from peers.   thread: [any]
+  uint32_t offered() const;
+  uint32_t mapped() const;
+
+ private:
+  enum class State { kFree, kOffered, kReady, kRefused, kWithdrawn };
+  struct Own {  // an offer of this rank
+    State state = State::kFree;
+    bool is_captured = false;  // by a graph, which may be launched at any time
+    uint64_t turn = 0;
+    uint64_t allocation_id = 0;
+    uint64_t generation = 0;
+    uint64_t base = 0;
+    uint64_t bytes = 0;
+    uint64_t last_use = 0;
+    uint64_t patience_end_ns = 0;
+    std::vector<uint64_t> addresses;  // of each rank; own: base
+  };
+  struct Taken {  // an offer of a peer
+    uint64_t turn = 0;
+    sl_mapping_t* mapping = nullptr;
+  };
+
+  Own* Find(const sl_pointer_info_t& info);
+  // NULL: not to be had, with the reason.
+  Own* Offer(const sl_pointer_info_t& info, std::string* out_reason);
+  Own* FindRoom(uint64_t bytes);
+  bool IsAnswered(const Own& own, uint64_t turn) const;
+  bool AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock);
+  void CollectAnswers(Own* own);
+  void Withdraw(Own* own);
+  bool IsGone(const Own& own) const;
+  sl_status_t Refuse(const std::string& reason);
+
+  bool KeepTaken(uint32_t owner, uint32_t index);
+  bool KeepOwn();
+  uint64_t Map(const OfferBoard::Offer& offer, bool is_local, sl_mapping_t** out_mapping) const;
+  bool IsIdle() const;
+
+  uint32_t IndexOf(const Own& own) const { return static_cast<uint32_t>(&own - own_.data()); }
+
+  const Setting setting_;
+  mutable std::mutex mutex_;
+  std::array<Own, OfferBoard::kOffers> own_;  // guarded by mutex_
+  uint64_t offered_bytes_ = 0;                // guarded by mutex_
+  uint64_t uses_ = 0;                         // guarded by mutex_
+  std::function<bool()> is_idle_;             // guarded by mutex_
+  bool told_refusal_ = false;                 // guarded by mutex_
+
+  mutable std::mutex keep_mutex_;  // taken before mutex_
+  std::vector<Taken> taken_;       // [owner][index]; guarded by keep_mutex_
+  bool is_closed_ = false;         // guarded by keep_mutex_
+};
+
+}  // namespace sl::kernel

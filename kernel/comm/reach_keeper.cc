@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/comm/reach_keeper.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace sl::kernel {
+namespace {
+
+// How long memory that was freed may stay taken.
+constexpr auto kLook = std::chrono::milliseconds(10);
+
+}  // namespace
+
+ReachKeeper::~ReachKeeper() {
+  {
+    std::lock_guard lock(wake_mutex_);
+    stopping_ = true;
+    changed_.notify_one();
+  }
+  if (is_running_) pthread_join(thread_, nullptr);
+}
+
+Status ReachKeeper::Add(Reach* reach) {
+  std::lock_guard lock(mutex_);
+  if (!is_running_) SL_TRY(StartThreadLocked());
+  reaches_.push_back(reach);
+  return {};
+}
+
+void ReachKeeper::Remove(Reach* reach) {
+  std::lock_guard lock(mutex_);
+  reaches_.erase(std::remove(reaches_.begin(), reaches_.end(), reach), reaches_.end());
+}
+
+void ReachKeeper::Wake() {
+  std::lock_guard lock(wake_mutex_);
+  is_woken_ = true;
+  changed_.notify_one();
+}
+
+// With all signals blocked: they are the program's business.
+Status ReachKeeper::StartThreadLocked() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  is_running_ = pthread_create(&thread_, nullptr, Main, this) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!is_running_)
+    return {SL_ERR_SYSTEM, "no thread can be started to map buffers of peers; raise the limit of threads"};
+  pthread_setname_np(thread_, "sl-reach");
+  return {};
+}
+
+void* ReachKeeper::Main(void* self) {
+  static_cast<ReachKeeper*>(self)->Loop();
+  return nullptr;
+}
+
+void ReachKeeper::Loop() {
+  bool looks = false;
+  for (;;) {
+    {
+      std::unique_lock lock(wake_mutex_);
+      const auto is_due = [this] { return is_woken_ || stopping_; };
+      if (looks) {
+        changed_.wait_for(lock, kLook, is_due);
+      } else {
+        changed_.wait(lock, is_due);
+      }
+      if (stopping_) return;
+      is_woken_ = false;
+    }
+    std::lock_guard lock(mutex_);
+    looks = false;
+    for (Reach* reach : reaches_) looks |= reach->Keep();
+  }
+}
+
+}  // namespace sl::kernel

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Three ranks, each with a device that maps memory 4 GiB above where it lies, for each rank another time.
+#include "kernel/comm/reach.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "kernel/comm/reach_keeper.h"
+
+struct sl_mapping_t {
+  uint64_t address;
+};
+
+// What the ranks' devices know; allocations are the process's.
+struct sl_device_t {
+  struct Allocation {
+    uint64_t bytes;
+    uint64_t id;
+    bool exportable;
+  };
+  static inline std::mutex mutex;
+  static inline std::map<uint64_t, Allocation> allocations;  // by address; guarded by mutex
+  uint64_t shift = 0;                                        // of what this device maps
+  std::atomic<uint32_t> imports{0};
+  std::atomic<uint32_t> mappings{0};
+  std::atomic<bool> refuses{false};
+  uint32_t last_type = 0;
+};
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kShift = uint64_t{4} << 30;
+constexpr uint64_t kMiB = 1 << 20;
+constexpr uint32_t kRanks = 3;
+
+sl_status_t PointerInfo(sl_device_t*, const void* pointer, sl_pointer_info_t* out) {
+  const std::lock_guard lock(sl_device_t::mutex);
+  const auto address = reinterpret_cast<uint64_t>(pointer);
+  auto found = sl_device_t::allocations.upper_bound(address);
+  if (found == sl_device_t::allocations.begin()) return SL_OK;
+  --found;
+  if (address >= found->first + found->second.bytes) return SL_OK;
+  out->base = reinterpret_cast<void*>(found->first);
+  out->bytes = found->second.bytes;
+  out->allocation_id = out->generation = found->second.id;
+  out->exportable = found->second.exportable ? 1 : 0;
+  return SL_OK;
+}
+
+sl_status_t Export(sl_device_t*, void* memory, uint32_t type, sl_memory_handle_t* out) {
+  out->type = type;
+  out->bytes = kMiB;
+  std::memcpy(out->fabric, &memory, sizeof(memory));
+  return SL_OK;
+}
+
+sl_status_t Import(sl_device_t* device, const sl_memory_handle_t* handle, void*, sl_mapping_t** out, void** address) {
+  ++device->imports;
+  if (device->refuses) return SL_ERR_DEVICE_MEMORY;
+  ++device->mappings;
+  device->last_type = handle->type;
+  *out = new sl_mapping_t{};
+  std::memcpy(&(*out)->address, handle->fabric, sizeof(uint64_t));
+  (*out)->address += device->shift;
+  *address = reinterpret_cast<void*>((*out)->address);
+  return SL_OK;
+}
+
+sl_status_t Unmap(sl_device_t* device, sl_mapping_t* mapping) {
+  --device->mappings;
+  delete mapping;
+  return SL_OK;
+}
+
+sl_device_ops_t Ops() {
+  sl_device_ops_t ops{};
+  ops.struct_size = sizeof(ops);
+  ops.pointer_info = PointerInfo;
+  ops.export_memory = Export;
+  ops.import_memory = Import;
+  ops.unmap = Unmap;
+  return ops;
+}
+const sl_device_ops_t kOps = Ops();
+
+void* At(uint64_t address) { return reinterpret_cast<void*>(address); }
+
+class ReachTest : public ::testing::Test {
+ protected:
+  ReachTest() : slice_(OfferBoard::SliceBytes(kRanks)), memory_(kRanks * slice_) {
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      devices_[rank].shift = (rank + 1) * kShift;
+      ranks_.push_back(Make(rank));
+    }
+  }
+  ~ReachTest() override {
+    for (const auto& reach : ranks_) reach->Close();
+    for (const sl_device_t& device : devices_) EXPECT_EQ(device.mappings, 0u);
+    const std::lock_guard lock(sl_device_t::mutex);
+    sl_device_t::allocations.clear();
+  }
+
+  // Rank 2 is of a process of its own.
+  std::unique_ptr<Reach> Make(uint32_t rank) {
+    return std::make_unique<Reach>(Reach::Setting{
+        .device_ops = &kOps,
+        .device = &devices_[rank],
+        .board = OfferBoard(memory_.data(), slice_, kRanks),
+        .rank = rank,
+        .shares_process = {rank != 2, rank != 2, rank == 2},
+        .most_bytes = 4 * kMiB,
+        .patience_ns = patience_ns_,
+        .ring = [this] { ++rings_; },
+        .is_over = [this] { return is_over_.load(); },
+    });
+  }
+
+  static void Allocate(uint64_t address, uint64_t id, bool exportable = true, uint64_t bytes = kMiB) {
+    const std::lock_guard lock(sl_device_t::mutex);
+    sl_device_t::allocations[address] = {bytes, id, exportable};
+  }
+  static void Free(uint64_t address) {
+    const std::lock_guard lock(sl_device_t::mutex);
+    sl_device_t::allocations.erase(address);
+  }
+
+  void KeepPeers() {
+    for (uint32_t rank = 1; rank < kRanks; ++rank) ranks_[rank]->Keep();
+  }
+  // Of rank 0's memory, while the peers look at their boards.
+  sl_status_t Ask(uint64_t address, uint64_t bytes = 16, uint64_t capture = 0) {
+    std::atomic<bool> asked{false};
+    std::thread peers([&] {
+      while (!asked) KeepPeers();
+    });
+    const sl_status_t status = ranks_[0]->Addresses(At(address), bytes, capture, addresses_);
+    asked = true;
+    peers.join();
+    return status;
+  }
+
+  uint64_t slice_;
+  std::vector<uint8_t> memory_;
+  sl_device_t devices_[kRanks];
+  uint64_t patience_ns_ = 30'000'000'000;
+  std::atomic<uint32_t> rings_{0};
+  std::atomic<bool> is_over_{false};
+  std::vector<std::unique_ptr<Reach>> ranks_;
+  uint64_t addresses_[kRanks] = {};
+};
+
+TEST_F(ReachTest, TellsWhereEveryRankSeesABuffer) {
+  Allocate(kMiB, 7);
+  ASSERT_EQ(Ask(kMiB + 100), SL_OK);
+  EXPECT_EQ(addresses_[0], kMiB + 100);
+  EXPECT_EQ(addresses_[1], 2 * kShift + kMiB + 100);
+  EXPECT_EQ(addresses_[2], 3 * kShift + kMiB + 100);
+  EXPECT_EQ(devices_[1].last_type, SL_HANDLE_LOCAL);
+  EXPECT_EQ(devices_[2].last_type, SL_HANDLE_IPC);
+}
+
+TEST_F(ReachTest, AsksPeersOnceForAnAllocation) {
+  Allocate(kMiB, 7);
+  ASSERT_EQ(Ask(kMiB), SL_OK);
+  ASSERT_EQ(ranks_[0]->Addresses(At(kMiB + 512), 16, 0, addresses_), SL_OK);  // nobody answers now
+  EXPECT_EQ(addresses_[2], 3 * kShift + kMiB + 512);
+  EXPECT_EQ(devices_[2].imports, 1u);
+  EXPECT_EQ(rings_, 1u);
+}
+
+TEST_F(ReachTest, WithdrawsWhatWasFreed) {
+  Allocate(kMiB, 7);
+  ASSERT_EQ(Ask(kMiB), SL_OK);
+  EXPECT_TRUE(ranks_[0]->Keep());  // it goes on looking
+  Free(kMiB);
+  EXPECT_FALSE(ranks_[0]->Keep());
+  KeepPeers();
+  EXPECT_EQ(ranks_[0]->offered(), 0u);
+  EXPECT_EQ(ranks_[1]->mapped(), 0u);
+  EXPECT_EQ(ranks_[2]->mapped(), 0u);
+}
+
+TEST_F(ReachTest, KnowsThatAnAddressWasAllocatedAgain) {
+  Allocate(kMiB, 7);
+  ASSERT_EQ(Ask(kMiB), SL_OK);
+  Allocate(kMiB, 8);
+  ASSERT_EQ(Ask(kMiB), SL_OK);
+  EXPECT_EQ(devices_[2].imports, 2u);
+  EXPECT_EQ(devices_[2].mappings, 1u);
+}
+
+TEST_F(ReachTest, UnmapsWhenNoLaunchRuns) {
+  Allocate(kMiB, 7);
+  ASSERT_EQ(Ask(kMiB), SL_OK);
+  std::atomic<bool> idle{false};
+  ranks_[1]->SetIdle([&] { return idle.load(); });
+  Free(kMiB);
+  ranks_[0]->Keep();
+  EXPECT_TRUE(ranks_[1]->Keep());
+  EXPECT_EQ(ranks_[1]->mapped(), 1u);
+  idle = true;
+  EXPECT_FALSE(ranks_[1]->Keep());
+  EXPECT_EQ(ranks_[1]->mapped(), 0u);
+}
+
+TEST_F(ReachTest, MakesRoomByWhatWasNotUsedForLongest) {
+  for (uint64_t i = 1; i <= 4; ++i) {
+    Allocate(i * kMiB, i);
+    ASSERT_EQ(Ask(i * kMiB), SL_OK) << i;
+  }
+  ASSERT_EQ(Ask(kMiB), SL_OK);
+  Allocate(5 * kMiB, 5);
+  ASSERT_EQ(Ask(5 * kMiB), SL_OK);
+  KeepPeers();
+  EXPECT_EQ(ranks_[0]->offered(), 4u);
+  const uint32_t imports = devices_[1].imports;
+  ASSERT_EQ(Ask(kMiB), SL_OK);  // stayed
+  EXPECT_EQ(devices_[1].imports, imports);
+}
+
+TEST_F(ReachTest, RefusesMoreThanItsShareWhileLaunchesRun) {
+  ranks_[0]->SetIdle([] { return false; });
+  for (uint64_t i = 1; i <= 4; ++i) {
+    Allocate(i * kMiB, i);
+    ASSERT_EQ(Ask(i * kMiB), SL_OK) << i;
+  }
+  Allocate(5 * kMiB, 5);
+  EXPECT_EQ(Ask(5 * kMiB), SL_ERR_UNSUPPORTED);
+}
+
+TEST_F(ReachTest, KeepsWhatAGraphHasCaptured) {
+  for (uint64_t i = 1; i <= 4; ++i) {
+    Allocate(i * kMiB, i);
+    ASSERT_EQ(Ask(i * kMiB, 16, 1), SL_OK) << i;
+  }
+  Allocate(5 * kMiB, 5);
+  EXPECT_EQ(Ask(5 * kMiB), SL_ERR_UNSUPPORTED);
+  Free(2 * kMiB);
+  ranks_[0]->Keep();
+  KeepPeers();
+  EXPECT_EQ(Ask(5 * kMiB), SL_OK);
+}
+
+TEST_F(ReachTest, UsesEveryPlaceAgain) {
+  for (uint64_t i = 1; i <= 3 * OfferBoard::kOffers; ++i) {
+    Allocate(kMiB, i);
+    sl_status_t status = Ask(kMiB);
+    if (status != SL_OK) status = Ask(kMiB);  // places are free again once peers have answered
+    ASSERT_EQ(status, SL_OK) << i;
+  }
+  EXPECT_EQ(ranks_[0]->offered(), 1u);
+}
+
+TEST_F(ReachTest, RefusesWhatCannotBeShared) {
+  Allocate(kMiB, 7, false);
+  EXPECT_EQ(Ask(kMiB), SL_ERR_UNSUPPORTED);
+  Allocate(2 * kMiB, 8);
+  EXPECT_EQ(Ask(3 * kMiB - 8), SL_ERR_UNSUPPORTED);  // spans two
+  EXPECT_EQ(Ask(64 * kMiB), SL_ERR_UNSUPPORTED);     // nobody's
+  Allocate(8 * kMiB, 9, true, 5 * kMiB);
+  EXPECT_EQ(Ask(8 * kMiB), SL_ERR_UNSUPPORTED);  // more than the limit
+  EXPECT_EQ(rings_, 0u);
+}
+
+TEST_F(ReachTest, RefusesWhatAPeerCannotMapAndAsksNoMore) {
+  Allocate(kMiB, 7);
+  devices_[2].refuses = true;
+  EXPECT_EQ(Ask(kMiB), SL_ERR_UNSUPPORTED);
+  EXPECT_EQ(Ask(kMiB), SL_ERR_UNSUPPORTED);
+  EXPECT_EQ(devices_[2].imports, 1u);
+}
+
+TEST_F(ReachTest, GoesAnotherWayWhenPeersDoNotAnswer) {
+  Allocate(kMiB, 7);
+  is_over_ = true;
+  EXPECT_EQ(ranks_[0]->Addresses(At(kMiB), 16, 0, addresses_), SL_ERR_UNSUPPORTED);
+  is_over_ = false;
+  KeepPeers();
+  EXPECT_EQ(ranks_[0]->Addresses(At(kMiB), 16, 0, addresses_), SL_OK);  // they have, in the meantime
+}
+
+TEST_F(ReachTest, IsServedByTheKeeper) {
+  ReachKeeper keeper;
+  for (const auto& reach : ranks_) ASSERT_TRUE(keeper.Add(reach.get()).ok());
+  Allocate(kMiB, 7);
+  keeper.Wake();
+  std::thread late([&] {  // of an offer that comes after it has looked
+    while (rings_ == 0) std::this_thread::yield();
+    keeper.Wake();
+  });
+  EXPECT_EQ(ranks_[0]->Addresses(At(kMiB), 16, 0, addresses_), SL_OK);
+  late.join();
+  Free(kMiB);  // and it looks after what was offered, by itself
+  while (ranks_[0]->offered() != 0) std::this_thread::yield();
+  keeper.Wake();
+  for (const auto& reach : ranks_) keeper.Remove(reach.get());
+}
+
+}  // namespace
+}  // namespace sl::kernel
