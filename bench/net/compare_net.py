@@ -24,6 +24,7 @@ FULL_SIZES = [8 * 8**k for k in range(8)] + [64 << 20, 256 << 20]
 QUICK_SIZES = [8, 4 << 10, 128 << 10, 4 << 20, 64 << 20]
 CAP_MBIT = 100
 PORT = 29500
+IPERF_TRIES = 5
 
 
 class Machines(Hosts):
@@ -134,20 +135,39 @@ def collectives(hosts, arguments):
     return {"points": points, "geometric_means": compare.print_means(points, names), "wrong": comparison.wrong}
 
 
+def iperf_once(hosts, streams, seconds):
+    """One try: (bits per second or None, what iperf3 says is wrong). The server serves once and ends, well or not."""
+    server = subprocess.Popen(hosts.on(2, "timeout", "-k", "1", "60", "iperf3", "-s", "-1", "-B", ADDRESSES[1], "--forceflush"),
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        heard = []
+        for line in server.stdout:
+            heard.append(line.strip())
+            if "listening" in line:
+                break
+        else:
+            return None, "the server ended: " + " ".join(heard)
+        client = subprocess.run(hosts.on(1, "timeout", "60", "iperf3", "-c", ADDRESSES[1], "-P", str(streams), "-t", str(seconds),
+                                         "-J"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    finally:
+        server.terminate()  # which passes it on
+        server.communicate()
+    try:
+        said = json.loads(client.stdout)
+    except ValueError:
+        return None, f"the client, exit code {client.returncode}: {client.stdout.strip()[-200:]}"
+    received = said.get("end", {}).get("sum_received")
+    return (received["bits_per_second"], "") if received else (None, said.get("error", "the client reports no sum"))
+
+
 def iperf(hosts, streams, seconds=2):
     """GB/s that iperf3 moves from the first host to the second, over `streams` streams."""
-    server = subprocess.Popen(hosts.on(2, "iperf3", "-s", "-1", "-B", ADDRESSES[1]), stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL)
-    # It listens some milliseconds later; until then it is asked again.
-    client = hosts.on(1, "sh", "-c", f"for i in $(seq 100); do iperf3 -c {ADDRESSES[1]} -P {streams} -t {seconds} -J >$0 && break; "
-                      "sleep 0.05; done; cat $0")
-    try:
-        with tempfile.NamedTemporaryFile() as out:
-            said = together([client + [out.name]], timeout=60)
-    finally:
-        server.kill()
-        server.wait()
-    return json.loads(said)["end"]["sum_received"]["bits_per_second"] / 8e9
+    for _ in range(IPERF_TRIES):
+        rate, wrong = iperf_once(hosts, streams, seconds)
+        if rate is not None:
+            return rate / 8e9
+        print(f"  iperf3 with {streams} streams: {wrong}; once more", flush=True)
+    raise compare.Failure(f"iperf3 failed {IPERF_TRIES} times: {wrong}")
 
 
 def one_way(hosts, build, profile, size, **variables):
