@@ -231,7 +231,8 @@ Bytes Communicator::MyCard() const {
   std::copy_n(device().info.domain, card.domain.size(), card.domain.begin());
   card.endpoint = extension_->endpoint();
   card.version = SL_VERSION;
-  card.settings_hash = HashText(process_->profile().SharedText() + process_->loader().SharedText());
+  card.settings_hash = HashText(process_->profile().SharedText() +
+                                process_->loader().SharedText({process_->host_device().name, device().name}));
   card.profile = process_->profile().name();
   for (const Transport& transport : transports_) {
     if (transport.listens) card.addresses.push_back({transport.name, transport.addresses});

@@ -113,7 +113,6 @@ Status Process::OpenHostDevice() {
   for (const auto& provider : device_providers_) {
     if (!IsUsed(provider)) continue;
     SL_ASSIGN(host_device_, OpenDevice(provider, 0));
-    host_name_ = provider.name;
     if (host_device_->is_host()) return {};
   }
   std::string folders;
@@ -142,7 +141,7 @@ Result<const Device*> Process::FindDevice(int32_t kind, int32_t ordinal) {
     SL_ASSIGN(const Device* device, OpenDevice(provider, ordinal < 0 ? static_cast<int32_t>(current) : ordinal));
     if (kind < 0 || device->info.kind == static_cast<uint32_t>(kind)) return device;
   }
-  if (kind < 0 && (role == "auto" || role == host_name_)) return host_device_;
+  if (kind < 0 && (role == "auto" || role == host_device_->name)) return host_device_;
   return Status(SL_ERR_NOT_FOUND, kind < 0 ? "roles.device is \"" + role + "\", but this machine has no such device"
                                            : "no device of kind " + std::to_string(kind) +
                                                  " is here; `starling "
@@ -155,6 +154,7 @@ Result<const Device*> Process::OpenDevice(const Served<sl_device_ops_t>& provide
     if (device->ops == provider.ops && device->ordinal == ordinal) return device.get();
   }
   auto opened = std::make_unique<Device>();
+  opened->name = provider.name;
   opened->ops = provider.ops;
   opened->ordinal = ordinal;
   opened->info.struct_size = sizeof(opened->info);

@@ -38,6 +38,7 @@ struct Served {
 
 // An open device; never closed.
 struct Device {
+  std::string name;  // its provider's
   const sl_device_ops_t* ops = nullptr;
   sl_device_t* handle = nullptr;
   int32_t ordinal = 0;
@@ -99,7 +100,6 @@ class Process {
   std::unique_ptr<ObserverPump> pump_;
   std::vector<Served<sl_device_ops_t>> device_providers_;
   const Device* host_device_ = nullptr;
-  std::string host_name_;  // its provider's
   std::mutex devices_mutex_;
   std::vector<std::unique_ptr<Device>> devices_;  // guarded by devices_mutex_; what they point to is constant
   std::vector<Served<sl_algorithm_ops_t>> algorithms_;

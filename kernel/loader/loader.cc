@@ -34,9 +34,10 @@ Catalog ReadCatalog(const Profile& profile) {
   return Catalog::Read(profile, FindCandidates(profile), listed ? &names : nullptr, false);
 }
 
+bool ServesDevice(const sl_provide_t* provide) { return std::string_view(provide->id) == SL_DEVICE_ID; }
+
 bool IsDevice(const ChosenModule& chosen) {
-  return std::any_of(chosen.serves.begin(), chosen.serves.end(),
-                     [](const sl_provide_t* provide) { return std::string_view(provide->id) == SL_DEVICE_ID; });
+  return std::any_of(chosen.serves.begin(), chosen.serves.end(), ServesDevice);
 }
 
 // Opens and closes one module: what it says of its hardware.
@@ -123,7 +124,13 @@ std::string Loader::Describe() const {
   return DescribeAll(modules, refusals, Status());
 }
 
-std::string Loader::SharedText() const {
+std::string Loader::SharedText(const std::vector<std::string>& devices) const {
+  const auto is_spare_device = [&](const ChosenModule& chosen) {
+    return IsDevice(chosen) &&
+           std::all_of(chosen.serves.begin(), chosen.serves.end(), [&](const sl_provide_t* provide) {
+             return ServesDevice(provide) && std::find(devices.begin(), devices.end(), provide->name) == devices.end();
+           });
+  };
   std::string out;
   const auto add = [&](const ChosenModule& chosen) {
     const Status* status = impl_->opener->StateOf(chosen);
@@ -135,7 +142,9 @@ std::string Loader::SharedText() const {
       out += fmt::format("{} = {}\n", table.options[i]->name, ToToml(chosen.options[i]));
     }
   };
-  for (const ChosenModule& chosen : impl_->choice.modules) add(chosen);
+  for (const ChosenModule& chosen : impl_->choice.modules) {
+    if (!is_spare_device(chosen)) add(chosen);
+  }
   for (const ChosenModule& chosen : impl_->choice.layers) add(chosen);
   return out;
 }

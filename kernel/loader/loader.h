@@ -55,8 +55,10 @@ class Loader {
 
   // Modules in use and refused, as JSON, for `starling modules`.
   std::string Describe() const;
-  // The effective options of all modules in use, canonical; ranks compare it beside Profile::SharedText.
-  std::string SharedText() const;
+  // The effective options of all modules in use, canonical; ranks compare it beside Profile::SharedText. Of modules
+  // that offer nothing but devices, those of the providers named only: hosts differ in what hardware they have, and
+  // what a rank does not use need not be on the others.
+  std::string SharedText(const std::vector<std::string>& devices) const;
 
  private:
   struct Impl;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -149,6 +150,22 @@ TEST(Mismatch, OfProfilesIsRefusedWhenACommunicatorIsMade) {
     EXPECT_TRUE(LastErrorHas("rank 1"));
     EXPECT_EQ(comm, nullptr);
   });
+}
+
+// As on hosts of which one has GPUs: what is installed may differ, what the ranks use may not.
+TEST(Mismatch, IsNotOfDevicesThatNoRankUses) {
+  const std::string profile = ::testing::TempDir() + "spare-device-" + std::to_string(getpid()) + ".toml";
+  std::ofstream(profile) << "profile_version = 1\n[modules.null-device]\n";
+  RunProcesses(3, [&profile](Team& team) {
+    if (team.rank() == 1) setenv("STARLING_PROFILE", profile.c_str(), 1);
+    const ncclComm_t comm = team.MakeComm();
+    int value = 1;
+    int sum = 0;
+    NCCL_OK(ncclAllReduce(&value, &sum, 1, ncclInt32, ncclSum, comm, nullptr));
+    EXPECT_EQ(sum, 3);
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+  unlink(profile.c_str());
 }
 
 TEST(Init, RefusesWhatIsNoId) {

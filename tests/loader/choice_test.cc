@@ -52,7 +52,7 @@ TEST_F(ChoiceTest, TwoVersionsServeSideBySideUnderTwoNames) {
   EXPECT_EQ("2.0.0", providers[1].module->version().ToString());
   EXPECT_NE(providers[0].instance, providers[1].instance);
   EXPECT_EQ((std::vector<std::string>{"open many", "open many"}), Journal());
-  const std::string shared = loader.value()->SharedText();
+  const std::string shared = loader.value()->SharedText({});
   EXPECT_NE(shared.find("many 1.4.0\nweight = 5\n"), std::string::npos) << shared;
   EXPECT_NE(shared.find("next is many 2.0.0\nweight = 7\n"), std::string::npos) << shared;
   const std::string described = loader.value()->Describe();
@@ -69,7 +69,7 @@ TEST_F(ChoiceTest, OneVersionServesTwiceWithOtherOptionsAndPathsAndVariablesGoBy
   Result<std::unique_ptr<Loader>> loader = Open(toml);
   ASSERT_TRUE(loader.ok()) << loader.status().message();
   EXPECT_EQ(2u, loader.value()->Providers("sl.test.a/1").size());
-  const std::string shared = loader.value()->SharedText();
+  const std::string shared = loader.value()->SharedText({});
   EXPECT_NE(shared.find("many 2.0.0\nweight = 1\n"), std::string::npos) << shared;
   EXPECT_NE(shared.find("other is many 2.0.0\nweight = 9\n"), std::string::npos) << shared;
   unsetenv("STARLING_OTHER_WEIGHT");

@@ -146,7 +146,7 @@ TEST_F(LifeTest, DescribeNamesModulesOptionsAndRefusals) {
   EXPECT_NE(text.find("\"value\": \"3\", \"origin\": \"profile\", \"place\": \"p.toml:3:10\""), std::string::npos)
       << text;
   EXPECT_NE(text.find("\"state\": \"active\""), std::string::npos) << text;
-  EXPECT_EQ("busy 1.0.0\nweight = 3\nlabel = \"none\"\n", loader.value()->SharedText());
+  EXPECT_EQ("busy 1.0.0\nweight = 3\nlabel = \"none\"\n", loader.value()->SharedText({}));
 }
 
 TEST_F(LifeTest, ModulesTextListsEverythingWithHashesAndReasons) {
