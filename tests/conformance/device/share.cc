@@ -63,6 +63,29 @@ void Imports(Trial& trial) {
   bench.Good(bench.ops.unmap(bench.device, mapping), "unmap");
 }
 
+// Where it lies, for devices of one process: the same bytes, and the mapping's end does not touch the allocation.
+void ImportsLocally(Trial& trial) {
+  Bench bench(trial);
+  bench.Need(SL_DEVICE_CAN_EXPORT, "export of memory");
+  uint8_t* memory = bench.Allocate(bench.info.export_granularity, SL_MEMORY_EXPORTABLE);
+  Exported exported;
+  exported.handle.struct_size = sizeof(exported.handle);
+  const sl_status_t status = bench.ops.export_memory(bench.device, memory, SL_HANDLE_LOCAL, &exported.handle);
+  if (status == SL_ERR_UNSUPPORTED) trial.Skip("no SL_HANDLE_LOCAL");
+  bench.Good(status, "export_memory");
+  sl_mapping_t* mapping = nullptr;
+  void* address = nullptr;
+  bench.Good(bench.ops.import_memory(bench.device, &exported.handle, nullptr, &mapping, &address), "import_memory");
+  const uint8_t mark[] = {7, 9};
+  bench.Write(address, mark, 2);
+  trial.Expect(bench.Read(memory, 2) == std::vector<uint8_t>(mark, mark + 2),
+               "what was written through the mapping is not read in the allocation");
+  bench.Good(bench.ops.unmap(bench.device, mapping), "unmap");
+  trial.Expect(bench.Read(memory, 2) == std::vector<uint8_t>(mark, mark + 2), "an allocation ended with its mapping");
+  const sl_status_t refused = bench.ops.export_memory(bench.device, memory + 64, SL_HANDLE_LOCAL, &exported.handle);
+  trial.Expect(refused < SL_OK, "exporting the middle of an allocation gave {}", StatusName(refused));
+}
+
 // What a handle says is not believed: a peer may be wrong or hostile.
 void RefusesHandles(Trial& trial) {
   Bench bench(trial);
@@ -270,6 +293,8 @@ void BetweenProcesses(Trial& trial) {
 std::vector<Test> ShareTests() {
   return {
       {"Share.MapsAnExportedAllocation", "the same bytes both ways; the mapping outlives the allocation", Imports},
+      {"Share.LetsOtherDevicesOfTheProcessIn", "memory mapped where it lies, where the device does that",
+       ImportsLocally},
       {"Share.RefusesBadHandles", "wrong sizes, types and descriptors, each in words", RefusesHandles},
       {"Share.ExportsExportableMemoryOnly", "and pointer_info says which that is", RefusesToExport},
       {"Share.FillsReservations", "mappings at fixed places, none over another", Reserves},
