@@ -28,6 +28,7 @@ struct Driver {
   int (*allocate)(uint64_t*, size_t);
   int (*to_device)(uint64_t, const void*, size_t, void*);
   int (*from_device)(void*, uint64_t, size_t, void*);
+  int (*on_device)(uint64_t, uint64_t, size_t, void*);
   int (*stream_create)(void**, unsigned);
   int (*stream_destroy)(void*);
   int (*stream_query)(void*);
@@ -59,6 +60,18 @@ bool Find(void* library, const char* name, Function* out) {
 
 uint64_t Address(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
 
+double Seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+bool IsIdle(CudaStream stream) {
+  const int status = driver.stream_query(stream);
+  if (status != kNotReady) Check(status, "cuStreamQuery");
+  return status == 0;
+}
+
 // What a thread has of its device.
 struct Arena {
   uint8_t* base = nullptr;
@@ -83,6 +96,7 @@ std::string OpenCuda() {
       Find(library, "cuCtxSetCurrent", &driver.set_current) && Find(library, "cuMemAlloc_v2", &driver.allocate) &&
       Find(library, "cuMemcpyHtoDAsync_v2", &driver.to_device) &&
       Find(library, "cuMemcpyDtoHAsync_v2", &driver.from_device) &&
+      Find(library, "cuMemcpyDtoDAsync_v2", &driver.on_device) &&
       Find(library, "cuStreamCreate", &driver.stream_create) &&
       Find(library, "cuStreamDestroy_v2", &driver.stream_destroy) &&
       Find(library, "cuStreamQuery", &driver.stream_query) && Find(library, "cuCtxSynchronize", &driver.synchronize) &&
@@ -116,6 +130,12 @@ void UseDevice(int ordinal) {
   MyArena().copies = MakeStream();
 }
 
+uint8_t* AllocateWhole(size_t bytes) {
+  uint64_t base = 0;
+  Check(driver.allocate(&base, bytes), "cuMemAlloc");
+  return reinterpret_cast<uint8_t*>(base);
+}
+
 void* Allocate(size_t bytes) {
   Arena& arena = MyArena();
   if (arena.used + bytes > kArenaBytes) Check(kOutOfMemory, "the test's arena");
@@ -139,6 +159,11 @@ void FromDevice(void* to, const void* from, size_t bytes) {
   if (!WaitFor(MyArena().copies, kCopySeconds)) Check(kNotReady, "a copy from the device");
 }
 
+void CopyOnDevice(void* to, const void* from, size_t bytes) {
+  Check(driver.on_device(Address(to), Address(from), bytes, MyArena().copies), "cuMemcpyDtoDAsync");
+  if (!WaitFor(MyArena().copies, kCopySeconds)) Check(kNotReady, "a copy on the device");
+}
+
 CudaStream MakeStream() {
   void* stream = nullptr;
   Check(driver.stream_create(&stream, kNonBlocking), "cuStreamCreate");
@@ -148,18 +173,21 @@ CudaStream MakeStream() {
 void DestroyStream(CudaStream stream) { Check(driver.stream_destroy(stream), "cuStreamDestroy"); }
 
 bool WaitFor(CudaStream stream, double seconds) {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const double deadline = static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 + seconds;
-  for (;;) {
-    const int status = driver.stream_query(stream);
-    if (status != kNotReady) Check(status, "cuStreamQuery");
-    if (status == 0) return true;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9 > deadline) return false;
+  const double deadline = Seconds() + seconds;
+  while (!IsIdle(stream)) {
+    if (Seconds() > deadline) return false;
     const timespec nap{0, 20'000};
     nanosleep(&nap, nullptr);
   }
+  return true;
+}
+
+bool SpinFor(CudaStream stream, double seconds) {
+  const double deadline = Seconds() + seconds;
+  while (!IsIdle(stream)) {
+    if (Seconds() > deadline) return false;
+  }
+  return true;
 }
 
 void WaitForDevice() { Check(driver.synchronize(), "cuCtxSynchronize"); }

@@ -24,14 +24,19 @@ void UseDevice(int ordinal);
 // runs on a GPU, also for another rank's kernel that waits for this thread.
 void* Allocate(size_t bytes);
 void Free(void* memory);
+// An allocation of its own, for the life of the process.
+uint8_t* AllocateWhole(size_t bytes);
 // Complete on return, whatever else runs.
 void ToDevice(void* to, const void* from, size_t bytes);
 void FromDevice(void* to, const void* from, size_t bytes);
+void CopyOnDevice(void* to, const void* from, size_t bytes);
 
 CudaStream MakeStream();
 void DestroyStream(CudaStream stream);
 // False when its work has not ended within `seconds`.
 bool WaitFor(CudaStream stream, double seconds);
+// The same without sleeping, for what is timed.
+bool SpinFor(CudaStream stream, double seconds);
 void WaitForDevice();
 
 void BeginCapture(CudaStream stream);

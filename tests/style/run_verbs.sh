@@ -20,7 +20,7 @@ expect 2 0
 expect 2 0 no-such-verb
 expect 2 0 test extra
 expect 2 0 need_build
-for verb in vm-test gpu-bench diagnose; do
+for verb in vm-test diagnose; do
   expect 0 1 "$verb"
 done
 exit "$failed"

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// Libraries with the NCCL API side by side on the GPUs of one machine: one process holds all of them, a thread a GPU,
+// and they take turns on the same buffers, point by point, in rounds. The first library is ours; it is compared with
+// the second.
+#include <algorithm>
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "bench/gpu/member.h"
+#include "tools/starling/bench_error.h"
+#include "tools/starling/bench_worker.h"
+
+namespace sl::bench {
+namespace {
+
+struct Options {
+  GridOptions grid;
+  std::vector<std::string> libraries;
+  std::string type = "bfloat16";
+  int gpus = 0;
+  int rounds = 3;
+  std::string json;
+  std::string csv;
+};
+
+struct Row {
+  Point point;
+  std::vector<std::vector<double>> us;  // of each library, of each round, maximum over the GPUs
+  bool is_right = true;                 // all libraries leave the same
+
+  double Median(size_t library) const { return tools::Median(us[library]); }
+  double Ratio() const { return Median(1) / Median(0); }
+};
+
+Options Parse(int argc, char** argv) {
+  Options options;
+  options.grid.collectives = {"all_reduce", "all_gather", "reduce_scatter", "alltoall",
+                              "broadcast",  "sendrecv",   "alltoallv"};
+  options.grid.issues = {"eager", "graph"};
+  options.grid.memories = {"plain", "registered", "symmetric"};
+  std::string slice = "1/1";
+  CLI::App app("Compares NCCL libraries on the GPUs of this machine.");
+  app.add_option("--library", options.libraries, "ours, then the peer's libnccl.so.2")->required()->expected(1, 4);
+  app.add_option("--collectives", options.grid.collectives)->delimiter(',')->capture_default_str();
+  app.add_option("--issue", options.grid.issues, "eager, graph")->delimiter(',')->capture_default_str();
+  app.add_option("--memory", options.grid.memories, "plain, registered, symmetric")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("-b,--min-bytes", options.grid.min_bytes)->transform(CLI::AsSizeValue(false));
+  app.add_option("-e,--max-bytes", options.grid.max_bytes)->transform(CLI::AsSizeValue(false));
+  app.add_option("-d,--datatype", options.type)->capture_default_str();
+  app.add_option("--gpus", options.gpus, "how many; all by default");
+  app.add_option("--rounds", options.rounds)->check(CLI::Range(1, 100))->capture_default_str();
+  app.add_option("--slice", slice, "I/N: only the I-th of N parts of the grid")->capture_default_str();
+  app.add_option("--json", options.json, "everything measured, as a file");
+  app.add_option("--csv", options.csv, "the table, as a file");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::exit(app.exit(error) == 0 ? tools::kExitGood : tools::kExitUsage);
+  }
+  if (std::sscanf(slice.c_str(), "%d/%d", &options.grid.slice, &options.grid.slices) != 2 || options.grid.slice < 1 ||
+      options.grid.slices < options.grid.slice) {
+    throw tools::CommandError(tools::kExitUsage, "--slice " + slice + ": say I/N with 1 <= I <= N");
+  }
+  --options.grid.slice;
+  return options;
+}
+
+void PrintHead(const Row& row, size_t libraries) {
+  std::printf("\n%s, %s, %s buffers: us, median [min..max] of the slowest GPU\n%12s", row.point.collective.c_str(),
+              Name(row.point.issue), Name(row.point.memory), "bytes");
+  for (size_t i = 0; i < libraries; ++i)
+    std::printf(" %28s", i == 0 ? "ours" : ("library " + std::to_string(i + 1)).c_str());
+  std::printf("        x\n");
+}
+
+void Print(const Row& row) {
+  std::printf("%12zu", row.point.bytes);
+  for (size_t i = 0; i < row.us.size(); ++i) {
+    const auto [low, high] = std::minmax_element(row.us[i].begin(), row.us[i].end());
+    std::printf(" %9.2f [%7.2f..%8.2f]", row.Median(i), *low, *high);
+  }
+  if (row.us.size() > 1) std::printf(" %8.2f%s", row.Ratio(), row.Ratio() < 0.97 ? " LOSS" : "");
+  std::printf("%s\n", row.is_right ? "" : " WRONG");
+  std::fflush(stdout);
+}
+
+// Geometric means of how many times faster ours is than the peer.
+void PrintMeans(const std::vector<Row>& rows) {
+  std::map<std::string, std::pair<double, int>> sums;
+  int lost = 0;
+  for (const Row& row : rows) {
+    if (row.us.size() < 2) return;
+    for (const std::string& key :
+         {std::string("all"), std::string(Name(row.point.issue)) + ", " + Name(row.point.memory),
+          row.point.collective}) {
+      sums[key].first += std::log(row.Ratio());
+      ++sums[key].second;
+    }
+    if (row.Ratio() < 0.97) ++lost;
+  }
+  std::printf("\ngeometric mean of how many times faster ours is\n");
+  for (const auto& [key, sum] : sums)
+    std::printf("  %-24s %6.2f  (%d points)\n", key.c_str(), std::exp(sum.first / sum.second), sum.second);
+  std::printf("  lost (below 0.97): %d of %zu\n", lost, rows.size());
+}
+
+void Write(const Options& options, int gpus, const std::vector<Row>& rows) {
+  if (!options.csv.empty()) {
+    std::ofstream file(options.csv);
+    file << "collective,issue,memory,bytes";
+    for (size_t i = 0; i < options.libraries.size(); ++i) file << ",us_" << i + 1;
+    file << ",right\n";
+    for (const Row& row : rows) {
+      file << row.point.collective << ',' << Name(row.point.issue) << ',' << Name(row.point.memory) << ','
+           << row.point.bytes;
+      for (size_t i = 0; i < row.us.size(); ++i) file << ',' << row.Median(i);
+      file << ',' << row.is_right << '\n';
+    }
+  }
+  if (options.json.empty()) return;
+  nlohmann::json document = {{"gpus", gpus},
+                             {"datatype", options.type},
+                             {"libraries", options.libraries},
+                             {"points", nlohmann::json::array()}};
+  for (const Row& row : rows) {
+    document["points"].push_back({{"collective", row.point.collective},
+                                  {"issue", Name(row.point.issue)},
+                                  {"memory", Name(row.point.memory)},
+                                  {"bytes", row.point.bytes},
+                                  {"us", row.us},
+                                  {"right", row.is_right}});
+  }
+  std::ofstream(options.json) << document.dump(1) << '\n';
+}
+
+// One GPU's part, on a thread of its own; rank 0 keeps and prints the rows.
+class Comparison {
+ public:
+  Comparison(const Options& options, const std::vector<tools::NcclApi>& libraries, int gpus)
+      : options_(options),
+        libraries_(libraries),
+        gpus_(gpus),
+        grid_(GridOf(options.grid)),
+        meeting_(gpus),
+        times_(static_cast<size_t>(gpus)),
+        wrong_(static_cast<size_t>(gpus)) {
+    ids_.resize(libraries.size());
+    for (size_t i = 0; i < libraries.size(); ++i)
+      CheckNccl(libraries[i], libraries[i].GetUniqueId(&ids_[i]), "ncclGetUniqueId", nullptr);
+  }
+
+  const std::vector<Row>& rows() const { return rows_; }
+
+  void Take(int rank) {
+    gpu::UseDevice(rank);
+    size_t largest = 0;
+    for (const Point& point : grid_) largest = std::max(largest, point.bytes);
+    Member member(libraries_, ids_, rank, gpus_, tools::ParseDataTypes(options_.type).front(), largest);
+    const Point* last = nullptr;
+    for (const Point& point : grid_) {
+      if (last == nullptr || last->memory != point.memory) member.Use(point.memory);
+      meeting_.Wait();
+      Row row = MeasureOne(&member, rank, point);
+      if (rank == 0) {
+        if (last == nullptr || last->collective != point.collective || last->issue != point.issue ||
+            last->memory != point.memory) {
+          PrintHead(row, libraries_.size());
+        }
+        Print(row);
+        rows_.push_back(std::move(row));
+      }
+      last = &point;
+    }
+    meeting_.Wait();
+  }
+
+ private:
+  Row MeasureOne(Member* member, int rank, const Point& point) {
+    Row row{point, std::vector<std::vector<double>>(libraries_.size()), true};
+    std::vector<uint8_t> first;
+    bool is_right = true;
+    for (size_t library = 0; library < libraries_.size(); ++library) {
+      std::vector<uint8_t> result = member->Result(library, point, &meeting_);
+      if (library == 0)
+        first = std::move(result);
+      else
+        is_right = is_right && result == first;
+    }
+    wrong_[static_cast<size_t>(rank)] = !is_right;
+    for (int round = 0; round < options_.rounds; ++round) {
+      for (size_t turn = 0; turn < libraries_.size(); ++turn) {
+        const size_t library = (turn + static_cast<size_t>(round)) % libraries_.size();
+        times_[static_cast<size_t>(rank)] = member->Measure(library, point, &meeting_);
+        meeting_.Wait();
+        row.us[library].push_back(*std::max_element(times_.begin(), times_.end()));
+        meeting_.Wait();
+      }
+    }
+    row.is_right = std::none_of(wrong_.begin(), wrong_.end(), [](char wrong) { return wrong != 0; });
+    return row;
+  }
+
+  const Options& options_;
+  const std::vector<tools::NcclApi>& libraries_;
+  const int gpus_;
+  const std::vector<Point> grid_;
+  std::vector<tools::NcclUniqueId> ids_;
+  Meeting meeting_;
+  std::vector<double> times_;  // of each GPU
+  std::vector<char> wrong_;
+  std::vector<Row> rows_;  // rank 0's
+};
+
+int Run(int argc, char** argv) {
+  const Options options = Parse(argc, argv);
+  if (const std::string why = gpu::OpenCuda(); !why.empty()) {
+    std::printf("bench_gpu: %s; 0 points measured\n", why.c_str());
+    return tools::kExitGood;
+  }
+  const int gpus = options.gpus != 0 ? options.gpus : gpu::DeviceCount();
+  if (gpus > gpu::DeviceCount())
+    throw tools::CommandError(tools::kExitUsage, "--gpus: there are " + std::to_string(gpu::DeviceCount()));
+  std::vector<tools::NcclApi> libraries;
+  for (const std::string& path : options.libraries) libraries.push_back(tools::LoadNccl(path));
+  Comparison comparison(options, libraries, gpus);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < gpus; ++rank) {
+    threads.emplace_back([&comparison, rank] {
+      try {
+        comparison.Take(rank);
+      } catch (const tools::CommandError& error) {
+        std::fprintf(stderr, "bench_gpu: %s\n", error.what());
+        std::_Exit(error.exit_code());  // the others wait inside a library
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  PrintMeans(comparison.rows());
+  Write(options, gpus, comparison.rows());
+  std::fflush(stdout);
+  const auto& rows = comparison.rows();
+  const bool right = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.is_right; });
+  std::_Exit(right ? tools::kExitGood : tools::kExitFailure);  // two libraries that tear down CUDA need not agree
+}
+
+}  // namespace
+}  // namespace sl::bench
+
+int main(int argc, char** argv) {
+  try {
+    return sl::bench::Run(argc, argv);
+  } catch (const sl::tools::CommandError& error) {
+    std::fprintf(stderr, "bench_gpu: %s\n", error.what());
+    return error.exit_code();
+  }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// One GPU of a comparison: its thread's stream, the buffers that all libraries share, a communicator of each library.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "bench/gpu/point.h"
+#include "tests/gpu/cuda_api.h"
+#include "tools/starling/nccl_api.h"
+
+namespace sl::bench {
+
+// Where threads meet; spins, since what follows is timed.
+class Meeting {
+ public:
+  explicit Meeting(int members) : members_(members) {}
+  void Wait();
+
+ private:
+  const int members_;
+  std::atomic<int> waiting_{0};
+  std::atomic<int> turn_{0};
+};
+
+class Member {
+ public:
+  // On its own thread, with the GPU of this rank current. `libraries` outlive it.
+  Member(const std::vector<tools::NcclApi>& libraries, const std::vector<tools::NcclUniqueId>& ids, int rank, int ranks,
+         tools::DataType type, size_t max_bytes);
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  // Makes the buffers of all libraries such as `memory` says. Collective.
+  void Use(Memory memory);
+  // Microseconds of an operation of `library` on this GPU. Collective over `meeting`.
+  double Measure(size_t library, const Point& point, Meeting* meeting);
+  // Runs the operation once on known input; what a library leaves in the receive buffer, in part, if that is long.
+  // Inputs are small integers, so that every order of addition gives the same bits. Collective over `meeting`.
+  std::vector<uint8_t> Result(size_t library, const Point& point, Meeting* meeting);
+
+ private:
+  struct Side {  // of one library
+    tools::NcclComm comm = nullptr;
+    void* registered[2] = {};
+    tools::NcclWindow window[2] = {};
+    uint8_t* symmetric[2] = {};  // of ncclMemAlloc
+  };
+
+  void Release(size_t library);
+  void Run(size_t library, const Point& point);
+  int RunUneven(const tools::NcclApi& api, tools::NcclComm comm, const Point& point, const uint8_t* send,
+                uint8_t* recv);
+  void Await(const Point& point);
+  const uint8_t* send(size_t library) const;
+  uint8_t* recv(size_t library) const;
+
+  const std::vector<tools::NcclApi>& libraries_;
+  const int rank_;
+  const int ranks_;
+  const tools::DataType type_;
+  const size_t bytes_;  // of a buffer
+  gpu::CudaStream stream_;
+  uint8_t* plain_[2];
+  std::vector<Side> sides_;
+  Memory memory_ = Memory::kPlain;
+};
+
+}  // namespace sl::bench

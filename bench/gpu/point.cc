@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/gpu/point.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "tools/starling/bench_error.h"
+
+namespace sl::bench {
+namespace {
+
+constexpr const char* kIssues[] = {"eager", "graph"};
+constexpr const char* kMemories[] = {"plain", "registered", "symmetric"};
+
+// Throws when `text` is none of them.
+template <size_t kCount>
+uint32_t IndexOf(const char* const (&names)[kCount], const std::string& text) {
+  std::string known;
+  for (uint32_t i = 0; i < kCount; ++i) {
+    if (text == names[i]) return i;
+    known += (i == 0 ? "" : ", ") + std::string(names[i]);
+  }
+  throw tools::CommandError(tools::kExitUsage, "'" + text + "' is none of " + known);
+}
+
+std::vector<size_t> Sizes(const GridOptions& options) {
+  std::vector<size_t> sizes = {64, 4096};
+  for (size_t bytes = 8; bytes <= size_t{2} << 30; bytes *= 4) sizes.push_back(bytes);
+  std::sort(sizes.begin(), sizes.end());
+  std::erase_if(sizes, [&](size_t bytes) { return bytes < options.min_bytes || bytes > options.max_bytes; });
+  return sizes;
+}
+
+}  // namespace
+
+const char* Name(Issue issue) { return kIssues[static_cast<uint32_t>(issue)]; }
+const char* Name(Memory memory) { return kMemories[static_cast<uint32_t>(memory)]; }
+
+std::string Point::Text() const {
+  return collective + " of " + std::to_string(bytes) + " bytes, " + Name(issue) + ", " + Name(memory) + " buffers";
+}
+
+Effort EffortFor(const Point& point) {
+  const int operations = point.bytes <= (64u << 10)    ? 100
+                         : point.bytes <= (2u << 20)   ? 50
+                         : point.bytes <= (32u << 20)  ? 20
+                         : point.bytes <= (512u << 20) ? 6
+                                                       : 3;
+  if (point.issue == Issue::kEager) return {operations, 1};
+  const int captured = std::min(operations, 20);
+  return {captured, std::max(operations / captured, 1)};
+}
+
+std::vector<Point> GridOf(const GridOptions& options) {
+  std::vector<Point> grid;
+  for (const std::string& memory : options.memories) {
+    for (const std::string& issue : options.issues) {
+      for (const std::string& collective : options.collectives) {
+        const bool is_uneven = collective == "alltoallv";
+        const tools::Collective kind = is_uneven ? tools::Collective::kAlltoAll : tools::ParseCollective(collective);
+        for (const size_t bytes : Sizes(options)) {
+          grid.push_back({collective, kind, static_cast<Issue>(IndexOf(kIssues, issue)),
+                          static_cast<Memory>(IndexOf(kMemories, memory)), bytes});
+        }
+      }
+    }
+  }
+  const size_t part = (grid.size() + static_cast<size_t>(options.slices) - 1) / static_cast<size_t>(options.slices);
+  const size_t begin = std::min(grid.size(), part * static_cast<size_t>(options.slice));
+  const size_t end = std::min(grid.size(), begin + part);
+  return {grid.begin() + static_cast<std::ptrdiff_t>(begin), grid.begin() + static_cast<std::ptrdiff_t>(end)};
+}
+
+size_t UnevenBytes(size_t bytes, int from, int to, int ranks) {
+  const size_t quarter = bytes / static_cast<size_t>(ranks) / 4;
+  const size_t shares = 1 + static_cast<size_t>(from * 3 + to * 5) % 4;
+  return std::max<size_t>(quarter * shares / 16 * 16, 16);
+}
+
+}  // namespace sl::bench

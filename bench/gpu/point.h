@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is measured: one point of the grid, and how often it is repeated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/starling/bench_types.h"
+
+namespace sl::bench {
+
+enum class Issue : uint32_t { kEager, kGraph };
+enum class Memory : uint32_t { kPlain, kRegistered, kSymmetric };  // nccl-tests' -R 0, 1, 2
+
+struct Point {
+  std::string collective;  // as tools::Name, or "alltoallv": a group of sends and receives of four different sizes
+  tools::Collective kind;
+  Issue issue;
+  Memory memory;
+  size_t bytes;
+
+  std::string Text() const;
+};
+
+const char* Name(Issue issue);
+const char* Name(Memory memory);
+
+// How many operations a measurement times: some milliseconds' worth.
+struct Effort {
+  int operations;  // launched one by one, or captured in one graph
+  int replays;     // of that graph; eager: 1
+};
+Effort EffortFor(const Point& point);
+
+struct GridOptions {
+  std::vector<std::string> collectives;
+  std::vector<std::string> issues;
+  std::vector<std::string> memories;
+  size_t min_bytes = 8;
+  size_t max_bytes = size_t{2} << 30;
+  int slice = 0;  // of `slices` equal parts, so that a long run can be resumed
+  int slices = 1;
+};
+// Memory outermost, sizes innermost: 8 B and up by factors of four, 64 B and 4 KiB. Throws CommandError (usage).
+std::vector<Point> GridOf(const GridOptions& options);
+
+// Bytes that one rank sends another in an uneven all-to-all that moves about `bytes` in all.
+size_t UnevenBytes(size_t bytes, int from, int to, int ranks);
+
+}  // namespace sl::bench
