@@ -145,6 +145,8 @@ def jobs_of(arguments, gpus):
               {"TORCH_NCCL_USE_COMM_NONBLOCKING": "1"})
     yield Job("cupy over starling", [starling, "run", "--", sys.executable,
                                      os.path.join(HERE, "clients", "cupy_collectives.py")], 120)
+    yield Job("jax over starling", [starling, "run", "--", sys.executable,
+                                    os.path.join(HERE, "clients", "jax_collectives.py")], 300)
     if arguments.nccl_tests:
         yield from nccl_tests_jobs(arguments.nccl_tests, gpus, library)
 
