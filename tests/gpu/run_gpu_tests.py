@@ -143,6 +143,8 @@ def jobs_of(arguments, gpus):
     yield Job("torch over starling", [starling, "run", "--", sys.executable, client], 300, losses.judge)
     yield Job("torch over starling, non-blocking", [starling, "run", "--", sys.executable, client], 300, losses.judge,
               {"TORCH_NCCL_USE_COMM_NONBLOCKING": "1"})
+    yield Job("torch over starling, expandable segments", [starling, "run", "--", sys.executable, client], 300, losses.judge,
+              {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
     yield Job("cupy over starling", [starling, "run", "--", sys.executable,
                                      os.path.join(HERE, "clients", "cupy_collectives.py")], 120)
     yield Job("jax over starling", [starling, "run", "--", sys.executable,

@@ -9,7 +9,9 @@ Exit code 0: all right; 1: something is wrong, said on standard error; 77: no to
 """
 import argparse
 import os
+import random
 import sys
+import time
 
 SKIPPED = 77
 try:
@@ -136,6 +138,37 @@ def graphs(world, rank):
     del graph
 
 
+def memory(world, rank):
+    """Buffers that come and go: addresses are used again by other allocations, and what is freed can be had again."""
+    draw = random.Random(7)  # the same on all ranks
+    for turn in range(150):
+        count = draw.choice((1 << 19, 1 << 21, 3 << 20, (1 << 23) + 5))
+        tensor = (value(rank, count, torch.float32) + turn % 3).cuda()
+        dist.all_reduce(tensor)
+        wanted = sum(value(r, 64, torch.float32) + turn % 3 for r in range(world))
+        expect(f"all_reduce of {count} in turn {turn}", tensor[:64], wanted)
+        del tensor
+        if draw.random() < 0.3:
+            torch.cuda.empty_cache()
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    dist.barrier()
+    before = torch.cuda.mem_get_info()[0]
+    tensor = torch.ones(12 << 28, dtype=torch.float32, device="cuda")  # 12 GiB
+    dist.all_reduce(tensor)
+    expect("all_reduce of 12 GiB", tensor[-64:], torch.full((64,), float(world)))
+    del tensor
+    torch.cuda.synchronize()
+    begin = time.monotonic()
+    torch.cuda.empty_cache()
+    while torch.cuda.mem_get_info()[0] < before - (64 << 20):
+        if time.monotonic() > begin + 10:
+            raise AssertionError(f"rank {rank}: {(before - torch.cuda.mem_get_info()[0]) >> 20} MiB are still taken")
+        time.sleep(0.001)
+    print(f"rank {rank}: 12 GiB were free again {1e3 * (time.monotonic() - begin):.0f} ms after they were freed", flush=True)
+    dist.barrier()
+
+
 def train(world, rank, steps):
     """A small transformer, data-parallel; the mean loss of each step."""
     torch.manual_seed(7)
@@ -165,7 +198,7 @@ def run_rank(rank, world, steps, port):
     torch.cuda.set_device(rank)
     torch.use_deterministic_algorithms(True, warn_only=True)
     dist.init_process_group("nccl", rank=rank, world_size=world, device_id=torch.device("cuda", rank))
-    for part in (reductions, moves, uneven, groups, graphs):
+    for part in (reductions, moves, uneven, groups, graphs, memory):
         part(world, rank)
         torch.cuda.synchronize()
         if rank == 0:
