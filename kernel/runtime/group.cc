@@ -185,12 +185,15 @@ class GroupIssue {
     }
     if (first == nullptr) return {};
     if (ops.size() == 1) return AddLaunch(member, first);
-    const uint32_t capacity = member.handle->comm.device().info.max_argument_bytes;
-    auto* arguments = static_cast<std::byte*>(arguments_->allocate(capacity, alignof(std::max_align_t)));
     sl_launch_t& launch = launches_.emplace_back();
     filled_.push_back(first);
     streams_.push_back(member.lead);
-    return FillGroupLaunch(first, ops.data(), static_cast<uint32_t>(ops.size()), arguments, capacity, &launch);
+    const auto count = static_cast<uint32_t>(ops.size());
+    const Status filled = FillGroupLaunch(first, ops.data(), count, first->args, sizeof(first->args), &launch);
+    const uint32_t capacity = member.handle->comm.device().info.max_argument_bytes;
+    if (filled.code() != SL_ERR_LIMIT || capacity <= sizeof(first->args)) return filled;
+    void* arguments = arguments_->allocate(capacity, alignof(std::max_align_t));
+    return FillGroupLaunch(first, ops.data(), count, arguments, capacity, &launch);
   }
 
   Status JoinStreams(const sl_group_entry_t& entry) {
