@@ -108,7 +108,7 @@ class FakeLinkNet::Provider : public LinkProvider {
     }
     return link.get();
   }
-  sl_status_t Progress() override { return net_->progress(); }
+  sl_status_t Progress() override { return net_->Progress(); }
   std::span<const int32_t> descriptors() override { return net_->options().descriptors; }
   sl_doorbell_t* doorbell() override { return net_->options().doorbells ? net_->bell(rank_) : nullptr; }
 

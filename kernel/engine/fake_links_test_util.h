@@ -3,6 +3,7 @@
 // Links in memory for tests: ranks of one process, bounded queues, faults on demand. Safe to use from several threads.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -68,12 +69,18 @@ class FakeLinkNet {
   const FakeNetOptions& options() const { return options_; }
   // What Progress() of every rank returns from now on.
   void FailProgress(sl_status_t status) { progress_ = status; }
-  sl_status_t progress() const { return progress_; }
+  sl_status_t Progress() {
+    ++looks_;
+    return progress_;
+  }
+  // Calls of Progress() by anybody.
+  uint64_t looks() const { return looks_; }
 
  private:
   class Provider;
   const FakeNetOptions options_;
   sl_status_t progress_ = SL_OK;
+  std::atomic<uint64_t> looks_{0};
   std::deque<sl_doorbell_t> bells_;
   mutable std::mutex mutex_;
   std::map<std::pair<uint64_t, uint32_t>, std::unique_ptr<FakePipe>> pipes_;  // guarded by mutex_

@@ -20,6 +20,9 @@ constexpr uint64_t kPollBytes = uint64_t{1} << 20;
 constexpr uint32_t kPollSteps = 4096;
 // One lane's share of a poll before the next lane has its turn.
 constexpr uint64_t kLaneBytes = uint64_t{1} << 18;
+// Who waits for neighbours alone looks at networks once in so many turns: a look at memory takes nanoseconds, one at a
+// network a system call.
+constexpr uint32_t kPollsPerLook = 4;
 // Summing these formats before dividing could overflow, so AVG divides the contributions instead.
 bool IsNarrow(sl_datatype_t datatype) {
   return datatype == SL_FLOAT16 || datatype == SL_FLOAT8E4M3 || datatype == SL_FLOAT8E5M2;
@@ -159,6 +162,8 @@ sl_status_t Run::PollLanes(sl_wait_t* wait) {
     if (budget.steps != steps_before) continue;
     if (repaired) break;
     repaired = true;
+    NotifyPeers();
+    if (WaitsFor(true) && ++local_polls_ % kPollsPerLook != 0) break;
     if (const sl_status_t status = pool_->context().links->Progress(); status != SL_OK && status != SL_ERR_AGAIN) {
       return FailBlocked(status);
     }
@@ -238,17 +243,17 @@ void Run::FillWait(const Budget& budget, sl_wait_t* wait) const {
     return;
   }
   wait->doorbell = pool_->context().links->doorbell();
-  if (!WaitsForNetworksAlone()) return;
+  if (!WaitsFor(false)) return;
   const std::span<const int32_t> descriptors = pool_->context().links->descriptors();
   wait->fds = descriptors.data();
   wait->fd_count = static_cast<uint32_t>(descriptors.size());
 }
 
-bool Run::WaitsForNetworksAlone() const {
-  return std::all_of(lanes_.begin(), lanes_.end(), [this](const LaneState& lane) {
+bool Run::WaitsFor(bool mapped) const {
+  return std::all_of(lanes_.begin(), lanes_.end(), [this, mapped](const LaneState& lane) {
     if (lane.done) return true;
     const bool for_peer = lane.blocked == Blocked::kChunk || lane.blocked == Blocked::kCredit;
-    return for_peer && !links_[lane.blocked_link].link->mapped();
+    return for_peer && links_[lane.blocked_link].link->mapped() == mapped;
   });
 }
 

@@ -119,7 +119,8 @@ class Run {
   sl_status_t FailChunk(const LaneState& lane);
   sl_status_t FailBlocked(sl_status_t code);
   void FillWait(const Budget& budget, sl_wait_t* wait) const;
-  bool WaitsForNetworksAlone() const;
+  // For peers alone whose links are mapped, or for none such.
+  bool WaitsFor(bool mapped) const;
   void Announce(LinkState* state, uint64_t bytes);
   void NotifyPeers();
   void Record(uint32_t kind, int32_t peer, uint32_t lane, uint64_t bytes, uint64_t value, uint64_t value2) const;
@@ -139,6 +140,7 @@ class Run {
   bool scale_sum_ = false;     // divide the complete sum
   uint64_t number_ = 0;        // of the pool's runs, from 0
   uint32_t lanes_left_ = 0;
+  uint32_t local_polls_ = 0;  // that waited for mapped links alone
   sl_reduce_fn reduce_ = nullptr;
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;

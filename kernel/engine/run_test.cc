@@ -185,13 +185,33 @@ TEST(Run, PassesOnWhatALinkReports) {
 }
 
 TEST(Run, NamesTheRankWaitedForWhenATransportFails) {
-  PlanWorld world(2, {});
+  FakeNetOptions options;
+  options.networked = {1};
+  PlanWorld world(2, options);
   const sl_op_t op = Op(SL_OP_ALL_REDUCE, 20);
   const auto plan = Exchange(0, op, 4);
   std::vector<int32_t> send(20, 1), recv(20);
   ASSERT_TRUE(world.Start(0, *plan, With(op, send, &recv)).ok());
   world.net().FailProgress(SL_ERR_LINK_DOWN);
   EXPECT_EQ(world.Drive(), "rank 0 all_reduce #1 lane 0 step 1 round 0: link to rank 1: link down");
+}
+
+// A look at a network is a system call.
+TEST(Run, LooksAtNetworksEveryFourthTimeWhileItWaitsForNeighboursAlone) {
+  for (const bool networked : {false, true}) {
+    FakeNetOptions options;
+    if (networked) options.networked = {1};
+    PlanWorld world(2, options);
+    const sl_op_t op = Op(SL_OP_ALL_REDUCE, 4);
+    const auto plan = Exchange(0, op, 4);
+    std::vector<int32_t> send(4, 1), recv(4);
+    kernel::Run* run = nullptr;
+    ASSERT_TRUE(world.pool(0).Start(*plan, With(op, send, &recv), &run).ok());
+    sl_wait_t wait{};
+    for (int i = 0; i < 40; ++i) ASSERT_EQ(run->Poll(&wait), SL_ERR_AGAIN);
+    EXPECT_EQ(world.net().looks(), networked ? 40u : 10u);
+    world.pool(0).Finish(run);
+  }
 }
 
 TEST(Run, StopsAllRunsOfItsPoolWhenOneFails) {
