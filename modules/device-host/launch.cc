@@ -19,6 +19,9 @@ constexpr uint32_t kNapsPerDoubling = 64;
 // With more bells than one call can wait for, or without that call: often enough that a ring is not late by much.
 constexpr uint64_t kManyBellsNapNs = 200'000;
 constexpr uint32_t kMostDescriptors = 64;
+// Before a sleep on descriptors where ranks outnumber processors: what is about to come is here before a sleeper wakes,
+// and more yields would only keep a processor from those who need it.
+constexpr uint32_t kYieldsBeforeDescriptors = 8;
 // A chunk may come in a hundred packets, each of which makes a descriptor readable.
 constexpr uint32_t kFruitlessPolls = 1000;
 constexpr uint64_t kSecond = 1'000'000'000;
@@ -189,9 +192,8 @@ Group::Turn Group::NextTurn(bool moved) {
   const uint32_t limit = tasks_[active_[0]].crowded != 0 ? tuning_->crowded_polls : tuning_->spin_polls;
   if (idle_polls_ <= limit) return Turn::kSpin;
   idle_polls_ = limit;
-  // Where ranks outnumber processors, others need this one, and a sleep on descriptors ends as soon as there is news.
-  const bool sleeps_at_once = tasks_[active_[0]].crowded != 0 && HasDescriptors();
-  if (!sleeps_at_once && idle_yields_ < tuning_->yield_count) {
+  const bool sleeps_soon = tasks_[active_[0]].crowded != 0 && HasDescriptors();
+  if (idle_yields_ < (sleeps_soon ? std::min(kYieldsBeforeDescriptors, tuning_->yield_count) : tuning_->yield_count)) {
     ++idle_yields_;
     return Turn::kYield;
   }

@@ -8,7 +8,8 @@
 //
 // Waiting, while no task of the group moves:
 //   spin    up to Tuning::spin_polls polls (crowded_polls when a launch says that ranks outnumber processors)
-//   yield   up to Tuning::yield_count times; not where ranks outnumber processors and a sleep on descriptors is at hand
+//   yield   up to Tuning::yield_count times; a few times only where ranks outnumber processors and a sleep on
+//           descriptors, which ends as soon as there is news, is at hand
 //   sleep   on the descriptors that the kernels name, where all do, else on the doorbells; in slices, so that an abort
 //           word is seen; without a doorbell in short naps
 // Whatever moves starts this over: a task that ends, or a kernel that waits for something else than before. The clock,
@@ -34,7 +35,7 @@ inline constexpr uint64_t kDefaultCheckNs = 50'000'000;
 // The module's options, see module.cc for defaults and words.
 struct Tuning {
   uint32_t spin_polls = 1000;
-  uint32_t crowded_polls = 10;
+  uint32_t crowded_polls = 4;
   uint32_t yield_count = 200;
   uint64_t sleep_slice_ns = 10'000'000;
   uint32_t handover_polls = 500;

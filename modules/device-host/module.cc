@@ -10,7 +10,7 @@ using sl::device_host::Tuning;
 
 const sl_option_t kOptions[] = {
     sl::IntOption("spin_polls", "", "polls of a waiting kernel before its thread yields", "1000", 1, 1e9),
-    sl::IntOption("oversubscribed_spin_polls", "", "the same where ranks outnumber processors", "10", 1, 1e9),
+    sl::IntOption("oversubscribed_spin_polls", "", "the same where ranks outnumber processors", "4", 1, 1e9),
     sl::IntOption("yield_count", "", "yields of a waiting thread before it sleeps", "200", 0, 1e9),
     sl::IntOption("sleep_slice_ms", "ms", "longest sleep before abort words are looked at again", "10", 1, 1000),
     sl::IntOption("handover_polls", "", "polls on the caller before a stream's thread takes a launch over", "500", 1,

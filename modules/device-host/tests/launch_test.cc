@@ -242,6 +242,25 @@ TEST(Launch, YieldsEarlyWhenOversubscribed) {
   host.ops->image_unload(host.device, image);
 }
 
+TEST(Launch, YieldsEightTimesBeforeASleepOnDescriptorsWhenOversubscribed) {
+  HostDevice host({{"spin_polls", 1000000000}, {"oversubscribed_spin_polls", 1}, {"yield_count", 100}});
+  sl_image_t* image = host.Load({{"read", RunReadDescriptor, 0, 0}});
+  const sl::Fd news(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  sl_doorbell_t bell{};
+  DescriptorArgs args{news.get(), &bell};
+  sl_launch_t launch = LaunchOf(image, &args, sizeof(args));
+  launch.flags = SL_LAUNCH_OVERSUBSCRIBED;
+  std::thread publisher([&] {
+    EXPECT_TRUE(Eventually([&] { return host.counters().polls.load() != 0; }));
+    const uint64_t one = 1;
+    EXPECT_EQ(write(news.get(), &one, sizeof one), ssize_t{sizeof one});
+  });
+  EXPECT_EQ(host.ops->launch(host.device, nullptr, &launch), SL_OK);
+  publisher.join();
+  EXPECT_EQ(host.counters().yields.load(), 8u);
+  host.ops->image_unload(host.device, image);
+}
+
 TEST(Launch, EndsASleepingKernelByItsAbortWord) {
   HostDevice host(kSleepAtOnce);
   sl_image_t* image = host.Load({kWait});
