@@ -197,7 +197,15 @@ def run_rank(rank, world, steps, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.cuda.set_device(rank)
     torch.use_deterministic_algorithms(True, warn_only=True)
+    first = torch.ones(1, device="cuda")
+    torch.cuda.synchronize()
+    free = torch.cuda.mem_get_info()[0]
+    begin = time.monotonic()
     dist.init_process_group("nccl", rank=rank, world_size=world, device_id=torch.device("cuda", rank))
+    dist.all_reduce(first)
+    torch.cuda.synchronize()
+    print(f"rank {rank}: first all-reduce after {time.monotonic() - begin:.2f} s, "
+          f"{(free - torch.cuda.mem_get_info()[0]) >> 20} MiB of the GPU taken", flush=True)
     for part in (reductions, moves, uneven, groups, graphs, memory):
         part(world, rank)
         torch.cuda.synchronize()
