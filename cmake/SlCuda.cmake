@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # GPU kernels are images: nvcc turns a module's .cu file into a fatbin, which is embedded as plain data, so that no
-# module links the CUDA runtime. Without nvcc they are empty, of size 0. nvcc is looked for only when a module asks.
+# module links the CUDA runtime. Without nvcc they are empty, of size 0. nvcc is looked for only when a module asks;
+# build/cuda is what `./run build --cuda` fetched.
 
 set(SL_CUDA_ARCHS "90" CACHE STRING "CUDA architectures of GPU images, separated by semicolons")
 
 # Appends to <out_sources> one C file per CUDA source; k.cu becomes sl_image_k[] of sl_image_k_size bytes.
 function(sl_cuda_images module out_sources)
-  find_program(SL_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  find_program(SL_NVCC nvcc HINTS ENV CUDA_HOME PATHS "${CMAKE_SOURCE_DIR}/build/cuda" /usr/local/cuda
+    PATH_SUFFIXES bin)
   mark_as_advanced(SL_NVCC)
   if(NOT SL_NVCC)
     set_property(GLOBAL APPEND PROPERTY SL_CUDA_LEFT_OUT "${module}")

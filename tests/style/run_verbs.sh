@@ -19,6 +19,8 @@ expect() {
 expect 2 0
 expect 2 0 no-such-verb
 expect 2 0 test extra
+expect 2 0 build --gpu
+expect 2 0 build --cuda wheels extra
 expect 2 0 need_build
 for verb in vm-test diagnose; do
   expect 0 1 "$verb"
