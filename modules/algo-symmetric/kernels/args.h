@@ -80,5 +80,7 @@ constexpr uint32_t kStepPacket = 4;   // a peer's packet, first shot
 constexpr uint32_t kStepResult = 5;   // second shot
 constexpr uint32_t kStepArrived = 6;  // a peer's chunk
 constexpr uint32_t kStepCredit = 7;   // a peer to have copied out an older chunk
+constexpr uint32_t kStepMet = 8;      // a peer to begin the operation
+constexpr uint32_t kStepLeft = 9;     // a peer to have done with this rank's buffers
 
 }  // namespace sl::algo_symmetric::kernels

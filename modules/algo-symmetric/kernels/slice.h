@@ -29,6 +29,10 @@ constexpr uint32_t kRoundSlots = 3;
 constexpr uint32_t kStageBytes = 131072;  // a stage slot, at most
 constexpr uint32_t kPieceBytes = 61440;   // a rank's part of it, and a result slot, at most
 
+// Meetings of blocks that reach into each other's buffers: what a rank tells alternates between two places.
+constexpr uint32_t kMeetingSlots = 2;
+constexpr uint32_t kMeetingWords = 4;
+
 // Point to point: chunks under way on a channel.
 constexpr uint32_t kInboxSlots = 2;
 constexpr uint32_t kChunkBytes = 32768;
@@ -43,6 +47,9 @@ struct LaneLayout {
   uint64_t staged;    // [block][rank]: rounds whose pieces stand in that rank's stage; written by that rank
   uint64_t reduced;   // [block][rank]: rounds whose result stands in that rank's result slots
   uint64_t consumed;  // [block][rank]: rounds after which that rank reads nothing of this one any more
+  uint64_t meetings;  // [block]: how many meetings the block has had
+  uint64_t met;       // [slot][block][rank][word]: what that rank has told; written by that rank
+  uint64_t left;      // [block][rank]: meetings after which that rank touches this one's buffers no more
   uint64_t packets;   // [shot][slot][block][sender][packet]
   uint64_t stage;     // [block][slot]: one piece for every rank
   uint64_t result;    // [block][slot]: one piece
@@ -54,6 +61,7 @@ struct LaneLayout {
   uint64_t piece_bytes;
   uint64_t stage_slot_bytes;
   uint64_t total;
+  uint32_t staged_blocks;      // of a grid that stages or meets, at most
   uint32_t channels;           // between two ranks, each way
   uint32_t packets_per_block;  // from one sender, in one slot
 
@@ -69,11 +77,15 @@ struct LaneLayout {
     const uint64_t piece = kStageBytes / ranks / kRegionBytes * kRegionBytes;
     layout.piece_bytes = piece > kPieceBytes ? kPieceBytes : piece < kRegionBytes ? kRegionBytes : piece;
     layout.stage_slot_bytes = ranks * layout.piece_bytes;
+    layout.staged_blocks = staged_blocks;
     layout.epochs = take(kPacketBlocks * sizeof(uint32_t));
     layout.rounds = take(staged_blocks * sizeof(uint64_t));
     layout.staged = take(flags);
     layout.reduced = take(flags);
     layout.consumed = take(flags);
+    layout.meetings = take(staged_blocks * sizeof(uint64_t));
+    layout.met = take(kMeetingSlots * kMeetingWords * flags);
+    layout.left = take(flags);
     const uint32_t packets = kPacketsPerBlock / ranks;
     layout.packets_per_block = packets > kFewestPackets ? packets : kFewestPackets;
     layout.packets = take(uint64_t{kShots} * kPacketSlots * kPacketBlocks * ranks * layout.packets_per_block *

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Meetings: blocks of one number, one of each rank, tell each other where their callers' buffers lie, may then load
+// from and store to them, and leave together. So a launch needs no table of addresses on the device, and ranks whose
+// buffers cannot all be reached find that out alike: all see the same answers.
+//
+// An address is told as two words, each half of it beside the low half of the meeting's number; a thread stores each.
+//   met    R6 pairs with A6: the teller's operation has begun. Whatever filled its buffers, or read from them, came
+//          before on its stream; they may be read and overwritten now. Every word is released and acquired by itself:
+//          the tellers' threads have stored nothing before it, so that no release waits for another store to arrive.
+//   left   R7 pairs with A7: the writer's block has loaded and stored all it wanted, here and elsewhere. Block::Sync
+//          orders what its threads did before the one that releases; whoever has acquired this of all peers may end,
+//          since what these stored has arrived, and may let its stream overwrite what they loaded.
+// The scope is the system, since peers are other GPUs.
+//
+// Slots: meeting m writes where m - 2 was told. A peer tells m once its own m - 1 is over, thus has heard from this
+// rank in m - 1, thus after this rank's m - 2 ended. A word can only be of m or of m - 2 then, so that the low half of
+// the number tells them apart for ever, also where it wraps; fresh memory holds 0, which is m - 2 of no meeting but the
+// second, whose low half is 2.
+#pragma once
+
+#include "modules/algo-symmetric/kernels/args.h"
+#include "sdk/device/block.h"
+
+namespace sl::algo_symmetric::kernels {
+
+constexpr uint32_t kReachRanks = 32;  // at most, of a communicator whose ranks reach into each other's buffers
+
+// Where every rank's GPU sees this rank's buffers; all 0 when some cannot. What is not to be touched may be anything
+// else.
+struct Reach {
+  uint64_t send[kReachRanks];
+  uint64_t recv[kReachRanks];
+
+  SL_HD uint64_t Half(uint32_t r, uint32_t word) const {
+    const uint64_t address = word < 2 ? send[r] : recv[r];
+    return word % 2 == 0 ? address & UINT32_MAX : address >> 32;
+  }
+};
+
+// Where this rank sees everybody's buffers: the halves of both addresses. A block keeps it in shared memory.
+struct Places {
+  uint32_t half[kReachRanks][kMeetingWords];
+
+  SL_HD uint64_t Send(uint32_t r) const { return half[r][0] | static_cast<uint64_t>(half[r][1]) << 32; }
+  SL_HD uint64_t Recv(uint32_t r) const { return half[r][2] | static_cast<uint64_t>(half[r][3]) << 32; }
+};
+
+enum class Outcome : uint32_t { kInReach, kOutOfReach, kGivenUp };
+
+class Meeting {
+ public:
+  SL_HD Meeting(const Team& team, const dev::Block& block)
+      : team_(team), block_(block), number_(*Count(team, block) + 1) {}
+
+  // Fills `places`, for all threads of the block.
+  SL_HD Outcome Begin(const Reach& reach, Places* places) const {
+    const uint32_t words = (team_.size - 1) * kMeetingWords;
+    for (uint32_t i = block_.thread(); i < words; i += block_.threads()) {  // R6
+      const uint32_t peer = team_.Peer(i / kMeetingWords);
+      const uint32_t word = i % kMeetingWords;
+      dev::StoreRelease(Word(peer, team_.rank, word), Number() << 32 | reach.Half(peer, word));
+    }
+    bool given_up = false;
+    for (uint32_t i = block_.thread(); i < words + kMeetingWords && !given_up; i += block_.threads()) {
+      const uint32_t word = i % kMeetingWords;
+      const uint32_t from = i < words ? team_.Peer(i / kMeetingWords) : team_.rank;
+      uint64_t told = reach.Half(team_.rank, word);
+      if (i < words) given_up = !Await(from, word, &told);
+      places->half[from][word] = static_cast<uint32_t>(told);
+    }
+    if (block_.SyncAny(given_up)) return Outcome::kGivenUp;
+    if (block_.thread() == 0) *Count(team_, block_) = number_;
+    bool refused = false;
+    for (uint32_t r = block_.thread(); r < team_.size; r += block_.threads()) {
+      if (places->Send(r) == 0 || places->Recv(r) == 0) refused = true;
+    }
+    return block_.SyncAny(refused) ? Outcome::kOutOfReach : Outcome::kInReach;
+  }
+
+  // Returns when no peer touches this rank's buffers any more. False when the wait was ended.
+  SL_HD bool End() const {
+    block_.Sync();
+    for (uint32_t i = block_.thread(); i + 1 < team_.size; i += block_.threads()) {  // R7
+      dev::StoreRelease(team_.Flag(team_.Peer(i), team_.layout.left, block_.index, team_.rank), number_);
+    }
+    bool given_up = false;
+    for (uint32_t i = block_.thread(); i + 1 < team_.size; i += block_.threads()) {  // A7
+      const uint32_t peer = team_.Peer(i);
+      const dev::Wanted wanted{static_cast<int32_t>(peer), kStepLeft, number_};
+      const uint64_t* word = team_.Flag(team_.rank, team_.layout.left, block_.index, peer);
+      if (!dev::AwaitAtLeast(word, wanted, team_.warden)) given_up = true;
+    }
+    return !block_.SyncAny(given_up);
+  }
+
+  // How many meetings the block has had; the caller's own slice.
+  SL_HD static uint64_t* Count(const Team& team, const dev::Block& block) {
+    return reinterpret_cast<uint64_t*>(team.At(team.rank, team.layout.meetings)) + block.index;
+  }
+
+ private:
+  SL_HD uint64_t Number() const { return number_ & UINT32_MAX; }
+  // What rank `from` tells rank r.
+  SL_HD uint64_t* Word(uint32_t r, uint32_t from, uint32_t word) const {
+    const uint64_t slot = number_ % kMeetingSlots * team_.layout.staged_blocks + block_.index;
+    return reinterpret_cast<uint64_t*>(team_.At(r, team_.layout.met)) + (slot * team_.size + from) * kMeetingWords +
+           word;
+  }
+  SL_HD bool Await(uint32_t from, uint32_t word, uint64_t* told) const {  // A6
+    const uint64_t* place = Word(team_.rank, from, word);
+    dev::Vigil vigil(team_.warden);
+    uint64_t seen = 0;
+    while ((seen = dev::Poll(place)) >> 32 != Number()) {
+      const dev::Wanted wanted{static_cast<int32_t>(from), kStepMet, Number()};
+      if (vigil.GivesUp(wanted, seen >> 32)) return false;
+    }
+    *told = dev::LoadAcquire(place);
+    return true;
+  }
+
+  const Team& team_;
+  const dev::Block block_;
+  const uint64_t number_;
+};
+
+}  // namespace sl::algo_symmetric::kernels
