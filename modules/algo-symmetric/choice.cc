@@ -9,8 +9,11 @@
 
 namespace sl::algo_symmetric {
 
+using kernels::DirectKind;
+using kernels::DirectWork;
 using kernels::kPacketBlocks;
 using kernels::kPieceBytes;
+using kernels::kReachRanks;
 using kernels::kSharedPackets;
 using kernels::kThreads;
 using kernels::LaneLayout;
@@ -18,21 +21,25 @@ using kernels::LaneLayout;
 namespace {
 
 // Costs in a graph: a start (launch, hops, fences), and the bytes that one GPU sends. Packets travel twice as large as
-// their data. One-shot's start is measured on two H200, the others are sums of measured hops, fences and bandwidths.
+// their data. Fitted to what 2 and 4 H200 took (docs/gpu-performance.md).
 struct Cost {
   double start_ns;
   double bytes_per_ns;
 };
 constexpr Cost kOneShotCost = {3200, 150};
-constexpr Cost kTwoShotCost = {4700, 150};
-constexpr Cost kStagedCost = {8500, 330};
-constexpr Cost kStagedTwoShotCost = {13000, 330};
-constexpr Cost kP2pCost = {6000, 300};
+constexpr Cost kTwoShotCost = {3900, 142};
+constexpr Cost kStagedCost = {9000, 190};
+constexpr Cost kStagedTwoShotCost = {17000, 245};
+constexpr Cost kDirectMoveCost = {7000, 322};
+constexpr Cost kDirectReduceCost = {8300, 318};
+constexpr Cost kP2pCost = {6000, 190};
 
 // What one block should at least have to do; fewer, busier blocks start faster.
 constexpr uint64_t kPacketsOfBlock = 128;
 constexpr uint64_t kTwoShotPacketsOfBlock = 64;
 constexpr uint64_t kPulledBytesOfBlock = 16 << 10;
+constexpr uint64_t kDirectBytesOfBlock = 64 << 10;
+constexpr uint64_t kDirectLineBytes = 128;  // what a GPU moves at once
 // A broadcast that scatters first pays for a second hop above this size.
 constexpr uint64_t kScatteredBroadcastBytes = 256 << 10;
 
@@ -93,9 +100,9 @@ Choice ChooseOneShot(const sl_op_t& op, uint32_t rank, uint32_t size) {
 }
 
 bool FitsTwoShot(const sl_op_t& op, uint32_t size) {
-  const uint64_t block = DivideUp(op.count * DatatypeBytes(op.datatype), size);
+  const uint64_t element_bytes = DatatypeBytes(op.datatype);
   return op.kind == SL_OP_ALL_REDUCE && size >= 2 && size <= kSharedPackets &&
-         block + sizeof(dev::Vec8) <= PacketBytes(size);
+         TwoShot(op, 0, size, element_bytes).block_elements * element_bytes <= PacketBytes(size);
 }
 
 Choice ChooseTwoShot(const sl_op_t& op, uint32_t rank, uint32_t size) {
@@ -109,13 +116,14 @@ Choice ChooseTwoShot(const sl_op_t& op, uint32_t rank, uint32_t size) {
   return choice;
 }
 
-void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, Choice* choice) {
+// `cut_blocks`: over which data is cut, at most; a lane has room for `most_blocks`.
+void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, uint32_t cut_blocks, Choice* choice) {
   const Pattern& pattern = choice->pattern;
   const uint64_t line = dev::kLineBytes / element_bytes;
   const uint64_t longest = std::max<uint64_t>(std::min(pattern.block_elements, pattern.total_elements), 1);
   const uint64_t sources = pattern.sources == Sources::kRoot ? 1 : std::max(size, 2u) - 1;
   const uint64_t least = std::max<uint64_t>(kPulledBytesOfBlock / sources, 4096) / element_bytes;
-  const uint64_t blocks = std::clamp<uint64_t>(DivideUp(longest, least), 1, most_blocks);
+  const uint64_t blocks = std::clamp<uint64_t>(DivideUp(longest, least), 1, cut_blocks);
   choice->share_elements = DivideUp(DivideUp(longest, blocks), line) * line;
   choice->blocks = static_cast<uint32_t>(DivideUp(longest, choice->share_elements));
   // A piece of every pattern block fits a stage slot, a piece of one a result slot; pulls from many are shorter.
@@ -127,33 +135,141 @@ void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, Choi
   choice->rounds = DivideUp(choice->share_elements, choice->piece_elements);
 }
 
-Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, uint32_t most_blocks) {
+Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, uint32_t most_blocks, uint32_t cut_blocks) {
   const uint64_t element_bytes = DatatypeBytes(op.datatype);
   Choice choice{};
   choice.family = Family::kStaged;
   const bool scatters = op.kind == SL_OP_BROADCAST && size > 2 && op.count * element_bytes >= kScatteredBroadcastBytes;
   choice.pattern =
       scatters ? ScatteredBroadcast(op, rank, size, element_bytes) : Pipelined(op, rank, size, element_bytes);
-  CutStaged(element_bytes, size, most_blocks, &choice);
+  CutStaged(element_bytes, size, most_blocks, cut_blocks, &choice);
   choice.threads = kThreads;
   const bool two_shot = choice.pattern.results_wanted;
   choice.time_ns = Nanoseconds(two_shot ? kStagedTwoShotCost : kStagedCost, SentBytes(op, size, two_shot));
   return choice;
 }
 
+// Blocks of the direct reduction or broadcast of a vector: one for every owner, in whole lines.
+DirectWork OwnedBlock(const sl_op_t& op, uint64_t element_bytes, uint32_t owner, uint32_t owners) {
+  const uint64_t line = dev::kLineBytes / element_bytes;
+  const uint64_t block = DivideUp(DivideUp(op.count, owners), line) * line;
+  const uint64_t begin = std::min(owner * block, op.count);
+  DirectWork work{};
+  work.taker = work.spared = -1;
+  work.bytes = std::min(block, op.count - begin) * element_bytes;
+  work.from = work.to = begin * element_bytes;
+  return work;
+}
+
+// What one rank does of an operation whose buffers are all in reach. Of a vector with a root, the root owns no block:
+// its wire is busy with everybody else's.
+DirectWork DirectOf(const sl_op_t& op, uint32_t rank, uint32_t size, bool pushes) {
+  const uint64_t element_bytes = DatatypeBytes(op.datatype);
+  const uint64_t bytes = op.count * element_bytes;
+  const auto own = static_cast<int32_t>(rank);
+  const bool is_root = op.root == own;
+  const uint32_t behind_root = (rank + size - static_cast<uint32_t>(std::max(op.root, 0)) - 1) % size;
+  DirectWork work{};
+  switch (op.kind) {
+    case SL_OP_ALL_REDUCE:
+      work = OwnedBlock(op, element_bytes, rank, size);
+      work.kind = DirectKind::kReduce;
+      return work;
+    case SL_OP_REDUCE:
+      work = is_root ? DirectWork{} : OwnedBlock(op, element_bytes, behind_root, size - 1);
+      work.kind = DirectKind::kReduce;
+      work.taker = op.root;
+      return work;
+    case SL_OP_REDUCE_SCATTER:
+      return {DirectKind::kReduce, -1, own, -1, bytes, 0, rank * bytes, 0, 0, 0};
+    case SL_OP_BROADCAST:
+      if (is_root) return {DirectKind::kSpread, own, own, -1, bytes, 0, 0, 0, 0, 0};  // to its own receive buffer
+      work = OwnedBlock(op, element_bytes, behind_root, size - 1);
+      work.kind = DirectKind::kSpread;
+      work.giver = work.spared = op.root;
+      return work;
+    case SL_OP_GATHER:
+      return {DirectKind::kSpread, own, op.root, -1, bytes, 0, 0, 0, rank * bytes, 0};
+    case SL_OP_SCATTER:
+      return {DirectKind::kSpread, op.root, own, -1, bytes, 0, rank * bytes, 0, 0, 0};
+    case SL_OP_ALL_GATHER:
+      if (pushes) return {DirectKind::kSpread, own, -1, -1, bytes, 0, 0, 0, rank * bytes, 0};
+      return {DirectKind::kPull, -1, -1, -1, bytes, 0, 0, 0, 0, bytes};
+    default:  // all-to-all
+      if (pushes) return {DirectKind::kPush, -1, -1, -1, bytes, 0, 0, bytes, rank * bytes, 0};
+      return {DirectKind::kPull, -1, -1, -1, bytes, 0, rank * bytes, 0, 0, bytes};
+  }
+}
+
+// Which buffers of this rank peers touch.
+void MarkReached(const sl_op_t& op, uint32_t rank, bool pushes, Choice* choice) {
+  const bool is_root = op.root == static_cast<int32_t>(rank);
+  switch (op.kind) {
+    case SL_OP_ALL_REDUCE:
+      choice->send_reached = choice->recv_reached = true;
+      return;
+    case SL_OP_REDUCE:
+      choice->send_reached = true;
+      choice->recv_reached = is_root;
+      return;
+    case SL_OP_REDUCE_SCATTER:
+      choice->send_reached = true;
+      return;
+    case SL_OP_BROADCAST:
+      choice->send_reached = is_root;
+      choice->recv_reached = !is_root;
+      return;
+    case SL_OP_GATHER:
+      choice->recv_reached = is_root;
+      return;
+    case SL_OP_SCATTER:
+      choice->send_reached = is_root;
+      return;
+    default:
+      choice->send_reached = !pushes;
+      choice->recv_reached = pushes;
+      return;
+  }
+}
+
+// Scalars of premultiplied sums differ from rank to rank, and only rounds multiply before others read.
+bool FitsDirect(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
+  return settings.reaches && size >= 2 && size <= kReachRanks &&
+         !(HasReduction(op.kind) && op.reduction == SL_PREMUL_SUM);
+}
+
+Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings) {
+  const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
+  const bool goes_through_peers = op.kind == SL_OP_REDUCE || op.kind == SL_OP_BROADCAST;  // see DirectOf
+  const uint64_t moved = goes_through_peers || op.kind == SL_OP_ALL_REDUCE ? bytes : bytes * size;
+  const auto blocks =
+      static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, settings.staged_blocks));
+  Choice choice = ChooseStaged(op, rank, size, settings.staged_blocks, blocks);
+  choice.family = Family::kDirect;
+  choice.blocks = blocks;
+  choice.direct = DirectOf(op, rank, size, settings.pushes);
+  choice.direct.share_bytes = DivideUp(DivideUp(choice.direct.bytes, blocks), kDirectLineBytes) * kDirectLineBytes;
+  MarkReached(op, rank, settings.pushes, &choice);
+  const double sent =
+      goes_through_peers ? static_cast<double>(bytes) : SentBytes(op, size, op.kind == SL_OP_ALL_REDUCE);
+  choice.time_ns = Nanoseconds(HasReduction(op.kind) ? kDirectReduceCost : kDirectMoveCost, sent);
+  return choice;
+}
+
 }  // namespace
 
 const char* FamilyName(Family family) {
-  constexpr const char* kNames[kFamilies] = {"one-shot packets", "two-shot packets", "staged"};
+  constexpr const char* kNames[kFamilies] = {"one-shot packets", "two-shot packets", "staged", "direct"};
   return kNames[static_cast<uint32_t>(family)];
 }
 
 Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings) {
-  Choice best = ChooseStaged(op, rank, size, settings.staged_blocks);
+  Choice best = ChooseStaged(op, rank, size, settings.staged_blocks, settings.staged_blocks);
   const auto consider = [&](const Choice& other) {
     const bool better = settings.forced ? other.family == settings.family : other.time_ns <= best.time_ns;
     if (better) best = other;
   };
+  if (FitsDirect(op, size, settings)) consider(ChooseDirect(op, rank, size, settings));
   if (FitsTwoShot(op, size)) consider(ChooseTwoShot(op, rank, size));
   if (FitsOneShot(op, size)) consider(ChooseOneShot(op, rank, size));
   return best;

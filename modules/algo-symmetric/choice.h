@@ -6,19 +6,22 @@
 
 #include <cstdint>
 
+#include "modules/algo-symmetric/kernels/direct.h"
 #include "modules/algo-symmetric/pattern.h"
 
 namespace sl::algo_symmetric {
 
-enum class Family : uint32_t { kOneShot, kTwoShot, kStaged };
-constexpr uint32_t kFamilies = 3;
+enum class Family : uint32_t { kOneShot, kTwoShot, kStaged, kDirect };
+constexpr uint32_t kFamilies = 4;
 const char* FamilyName(Family family);
 
 struct GpuSettings {
-  uint32_t staged_blocks;  // SMs of a staged operation, at most
+  uint32_t staged_blocks;  // SMs of a staged or direct operation, at most
   uint32_t graph_lanes;    // lanes of captured graphs
   bool forced;             // `family` serves whatever it can
   Family family;
+  bool reaches;  // peers may reach the memory of callers
+  bool pushes;   // direct all-gathers and all-to-alls store to their peers; else they load from them
 };
 
 struct Choice {
@@ -30,9 +33,12 @@ struct Choice {
   uint64_t piece_elements;
   uint64_t rounds;
   uint64_t time_ns;
+  kernels::DirectWork direct;  // of kind kNone unless the family is kDirect; what else is here cuts its rounds
+  bool send_reached;           // direct: peers load from this rank's send buffer
+  bool recv_reached;           // direct: and store to its receive buffer
 };
 
-// Of a collective, for one rank; ranks differ in `pattern` alone.
+// Of a collective, for one rank; ranks differ in `pattern` and in the direct work alone.
 Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings);
 
 // Of one message between two ranks.

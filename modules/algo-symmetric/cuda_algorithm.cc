@@ -24,7 +24,9 @@ using kernels::Args;
 using kernels::FewMessages;
 using kernels::kSliceHeadBytes;
 using kernels::LaneLayout;
+using kernels::LongArgs;
 using kernels::ManyMessages;
+using kernels::Reach;
 
 namespace {
 
@@ -80,6 +82,29 @@ KernelRef KernelFor(Family family, bool reduces, sl_datatype_t datatype) {
   if (datatype < SL_FLOAT16) return {kIntegers, datatype};
   return {kFloats, datatype - SL_FLOAT16};
 }
+static_assert(sizeof(LongArgs) <= 4096, "kernels promise arguments of at least 4,096 bytes");
+
+GpuSettings WithReach(GpuSettings settings, bool reaches) {
+  settings.reaches = reaches;
+  return settings;
+}
+
+// Bytes of both buffers of a rank.
+uint64_t SendBytes(const sl_op_t& op, uint32_t size) {
+  const bool many = op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_ALL_TO_ALL || op.kind == SL_OP_SCATTER;
+  return op.count * DatatypeBytes(op.datatype) * (many ? size : 1);
+}
+uint64_t RecvBytes(const sl_op_t& op, uint32_t size) {
+  const bool many = op.kind == SL_OP_ALL_GATHER || op.kind == SL_OP_ALL_TO_ALL || op.kind == SL_OP_GATHER;
+  return op.count * DatatypeBytes(op.datatype) * (many ? size : 1);
+}
+
+bool Overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
+  const auto first = reinterpret_cast<uintptr_t>(a);
+  const auto second = reinterpret_cast<uintptr_t>(b);
+  return first < second + b_bytes && second < first + a_bytes;
+}
+
 static_assert(std::size(kPacketKernels) == 2 * SL_DATATYPE_COUNT + 1);
 static_assert(std::size(kIntegerKernels) == SL_FLOAT16 + 1);
 static_assert(std::size(kFloatKernels) == SL_DATATYPE_COUNT - SL_FLOAT16);
@@ -97,9 +122,11 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       device_ops_(env.device_ops),
       device_(env.device),
       symmetric_(env.symmetric),
-      settings_(settings),
+      settings_(WithReach(settings, env.reach_ops != nullptr)),
       layout_(LaneLayout::Of(env.shape->size, settings.staged_blocks)),
       control_(env.control),
+      reach_ops_(env.reach_ops),
+      reach_(env.reach),
       rank_(env.shape->rank),
       size_(env.shape->size),
       p2p_(env.shape->size) {}
@@ -172,6 +199,37 @@ Args CudaAlgorithm::ArgsFor(const sl_op_t& op, const Choice& choice) const {
   return args;
 }
 
+// Whether all peers see it.
+bool CudaAlgorithm::Ask(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses) const {
+  return bytes != 0 && reach_ops_->addresses(reach_, memory, bytes, capture, out_addresses) == SL_OK;
+}
+
+Reach CudaAlgorithm::ReachFor(const sl_op_t& op, const Choice& choice) const {
+  constexpr uint64_t kUntouched = 1;
+  Reach reach{};
+  const uint64_t send_bytes = SendBytes(op, size_);
+  const uint64_t recv_bytes = RecvBytes(op, size_);
+  // Every rank would store where another still has to load.
+  const bool swaps = op.kind == SL_OP_ALL_TO_ALL && Overlap(op.send, send_bytes, op.recv, recv_bytes);
+  if (swaps || (choice.send_reached && !Ask(op.send, send_bytes, op.capture, reach.send)) ||
+      (choice.recv_reached && !Ask(op.recv, recv_bytes, op.capture, reach.recv))) {
+    return {};
+  }
+  for (uint32_t r = 0; r < size_; ++r) {
+    if (!choice.send_reached) reach.send[r] = kUntouched;
+    if (!choice.recv_reached) reach.recv[r] = kUntouched;
+  }
+  if (op.send != nullptr) reach.send[rank_] = reinterpret_cast<uintptr_t>(op.send);
+  if (op.recv != nullptr) reach.recv[rank_] = reinterpret_cast<uintptr_t>(op.recv);
+  return reach;
+}
+
+LongArgs CudaAlgorithm::LongArgsFor(const sl_op_t& op, const Choice& choice) const {
+  LongArgs args{ArgsFor(op, choice), choice.direct, {}};
+  if (choice.family == Family::kDirect) args.reach = ReachFor(op, choice);
+  return args;
+}
+
 void CudaAlgorithm::FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, uint32_t threads,
                              sl_launch_t* out) const {
   out->image = images_[image];
@@ -185,11 +243,16 @@ void CudaAlgorithm::FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, u
 sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
   if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) return FillGroup<FewMessages>(&op, 1, kFew, args, out);
   const Choice choice = Choose(op, rank_, size_, settings_);
-  new (args) Args(ArgsFor(op, choice));
   const KernelRef kernel = KernelFor(choice.family, HasReduction(op.kind), op.datatype);
   FillGrid(kernel.image, kernel.kernel, choice.blocks, choice.threads, out);
   out->args = args;
-  out->args_bytes = sizeof(Args);
+  if (choice.family == Family::kOneShot || choice.family == Family::kTwoShot) {
+    new (args) Args(ArgsFor(op, choice));
+    out->args_bytes = sizeof(Args);
+  } else {
+    new (args) LongArgs(LongArgsFor(op, choice));
+    out->args_bytes = sizeof(LongArgs);
+  }
   return SL_OK;
 }
 

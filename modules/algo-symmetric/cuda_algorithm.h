@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// On GPUs: launches of the kernels in kernels/. A launch is a pure function of the operation: counters live in device
-// memory, so that captured graphs replay.
+// On GPUs: launches of the kernels in kernels/. A launch is a pure function of the operation, and of where peers see
+// its buffers: counters live in device memory, so that captured graphs replay.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,15 @@ class CudaAlgorithm final : public sl_algorithm_t {
 
   // The arguments of `op`, cut as chosen.
   kernels::Args ArgsFor(const sl_op_t& op, const Choice& choice) const;
+  kernels::LongArgs LongArgsFor(const sl_op_t& op, const Choice& choice) const;
   const GpuSettings& settings() const { return settings_; }
 
  private:
   static constexpr uint32_t kImages = 4;
 
   kernels::Team TeamFor(uint64_t capture) const;
+  kernels::Reach ReachFor(const sl_op_t& op, const Choice& choice) const;
+  bool Ask(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses) const;
   void FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, uint32_t threads, sl_launch_t* out) const;
   template <typename GroupArgs>
   sl_status_t FillGroup(const sl_op_t* ops, uint32_t count, uint32_t kernel, void* args, sl_launch_t* out);
@@ -48,6 +51,8 @@ class CudaAlgorithm final : public sl_algorithm_t {
   const GpuSettings settings_;
   const kernels::LaneLayout layout_;
   sl_control_t* const control_;
+  const sl_reach_ops_t* const reach_ops_;  // NULL: peers reach nothing of callers
+  sl_reach_t* const reach_;
   const uint32_t rank_;
   const uint32_t size_;
   P2pGroup p2p_;

@@ -27,12 +27,12 @@ const sl_option_t kOptions[] = {
                   65536, 1 << 26),
     sl::IntOption("result_bytes", "bytes", "one result slot of a pipelined operation; four of them per rank", "131072",
                   4096, 1 << 26),
-    sl::IntOption("gpu_sms", "", "SMs that a staged operation on GPUs holds at most", "24", 1,
+    sl::IntOption("gpu_sms", "", "SMs that a staged or direct operation on GPUs holds at most", "24", 1,
                   sl::algo_symmetric::kernels::kStagedBlocks),
     sl::IntOption("gpu_graph_lanes", "",
                   "lanes of GPU memory for captured graphs; graphs that share one must not overlap", "2", 1, 16),
     sl::ChoiceOption("gpu_family", "protocol of GPU kernels, where it can serve the operation", "auto",
-                     "auto,one_shot,two_shot,staged"),
+                     "auto,one_shot,two_shot,staged,direct"),
 };
 
 sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
@@ -86,7 +86,10 @@ sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& op
   gpu.graph_lanes = static_cast<uint32_t>(value(4));
   const std::string family = options.String(5);
   gpu.forced = family != "auto";
-  gpu.family = family == "one_shot" ? Family::kOneShot : family == "two_shot" ? Family::kTwoShot : Family::kStaged;
+  gpu.family = family == "one_shot"   ? Family::kOneShot
+               : family == "two_shot" ? Family::kTwoShot
+               : family == "direct"   ? Family::kDirect
+                                      : Family::kStaged;
   return sl_instance_t{host, {value(0), value(1), value(2)}, gpu};
 }
 

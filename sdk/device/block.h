@@ -8,6 +8,15 @@
 
 #include "sdk/device/sync.h"
 
+// A function with registers of its own: what surrounds its calls cannot crowd its loops into spilling.
+#if defined(__CUDACC__)
+#define SL_APART __noinline__
+#define SL_ROLLED _Pragma("unroll 1")
+#else
+#define SL_APART
+#define SL_ROLLED
+#endif
+
 namespace sl::dev {
 
 struct Block {

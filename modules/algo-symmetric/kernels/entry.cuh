@@ -4,14 +4,19 @@
 #pragma once
 
 #include "modules/algo-symmetric/kernels/args.h"
+#include "modules/algo-symmetric/kernels/direct.h"
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/staged.h"
 #include "modules/algo-symmetric/kernels/two_shot.h"
 
-#define SL_STAGED_KERNEL(name, Format)                                                       \
-  extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads)        \
-      name(const __grid_constant__ sl::algo_symmetric::kernels::Args args) {                 \
-    sl::algo_symmetric::kernels::RunStaged<Format>(args, sl::dev::Block::Whole(blockIdx.x)); \
+// Straight between callers' buffers where all ranks reach them, else in rounds.
+#define SL_STAGED_KERNEL(name, Format)                                                \
+  extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads) \
+      name(const __grid_constant__ sl::algo_symmetric::kernels::LongArgs args) {      \
+    __shared__ sl::algo_symmetric::kernels::DirectTable table;                        \
+    const sl::dev::Block block = sl::dev::Block::Whole(blockIdx.x);                   \
+    if (sl::algo_symmetric::kernels::RunDirect<Format>(args, block, &table)) return;  \
+    sl::algo_symmetric::kernels::RunStaged<Format>(args.args, block);                 \
   }
 
 #define SL_PACKET_KERNEL(name, Protocol, Format)                                                          \

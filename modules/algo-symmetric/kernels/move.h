@@ -110,7 +110,7 @@ SL_HD void MoveRanges(const dev::Block& block, uint32_t count, uint32_t longest,
   }
 }
 
-// The pieces of all ranks that become one.
+// What is reduced: vectors and elements of all ranks, and where their reduction goes. The staged pieces of a round.
 struct Operands {
   const uint8_t* staged;  // rank 0's; the others at multiples of `stride`
   uint64_t stride;
@@ -125,21 +125,34 @@ struct Operands {
   SL_HD bool aligned() const {
     return dev::IsAligned(own, kVectorBytes) && dev::IsAligned(to, kVectorBytes) && dev::IsAligned(kept, kVectorBytes);
   }
-  SL_HD dev::Vec16 Whole(uint32_t r, uint32_t at) const {
+  SL_HD dev::Vec16 Load(uint32_t r, uint32_t i) const {
+    const uint32_t at = i * kVectorBytes;
     return r == rank ? dev::LoadOwn<16>(own + at) : dev::LoadPeer(staged + r * stride + at);
   }
-  SL_HD const uint8_t* From(uint32_t r) const { return r == rank ? own : staged + r * stride; }
+  SL_HD void Keep(uint32_t i, const dev::Vec16& result) const {
+    dev::Store(to + i * kVectorBytes, result);
+    if (kept != nullptr) dev::Store(kept + i * kVectorBytes, result);
+  }
+  template <typename Lane>
+  SL_HD Lane LoadElement(uint32_t r, uint32_t at) const {
+    return dev::LoadElement<Lane>((r == rank ? own : staged + r * stride) + at);
+  }
+  template <typename Lane>
+  SL_HD void KeepElement(uint32_t at, Lane result) const {
+    dev::StoreElement(to + at, result);
+    if (kept != nullptr) dev::StoreElement(kept + at, result);
+  }
 };
 
 // Whole vectors. kSlots are loaded before the first is used: one of each of many ranks, or several of few. Which is
 // settled at run time, so that one loop serves all numbers of ranks.
-template <typename F, sl_reduction_t kReduction>
-SL_HD void ReduceWhole(const dev::Block& block, const Operands& in) {
+template <typename F, sl_reduction_t kReduction, typename In>
+SL_HD void ReduceWhole(const dev::Block& block, const In& in) {
   constexpr uint32_t kSlots = sizeof(typename F::Lane) == 1 ? 4 : 8;           // 16 accumulators leave less room
   const uint32_t shift = in.size > 4 && kSlots > 4 ? 3 : in.size > 2 ? 2 : 1;  // slots of a vector: 8, 4 or 2
   const uint32_t last = (1u << shift) - 1;
   const uint32_t threads = block.threads();
-  const uint32_t total = in.bytes / kVectorBytes;
+  const auto total = static_cast<uint32_t>(in.bytes / kVectorBytes);
   for (uint32_t first = block.thread(); first < total; first += (kSlots >> shift) * threads) {
     dev::Accumulator<F, kReduction, kVectorBytes> sum;
     for (uint32_t batch = 0; batch < in.size; batch += kSlots) {
@@ -148,7 +161,7 @@ SL_HD void ReduceWhole(const dev::Block& block, const Operands& in) {
       for (uint32_t s = 0; s < kSlots; ++s) {
         const uint32_t r = batch + (s & last);
         const uint32_t i = first + (s >> shift) * threads;
-        if (r < in.size && i < total) v[s] = in.Whole(r, i * kVectorBytes);
+        if (r < in.size && i < total) v[s] = in.Load(r, i);
       }
       SL_UNROLL
       for (uint32_t s = 0; s < kSlots; ++s) {
@@ -160,38 +173,35 @@ SL_HD void ReduceWhole(const dev::Block& block, const Operands& in) {
           sum.Add(v[s]);
         }
         if (s % 2 == 0 || (s & last) != last || batch + kSlots < in.size || i >= total) continue;
-        const dev::Vec16 result = sum.Finish(in.average_over);
-        dev::Store(in.to + i * kVectorBytes, result);
-        if (in.kept != nullptr) dev::Store(in.kept + i * kVectorBytes, result);
+        in.Keep(i, sum.Finish(in.average_over));
       }
     }
   }
 }
 
 // Single elements from byte `first` on, at any address.
-template <typename F, sl_reduction_t kReduction>
-SL_HD void ReduceElements(const dev::Block& block, const Operands& in, uint32_t first) {
+template <typename F, sl_reduction_t kReduction, typename In>
+SL_HD void ReduceElements(const dev::Block& block, const In& in, decltype(In::bytes) first) {
   using A = dev::Arithmetic<F, kReduction>;
   using Lane = typename F::Lane;
-  const uint32_t step = block.threads() * sizeof(Lane);
-  for (uint32_t at = first + block.thread() * sizeof(Lane); at < in.bytes; at += step) {
-    auto sum = A::Take(dev::LoadElement<Lane>(in.From(0) + at));
-    for (uint32_t r = 1; r < in.size; ++r) sum = A::Combine(sum, A::Take(dev::LoadElement<Lane>(in.From(r) + at)));
-    const Lane result = A::Finish(sum, in.average_over);
-    dev::StoreElement(in.to + at, result);
-    if (in.kept != nullptr) dev::StoreElement(in.kept + at, result);
+  constexpr uint32_t kLaneBytes = sizeof(Lane);
+  const uint32_t step = block.threads() * kLaneBytes;
+  for (auto at = first + block.thread() * kLaneBytes; at < in.bytes; at += step) {
+    auto sum = A::Take(in.template LoadElement<Lane>(0, at));
+    for (uint32_t r = 1; r < in.size; ++r) sum = A::Combine(sum, A::Take(in.template LoadElement<Lane>(r, at)));
+    in.KeepElement(at, A::Finish(sum, in.average_over));
   }
 }
 
-template <typename F, sl_reduction_t kReduction>
-SL_HD void ReduceBy(const dev::Block& block, const Operands& in) {
+template <typename F, sl_reduction_t kReduction, typename In>
+SL_HD void ReduceBy(const dev::Block& block, const In& in) {
   const bool aligned = in.aligned();
   if (aligned) ReduceWhole<F, kReduction>(block, in);
   ReduceElements<F, kReduction>(block, in, aligned ? in.bytes / kVectorBytes * kVectorBytes : 0);
 }
 
-template <typename F>
-SL_HD void Reduce(const dev::Block& block, const Operands& in, sl_reduction_t reduction) {
+template <typename F, typename In>
+SL_HD void Reduce(const dev::Block& block, const In& in, sl_reduction_t reduction) {
   switch (reduction) {
     case SL_PROD:
       return ReduceBy<F, SL_PROD>(block, in);

@@ -73,6 +73,72 @@ TEST(GpuProtocols, StageLongMessages) {
   for (Case& one : cases) EXPECT_EQ(one.Wrong(), "");
 }
 
+// Every collective from buffer to buffer: in place and not, aligned and not, stored to the peers and loaded from them.
+TEST(GpuProtocols, ReachIntoBuffersWhereTheyLie) {
+  constexpr uint64_t kCounts[] = {1, 5, 64, 1000, 4096, 20001};
+  for (uint32_t size : {2u, 3u, 5u}) {
+    GpuTeam team(size, 3);
+    std::mt19937 random(size);
+    for (bool pushes : {true, false}) {
+      team.SetPushes(pushes);
+      std::vector<Case> cases;
+      for (uint32_t i = 0; i < 8 * std::size(kCounts) * 2; ++i) {
+        Case one = Case::Random(size, random);
+        one.op.kind = i % 8;
+        one.op.count = kCounts[i / 8 % std::size(kCounts)];
+        one.in_place =
+            i / 8 / std::size(kCounts) == 1 && one.op.kind != SL_OP_REDUCE_SCATTER && one.op.kind != SL_OP_SCATTER;
+        if (one.op.reduction == SL_PREMUL_SUM) one.op.reduction = SL_AVG;
+        one.family = Family::kDirect;
+        one.Fill();
+        cases.push_back(one);
+      }
+      RunAll(team, cases);
+      for (Case& one : cases) ASSERT_EQ(one.Wrong(), "") << (pushes ? "stored" : "loaded");
+    }
+    EXPECT_EQ(team.control(0).fault, 0u);
+    EXPECT_NE(team.reach(0).asked, 0u);
+    EXPECT_EQ(*Meeting::Count(team.team(size - 1), dev::Block::Whole(0)), 8 * std::size(kCounts) * 2 * 2);
+  }
+}
+
+// Ranks that are refused now and then, each at other times: all go through rounds then, in the same launch.
+TEST(GpuProtocols, GoOnInRoundsWhenABufferIsOutOfReach) {
+  constexpr uint32_t kSize = 3;
+  GpuTeam team(kSize, 2);
+  for (uint32_t r = 0; r < kSize; ++r) team.reach(r).refuses_every = 3 + r;
+  std::mt19937 random(17);
+  std::vector<Case> cases;
+  for (int i = 0; i < 120; ++i) {
+    cases.push_back(Case::Random(kSize, random));
+    cases.back().family = Family::kDirect;
+    cases.back().Fill();
+  }
+  RunAll(team, cases);
+  for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
+}
+
+// The number of a meeting goes beside addresses by its low half, which wraps.
+TEST(GpuProtocols, MeetWhenTheLowHalfOfTheirNumberWraps) {
+  constexpr uint32_t kSize = 3;
+  GpuTeam team(kSize, 2);
+  for (uint32_t r = 0; r < kSize; ++r) {
+    for (uint32_t b = 0; b < 2; ++b) *Meeting::Count(team.team(r), dev::Block::Whole(b)) = UINT32_MAX - 6 - b;
+  }
+  std::mt19937 random(23);
+  std::vector<Case> cases;
+  for (int i = 0; i < 40; ++i) {
+    cases.push_back(Case::Random(kSize, random));
+    cases.back().family = Family::kDirect;
+    cases.back().op.kind = SL_OP_ALL_REDUCE;
+    cases.back().op.reduction = SL_SUM;
+    cases.back().Fill();
+  }
+  RunAll(team, cases);
+  for (Case& one : cases) EXPECT_EQ(one.Wrong(), "");
+  EXPECT_EQ(*Meeting::Count(team.team(0), dev::Block::Whole(0)), uint64_t{UINT32_MAX} - 6 + 40);
+}
+
 // A thread for every block of every rank.
 TEST(GpuProtocols, KeepBlocksApart) {
   constexpr uint32_t kSize = 2;
@@ -86,10 +152,11 @@ TEST(GpuProtocols, KeepBlocksApart) {
     for (uint32_t r = 0; r < kSize; ++r) {
       const sl_op_t op = one.For(r);
       const Choice choice = team.ChoiceFor(r, op, one.family);
+      const LongArgs args = team.ArgsOf(r, op, choice);
       for (uint32_t b = 0; b < choice.blocks; ++b) {
-        threads.emplace_back([&team, &one, op, choice, r, b] {
+        threads.emplace_back([op, choice, args, b] {
           std::vector<dev::Vec8> shared(kSharedPackets);
-          RunBlock(choice.family, op.datatype, team.ArgsOf(r, op, choice), b, shared.data());
+          RunBlock(choice.family, op.datatype, args, b, shared.data());
         });
       }
     }
@@ -161,7 +228,8 @@ TEST(GpuProtocols, GiveUpAndNameThePeerWhenAborted) {
     EXPECT_EQ(team.control(0).peer, 1);
     EXPECT_EQ(team.control(0).seen, 0u);
     EXPECT_EQ(team.control(0).wanted, 1u);
-    EXPECT_EQ(team.control(0).step, static_cast<Family>(family) == Family::kStaged ? kStepStaged : kStepPacket);
+    constexpr uint32_t kSteps[kFamilies] = {kStepPacket, kStepPacket, kStepStaged, kStepMet};
+    EXPECT_EQ(team.control(0).step, kSteps[family]);
     EXPECT_EQ(team.control(1).fault, 0u);
   }
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "modules/algo-symmetric/cuda_algorithm.h"
+#include "modules/algo-symmetric/kernels/direct.h"
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/staged.h"
 #include "modules/algo-symmetric/kernels/two_shot.h"
@@ -30,28 +31,51 @@ void RunRoles(const Args& args, uint32_t block) {
   *rounds = base + args.rounds;
 }
 
+template <typename F>
+void RunLong(const LongArgs& args, uint32_t block) {
+  auto table = std::make_unique<DirectTable>();
+  if (!RunDirect<F>(args, dev::Block::Whole(block), table.get())) RunRoles<F>(args.args, block);
+}
+
 // What the kernel of a family does in one block.
 template <typename F>
-void RunBlock(Family family, const Args& args, uint32_t block, dev::Vec8* shared) {
+void RunBlock(Family family, const LongArgs& args, uint32_t block, dev::Vec8* shared) {
   if (family == Family::kOneShot) {
-    OneShotPackets<F>(args, dev::Block::Whole(block), shared).Run();
+    OneShotPackets<F>(args.args, dev::Block::Whole(block), shared).Run();
   } else if constexpr (!std::is_void_v<F>) {
-    if (family == Family::kTwoShot) return TwoShotPackets<F>(args, dev::Block::Whole(block), shared).Run();
-    RunRoles<F>(args, block);
+    if (family == Family::kTwoShot) return TwoShotPackets<F>(args.args, dev::Block::Whole(block), shared).Run();
+    RunLong<F>(args, block);
   } else {
-    RunRoles<F>(args, block);
+    RunLong<F>(args, block);
   }
 }
 
-inline void RunBlock(Family family, sl_datatype_t datatype, const Args& args, uint32_t block, dev::Vec8* shared) {
-  if (!args.pattern.reduces) return RunBlock<void>(family, args, block, shared);
+inline void RunBlock(Family family, sl_datatype_t datatype, const LongArgs& args, uint32_t block, dev::Vec8* shared) {
+  if (!args.args.pattern.reduces) return RunBlock<void>(family, args, block, shared);
   WithFormat(datatype,
              [&](auto* format) { RunBlock<std::remove_pointer_t<decltype(format)>>(family, args, block, shared); });
 }
 
+// How a rank's memory is reached where all ranks are threads: at its own address, unless this rank refuses.
+struct FakeReach {
+  uint32_t size = 0;
+  uint32_t refuses_every = 0;  // n: every n-th time; 0: never
+  uint32_t asked = 0;
+};
+inline sl_status_t FakeAddresses(sl_reach_t* reach, const void* memory, uint64_t /*bytes*/, uint64_t /*capture*/,
+                                 uint64_t* out_addresses) {
+  auto* fake = reinterpret_cast<FakeReach*>(reach);
+  ++fake->asked;
+  if (fake->refuses_every != 0 && fake->asked % fake->refuses_every == 0) return SL_ERR_UNSUPPORTED;
+  for (uint32_t r = 0; r < fake->size; ++r) out_addresses[r] = reinterpret_cast<uintptr_t>(memory);
+  return SL_OK;
+}
+inline constexpr sl_reach_ops_t kFakeReachOps = {sizeof(sl_reach_ops_t), 0, FakeAddresses};
+
 class GpuTeam {
  public:
-  GpuTeam(uint32_t size, uint32_t blocks) : settings_{blocks, 1, false, Family::kStaged}, controls_(size) {
+  GpuTeam(uint32_t size, uint32_t blocks)
+      : settings_{blocks, 1, false, Family::kStaged, true, true}, reaches_(size), controls_(size) {
     const uint64_t slice = CudaAlgorithm::SliceBytes(size, settings_);
     heap_.resize(slice * size / sizeof(Line) + 1);
     for (uint32_t r = 0; r < size; ++r) {
@@ -62,10 +86,16 @@ class GpuTeam {
       env.shape = &shape;
       env.symmetric = {heap_[0].bytes, slice, slice};
       env.control = &controls_[r];
+      reaches_[r].size = size;
+      env.reach_ops = &kFakeReachOps;
+      env.reach = reinterpret_cast<sl_reach_t*>(&reaches_[r]);
       ranks_.push_back(std::make_unique<CudaAlgorithm>(nullptr, env, settings_));
     }
   }
   uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
+  FakeReach& reach(uint32_t rank) { return reaches_[rank]; }
+  // Whether direct moves store to their peers.
+  void SetPushes(bool pushes) { settings_.pushes = pushes; }
   sl_control_t& control(uint32_t rank) { return controls_[rank]; }
   Team team(uint32_t rank) { return ranks_[rank]->ArgsFor(sl_op_t{}, Choice{}).team; }
 
@@ -78,12 +108,12 @@ class GpuTeam {
   // The whole launch of one rank, block after block; blocks of different numbers never wait for each other.
   void Run(uint32_t rank, const sl_op_t& op, Family family) {
     const Choice choice = ChoiceFor(rank, op, family);
-    const Args args = ranks_[rank]->ArgsFor(op, choice);
+    const LongArgs args = ArgsOf(rank, op, choice);
     std::vector<dev::Vec8> shared(kSharedPackets);
     for (uint32_t b = 0; b < choice.blocks; ++b) RunBlock(choice.family, op.datatype, args, b, shared.data());
   }
-  Args ArgsOf(uint32_t rank, const sl_op_t& op, const Choice& choice) const {
-    return ranks_[rank]->ArgsFor(op, choice);
+  LongArgs ArgsOf(uint32_t rank, const sl_op_t& op, const Choice& choice) const {
+    return ranks_[rank]->LongArgsFor(op, choice);
   }
 
  private:
@@ -92,6 +122,7 @@ class GpuTeam {
   };
   GpuSettings settings_;
   std::vector<Line> heap_;
+  std::vector<FakeReach> reaches_;
   std::vector<sl_control_t> controls_;
   std::vector<std::unique_ptr<CudaAlgorithm>> ranks_;
 };
