@@ -19,6 +19,7 @@ constexpr uint32_t kLanes = 2;  // eager, and one for graphs
 
 Family FamilyOf(const std::string& name) {
   if (name == "one_shot") return Family::kOneShot;
+  if (name == "direct") return Family::kDirect;
   return name == "two_shot" ? Family::kTwoShot : Family::kStaged;
 }
 
@@ -60,6 +61,28 @@ const sl_device_ops_t* Ops() {
     return made;
   }();
   return &ops;
+}
+
+sl_status_t AddressesOf(sl_reach_t* reach, const void* memory, uint64_t, uint64_t, uint64_t* out_addresses) {
+  auto* same = reinterpret_cast<SameAddresses*>(reach);
+  ++same->asked;
+  if (same->refuses_every != 0 && same->asked % same->refuses_every == 0) return SL_ERR_UNSUPPORTED;
+  for (uint32_t r = 0; r < same->ranks; ++r) out_addresses[r] = reinterpret_cast<uintptr_t>(memory);
+  return SL_OK;
+}
+constexpr sl_reach_ops_t kReachOps = {sizeof(sl_reach_ops_t), 0, AddressesOf};
+
+// Every GPU maps what any of them allocates.
+void ConnectAll(int devices) {
+  for (int d = 0; d < devices; ++d) {
+    Demand(cudaSetDevice(d), "set device");
+    for (int peer = 0; peer < devices; ++peer) {
+      if (peer == d) continue;
+      const cudaError_t status = cudaDeviceEnablePeerAccess(peer, 0);
+      if (status != cudaErrorPeerAccessAlreadyEnabled) Demand(status, "peer access; are the GPUs connected?");
+      cudaGetLastError();
+    }
+  }
 }
 
 }  // namespace
@@ -116,10 +139,11 @@ Heap::~Heap() {
   Demand(free_addresses(base_, stride_ * slices_.size()), "free addresses");
 }
 
-GpuTeam::GpuTeam(uint32_t ranks, const std::string& family)
-    : settings_{24, kLanes - 1, !family.empty(), FamilyOf(family)}, ranks_(ranks) {
+GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, bool pushes)
+    : settings_{blocks, kLanes - 1, !family.empty(), FamilyOf(family), true, pushes}, ranks_(ranks) {
   int devices = 0;
   Demand(cudaGetDeviceCount(&devices), "count GPUs");
+  ConnectAll(devices);
   std::vector<int> device_of;
   for (uint32_t r = 0; r < ranks; ++r) device_of.push_back(static_cast<int>(r) % devices);
   const uint64_t bytes = CudaAlgorithm::SliceBytes(ranks, settings_);
@@ -140,6 +164,9 @@ GpuTeam::GpuTeam(uint32_t ranks, const std::string& family)
     env.device_ops = Ops();
     env.symmetric = {heap_->base(), heap_->stride(), bytes};
     env.control = rank.control;
+    rank.reach.ranks = ranks;
+    env.reach_ops = &kReachOps;
+    env.reach = reinterpret_cast<sl_reach_t*>(&rank.reach);
     rank.algorithm = std::make_unique<CudaAlgorithm>(nullptr, env, settings_);
     if (!rank.algorithm->LoadKernels().ok()) Demand(cudaErrorUnknown, "load kernels");
   }
@@ -182,13 +209,22 @@ void GpuTeam::Issue(uint32_t r, const sl_launch_t& launch) {
 
 void GpuTeam::WindEpochs(uint32_t epoch) {
   const std::vector<uint32_t> epochs(kPacketBlocks, epoch);
+  const std::vector<uint64_t> meetings(settings_.staged_blocks, epoch);
   const LaneLayout layout = LaneLayout::Of(size(), settings_.staged_blocks);
   for (uint32_t r = 0; r < size(); ++r) {
     for (uint32_t lane = 0; lane < kLanes; ++lane) {
-      uint8_t* to = heap_->base() + r * heap_->stride() + kSliceHeadBytes + lane * layout.total + layout.epochs;
-      Demand(cudaMemcpy(to, epochs.data(), epochs.size() * sizeof(uint32_t), cudaMemcpyHostToDevice), "wind epochs");
+      uint8_t* at = heap_->base() + r * heap_->stride() + kSliceHeadBytes + lane * layout.total;
+      Demand(cudaMemcpy(at + layout.epochs, epochs.data(), epochs.size() * sizeof(uint32_t), cudaMemcpyHostToDevice),
+             "wind epochs");
+      Demand(
+          cudaMemcpy(at + layout.meetings, meetings.data(), meetings.size() * sizeof(uint64_t), cudaMemcpyHostToDevice),
+          "wind meetings");
     }
   }
+}
+
+void GpuTeam::RefuseNowAndThen() {
+  for (uint32_t r = 0; r < size(); ++r) ranks_[r].reach.refuses_every = 3 + r;
 }
 
 void GpuTeam::InThreads(const std::function<void(uint32_t)>& work) {

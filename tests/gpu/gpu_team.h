@@ -36,8 +36,16 @@ class Heap {
   std::vector<CUmemGenericAllocationHandle> slices_;
 };
 
+// How the memory of a rank is reached: every GPU sees it at its own address. Refuses every n-th time, 0: never.
+struct SameAddresses {
+  uint32_t ranks = 0;
+  uint32_t refuses_every = 0;
+  uint32_t asked = 0;
+};
+
 struct Rank {
   int device = 0;
+  SameAddresses reach;
   cudaStream_t stream = nullptr;
   sl_control_t* control = nullptr;  // pinned
   std::unique_ptr<algo_symmetric::CudaAlgorithm> algorithm;
@@ -45,8 +53,8 @@ struct Rank {
 
 class GpuTeam {
  public:
-  // `family` empty: as the module chooses.
-  GpuTeam(uint32_t ranks, const std::string& family);
+  // `family` empty: as the module chooses. `pushes`: see GpuSettings.
+  GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks = 24, bool pushes = true);
   ~GpuTeam();
   GpuTeam(const GpuTeam&) = delete;
   GpuTeam& operator=(const GpuTeam&) = delete;
@@ -57,8 +65,10 @@ class GpuTeam {
   void Launch(uint32_t r, const sl_op_t& op);
   // Sends and receives, as one launch.
   void LaunchGroup(uint32_t r, const std::vector<sl_op_t>& ops);
-  // Starts the packet epochs of all ranks and lanes near their end.
+  // Starts the packet epochs of all ranks and lanes, and the low half of the numbers of meetings, near their end.
   void WindEpochs(uint32_t epoch);
+  // Every rank's buffers are out of reach now and then, other ranks' at other times.
+  void RefuseNowAndThen();
   // Runs work(rank) in one thread a rank, each on its GPU.
   void InThreads(const std::function<void(uint32_t)>& work);
 

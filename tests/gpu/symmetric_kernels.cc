@@ -2,8 +2,9 @@
 //
 // The kernels of algo-symmetric on the GPUs that are there, against a plain oracle, and their times.
 //
-//   gpu.symmetric_kernels [ranks …] [--bench]
+//   gpu.symmetric_kernels [ranks …] [--bench] [--sweep]
 //
+// --bench times every family by size, --sweep the direct one by the number of blocks and the direction of its moves.
 // Without ranks: as many as there are GPUs, at least two, so that one GPU suffices. Exit code: 0 right, 1 wrong or
 // failed, 77 no GPU.
 #include <atomic>
@@ -75,9 +76,11 @@ uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases) {
   return wrong;
 }
 
-uint32_t CheckFamily(uint32_t ranks, const std::string& family) {
+// `refused`: buffers are out of reach now and then.
+uint32_t CheckFamily(uint32_t ranks, const std::string& family, bool pushes = true, bool refused = false) {
   const Clock::time_point start = Clock::now();
-  GpuTeam team(ranks, family);
+  GpuTeam team(ranks, family, 24, pushes);
+  if (refused) team.RefuseNowAndThen();
   std::mt19937 random(ranks * 1000 + static_cast<uint32_t>(family.size()));
   uint32_t wrong = 0;
   uint32_t checked = 0;
@@ -117,8 +120,9 @@ uint32_t CheckFamily(uint32_t ranks, const std::string& family) {
   cases.clear();
   for (int i = 0; i < 300; ++i) cases.push_back(Case::Random(ranks, random));
   run(std::move(cases));
-  std::printf("%s: %u ranks, %s: %u cases, %u wrong, %.1f s\n", wrong == 0 ? "right" : "WRONG", ranks,
-              family.empty() ? "auto" : family.c_str(), checked, wrong, SecondsSince(start));
+  std::printf("%s: %u ranks, %s%s%s: %u cases, %u wrong, %.1f s\n", wrong == 0 ? "right" : "WRONG", ranks,
+              family.empty() ? "auto" : family.c_str(), pushes ? "" : ", moves load", refused ? ", often refused" : "",
+              checked, wrong, SecondsSince(start));
   std::fflush(stdout);
   return wrong;
 }
@@ -209,7 +213,7 @@ double TimeInGraph(GpuTeam& team, sl_op_t op, uint64_t bytes) {
   constexpr int kIn = 20;
   constexpr int kReplays = 5;
   const uint32_t n = team.size();
-  const bool many = op.kind != SL_OP_ALL_REDUCE;
+  const bool many = op.kind != SL_OP_ALL_REDUCE && op.kind != SL_OP_BROADCAST;
   op.count = bytes / DatatypeBytes(op.datatype) / (many ? n : 1);
   std::barrier together(static_cast<std::ptrdiff_t>(n));
   std::vector<std::vector<float>> times(n, std::vector<float>(kReplays));
@@ -258,6 +262,49 @@ double TimeInGraph(GpuTeam& team, sl_op_t op, uint64_t bytes) {
   return best * 1e3 / kIn;
 }
 
+sl_op_t BenchOf(sl_op_kind_t kind) {
+  sl_op_t op{};
+  op.struct_size = sizeof(op);
+  op.kind = kind;
+  op.datatype = SL_BFLOAT16;
+  op.reduction = SL_SUM;
+  op.root = kind == SL_OP_BROADCAST ? 0 : -1;
+  return op;
+}
+
+void Sweep(uint32_t ranks) {
+  struct Variant {
+    const char* name;
+    sl_op_kind_t kind;
+    bool pushes;
+  };
+  constexpr Variant kVariants[] = {
+      {"all-reduce", SL_OP_ALL_REDUCE, true},         {"reduce-scatter", SL_OP_REDUCE_SCATTER, true},
+      {"all-gather, stored", SL_OP_ALL_GATHER, true}, {"all-gather, loaded", SL_OP_ALL_GATHER, false},
+      {"all-to-all, stored", SL_OP_ALL_TO_ALL, true}, {"all-to-all, loaded", SL_OP_ALL_TO_ALL, false},
+  };
+  constexpr uint32_t kBlocks[] = {4, 8, 12, 16, 24, 32};
+  std::vector<std::unique_ptr<GpuTeam>> teams[2];
+  for (bool pushes : {false, true}) {
+    for (uint32_t blocks : kBlocks) {
+      teams[pushes ? 1 : 0].push_back(std::make_unique<GpuTeam>(ranks, "direct", blocks, pushes));
+    }
+  }
+  for (const Variant& variant : kVariants) {
+    std::printf("\n%s, direct, %u ranks: microseconds in a graph, bfloat16\n%12s", variant.name, ranks, "bytes");
+    for (uint32_t blocks : kBlocks) std::printf("    %2u blocks", blocks);
+    std::printf("\n");
+    for (uint64_t bytes = 512 << 10; bytes <= 256 << 20; bytes *= bytes < 2 << 20 ? 2 : 8) {
+      std::printf("%12llu", static_cast<unsigned long long>(bytes));
+      for (const auto& team : teams[variant.pushes ? 1 : 0]) {
+        std::printf(" %12.2f", TimeInGraph(*team, BenchOf(variant.kind), bytes));
+      }
+      std::printf("\n");
+      std::fflush(stdout);
+    }
+  }
+}
+
 void Bench(uint32_t ranks) {
   struct Column {
     const char* name;
@@ -268,10 +315,12 @@ void Bench(uint32_t ranks) {
       {"ar one-shot", "one_shot", SL_OP_ALL_REDUCE},
       {"ar two-shot", "two_shot", SL_OP_ALL_REDUCE},
       {"ar staged", "staged", SL_OP_ALL_REDUCE},
+      {"ar direct", "direct", SL_OP_ALL_REDUCE},
       {"ar auto", "", SL_OP_ALL_REDUCE},
       {"ag auto", "", SL_OP_ALL_GATHER},
       {"rs auto", "", SL_OP_REDUCE_SCATTER},
       {"a2a auto", "", SL_OP_ALL_TO_ALL},
+      {"bcast auto", "", SL_OP_BROADCAST},
   };
   std::printf("\nmicroseconds in a graph, bfloat16 sum, %u ranks, sizes in total bytes of the larger buffer\n%12s",
               ranks, "bytes");
@@ -282,17 +331,11 @@ void Bench(uint32_t ranks) {
     // One team a family: they are alike but for the choice.
     teams.push_back(std::make_unique<GpuTeam>(ranks, column.family));
   }
-  for (uint64_t bytes :
-       {128ull, 2048ull, 8192ull, 32768ull, 131072ull, 524288ull, 2097152ull, 8388608ull, 33554432ull, 134217728ull}) {
+  for (uint64_t bytes : {128ull, 2048ull, 8192ull, 32768ull, 65536ull, 131072ull, 262144ull, 524288ull, 1048576ull,
+                         2097152ull, 8388608ull, 33554432ull, 134217728ull, 268435456ull}) {
     std::printf("%12llu", static_cast<unsigned long long>(bytes));
     for (size_t c = 0; c < std::size(columns); ++c) {
-      sl_op_t op{};
-      op.struct_size = sizeof(op);
-      op.kind = columns[c].kind;
-      op.datatype = SL_BFLOAT16;
-      op.reduction = SL_SUM;
-      op.root = -1;
-      std::printf(" %12.2f", TimeInGraph(*teams[c], op, bytes));
+      std::printf(" %12.2f", TimeInGraph(*teams[c], BenchOf(columns[c].kind), bytes));
       std::fflush(stdout);
     }
     std::printf("\n");
@@ -308,24 +351,30 @@ int Main(int argc, char** argv) {
   }
   std::vector<uint32_t> ranks;
   bool bench = false;
+  bool sweep = false;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--bench") == 0) {
       bench = true;
+    } else if (std::strcmp(argv[i], "--sweep") == 0) {
+      sweep = true;
     } else if (std::atoi(argv[i]) > 0) {
       ranks.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
     } else {
-      std::fprintf(stderr, "usage: %s [ranks …] [--bench]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [ranks …] [--bench] [--sweep]\n", argv[0]);
       return 2;
     }
   }
   if (ranks.empty()) ranks.push_back(std::max(2u, static_cast<uint32_t>(devices)));
   uint32_t wrong = 0;
   for (uint32_t n : ranks) {
-    for (const char* family : {"one_shot", "two_shot", "staged", ""}) wrong += CheckFamily(n, family);
+    for (const char* family : {"one_shot", "two_shot", "staged", "direct", ""}) wrong += CheckFamily(n, family);
+    wrong += CheckFamily(n, "direct", false);
+    wrong += CheckFamily(n, "direct", true, true);
     wrong += CheckTransfers(n);
   }
-  for (const char* family : {"one_shot", "two_shot", "staged"}) wrong += CheckAbort(ranks[0], family);
+  for (const char* family : {"one_shot", "two_shot", "staged", "direct"}) wrong += CheckAbort(ranks[0], family);
   if (bench) Bench(ranks[0]);
+  if (sweep) Sweep(ranks[0]);
   std::printf("\nsymmetric kernels on %d GPUs: %s\n", devices, wrong == 0 ? "all right" : "WRONG");
   return wrong == 0 ? 0 : 1;
 }
