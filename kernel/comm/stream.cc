@@ -57,6 +57,10 @@ Status SocketError(const char* call) {
       return {SL_ERR_LIMIT, text + "; free memory, or raise net.core.wmem_max and net.ipv4.tcp_mem"};
     case EADDRNOTAVAIL:
       return {SL_ERR_LIMIT, text + "; all local ports are in use: widen net.ipv4.ip_local_port_range"};
+    case EADDRINUSE:
+      return {SL_ERR_LIMIT, text +
+                                "; another process has this port, or all local ports are in use: widen "
+                                "net.ipv4.ip_local_port_range"};
     case EPIPE:
     case ECONNRESET:
     case ECONNREFUSED:

@@ -181,7 +181,9 @@ sl_status_t Run::FailBlocked(sl_status_t code) {
 }
 
 sl_status_t Run::FailLink(const LaneState& lane, uint32_t link, sl_status_t code) {
-  return FailAt(lane, code, fmt::format("link to rank {}: {}", links_[link].link->peer(), StatusName(code)));
+  std::string text = fmt::format("link to rank {}: {}", links_[link].link->peer(), StatusName(code));
+  if (const std::string why = links_[link].link->why(); !why.empty()) text += ": " + why;
+  return FailAt(lane, code, text);
 }
 
 sl_status_t Run::FailChunk(const LaneState& lane) {

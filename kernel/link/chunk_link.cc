@@ -270,9 +270,10 @@ void ChunkLink::DescribeWait(bool sending, sl_wait_t* wait) const {
   wait->wanted = sending ? credit : done_ + 1;
 }
 
-void ChunkLink::Fail(sl_status_t status, const char* why) {
+void ChunkLink::Fail(sl_status_t status, const std::string& why) {
   if (status_ != SL_OK) return;
   status_ = status;
+  why_ = why;
   for (size_t i = 0; i < paths_.size(); ++i) {
     if (!paths_[i].up()) continue;
     paths_[i].GoDown();

@@ -28,6 +28,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernel/link/path.h"
@@ -63,6 +64,7 @@ class ChunkLink final : public Link {
   sl_status_t Release() override;
   void EndReceiving() override;
   void Notify() override;
+  std::string why() const override { return why_; }
   void DescribeWait(bool sending, sl_wait_t* wait) const override;
 
   // The table's side.
@@ -76,7 +78,7 @@ class ChunkLink final : public Link {
   void TellReleased();
   void TellIfLate(uint64_t now_ns);
   // Ends the link for good. Chunks that are already here can still be taken.
-  void Fail(sl_status_t status, const char* why);
+  void Fail(sl_status_t status, const std::string& why);
 
   bool up() const { return paths_up_ != 0; }
   bool failed() const { return status_ != SL_OK; }
@@ -157,6 +159,7 @@ class ChunkLink final : public Link {
   const uint8_t* payload_ = nullptr;
 
   sl_status_t status_ = SL_OK;
+  std::string why_;
   bool closed_ = false;  // the peer has closed a path in good order
   sl_doorbell_t* doorbell_ = nullptr;
   std::vector<OldConnection> old_;

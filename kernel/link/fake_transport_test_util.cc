@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "kernel/events/last_error.h"
+
 namespace sl::kernel {
 
 // The table's functions.
@@ -31,6 +33,7 @@ struct FakeCalls {
     FakeNet* net = port->net;
     const std::lock_guard lock(net->mutex_);
     const uint32_t peer = address->data[0];
+    if (port->shortage != nullptr) return SetLastError(SL_ERR_LIMIT, port->shortage);
     if (!net->ports_[peer]->listening || !port->up) return SL_ERR_LINK_DOWN;
     auto pair = std::make_shared<FakePair>();
     pair->ranks = {port->rank, peer};
@@ -285,6 +288,11 @@ void FakeNet::UseDescriptors() {
 void FakeNet::StopListening(uint32_t rank) {
   const std::lock_guard lock(mutex_);
   ports_[rank]->listening = false;
+}
+
+void FakeNet::SetShortage(uint32_t rank, const char* words) {
+  const std::lock_guard lock(mutex_);
+  ports_[rank]->shortage = words;
 }
 
 sl_connection_t* FakeNet::NewEnd(std::shared_ptr<FakePair> pair, uint32_t side) {

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "sl_device.h"
 
@@ -69,6 +70,8 @@ class Link {
 
   // Wakes the peer if it sleeps; once after a burst of Post and Release.
   virtual void Notify() = 0;
+  // Of a link that has failed: what happened, in words, and the remedy where there is one.
+  virtual std::string why() const { return {}; }
   // Says what a caller that got SL_ERR_AGAIN waits for: peer, counts, doorbell.
   virtual void DescribeWait(bool sending, sl_wait_t* wait) const = 0;
 

@@ -20,6 +20,8 @@ constexpr uint64_t kLongestTickNs = 5'000'000;
 constexpr uint32_t kCallsPerClock = 16;
 // A transport refuses at once when nobody listens; after so many in a row the process has gone, or has closed.
 constexpr uint32_t kRefusalsToGiveUp = 3;
+// What is missing on this side may be there again in a moment; who waits must hear what to do if it is not.
+constexpr uint64_t kShortagePatienceNs = 2'000'000'000;
 
 uint64_t MonotonicNs() {
   timespec now;
@@ -261,6 +263,7 @@ void LinkTable::NoteSettled(Entry* entry, uint64_t now_ns) {
   entry->broken_since_ns = now_ns;
   for (Making& making : entry->paths) {
     making.refusals = 0;
+    making.short_since_ns = 0;
     making.backoff_ns = kFirstBackoffNs;
     making.next_try_ns = now_ns;
   }
@@ -384,6 +387,7 @@ void LinkTable::FinishStart(Entry* entry, uint32_t index, uint64_t now_ns) {
   }
   making.connection = nullptr;
   making.refusals = 0;
+  making.short_since_ns = 0;
   making.backoff_ns = kFirstBackoffNs;
   connection.bytes_per_second = PortFacts(transport, making.port).bytes_per_second;
   Adopt(entry, index, connection);
@@ -417,11 +421,23 @@ void LinkTable::OnRefused(Entry* entry, uint32_t index, sl_status_t status, uint
   making.next_try_ns = now_ns + making.backoff_ns;
   if (link->up()) return;
   if (SL_IS_USAGE_ERROR(status)) return link->Fail(status, "the transport refuses the peer's address");
-  // Lack of descriptors or memory may pass, and so may a port that is down; nobody listening does not.
+  if (SL_IS_RESOURCE_ERROR(status)) return OnShortage(link, &making, status, now_ns);
+  // A port that is down may come up; nobody listening does not pass.
   if (status == SL_ERR_LINK_DOWN && (PortFacts(transport, making.port).state & SL_PORT_UP) != 0) ++making.refusals;
   const auto given_up = [](const Making& path) { return path.refusals >= kRefusalsToGiveUp; };
   if (std::all_of(entry->paths.begin(), entry->paths.end(), given_up)) {
     link->Fail(SL_ERR_PEER_LOST, "the peer does not listen any more");
+  }
+}
+
+void LinkTable::OnShortage(ChunkLink* link, Making* making, sl_status_t status, uint64_t now_ns) const {
+  const std::string text = LastError();
+  if (making->short_since_ns == 0) {
+    making->short_since_ns = now_ns;
+    Logf(SL_LOG_WARN, "rank {} peer {} lane {}: {}; trying again for a while", config_.rank, link->peer(), link->lane(),
+         text);
+  } else if (now_ns - making->short_since_ns > kShortagePatienceNs) {
+    link->Fail(status, text);
   }
 }
 

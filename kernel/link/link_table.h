@@ -107,7 +107,8 @@ class LinkTable final : public LinkProvider {
     sl_connection_t* connection = nullptr;
     uint32_t port = 0;
     uint32_t epoch = 0;
-    uint32_t refusals = 0;  // in a row
+    uint32_t refusals = 0;        // in a row
+    uint64_t short_since_ns = 0;  // descriptors, ports or memory are missing on this side; 0: they are not
     uint64_t backoff_ns = 0;
     uint64_t next_try_ns = 0;
   };
@@ -140,6 +141,7 @@ class LinkTable final : public LinkProvider {
   void Adopt(Entry* entry, uint32_t index, const LinkConnection& connection);
   void DropStarting(Making* making);
   void OnRefused(Entry* entry, uint32_t index, sl_status_t status, uint64_t now_ns);
+  void OnShortage(ChunkLink* link, Making* making, sl_status_t status, uint64_t now_ns) const;
   bool IsComplete(const Entry& entry) const;
   void UseTransport(uint32_t index);
   bool SomePeerCannotRing() const;

@@ -194,6 +194,27 @@ TEST_F(LinkTableTest, GivesUpOnAPeerThatDoesNotListen) {
   EXPECT_EQ(PeekStatus(link), SL_ERR_PEER_LOST);
 }
 
+TEST_F(LinkTableTest, OutlivesAShortShortage) {
+  Open(2);
+  net_->SetShortage(0, "no buffers; raise the limit");
+  Link* link = tables_[0]->Get(1, 0);
+  Drive(1000);
+  EXPECT_EQ(PeekStatus(link), SL_ERR_AGAIN);
+  net_->SetShortage(0, nullptr);
+  Drive(200);
+  EXPECT_TRUE(Send(link, 1));
+  EXPECT_EQ(link->why(), "");
+}
+
+TEST_F(LinkTableTest, FailsWithTheRemedyWhenAShortageLasts) {
+  Open(2);
+  net_->SetShortage(0, "no buffers; raise the limit");
+  Link* link = tables_[0]->Get(1, 0);
+  Drive(2500);
+  EXPECT_EQ(PeekStatus(link), SL_ERR_LIMIT);
+  EXPECT_EQ(link->why(), "no buffers; raise the limit");
+}
+
 TEST_F(LinkTableTest, WaitsForItsPortToComeUpAgain) {
   Open(2);
   Link* link = tables_[0]->Get(1, 0);

@@ -9,11 +9,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "sdk/fd.h"
 #include "tests/integration/team.h"
 #include "tests/net/network.h"
 
@@ -199,6 +203,56 @@ TEST_F(NetTest, ARankWithoutDescriptorsSaysWhatToRaise) {
     EXPECT_NE(ncclCommInitRank(&comm, 2, id, team.rank()), ncclSuccess);
     EXPECT_TRUE(LastErrorHas(team.rank() == 1 ? "ulimit -n" : "rank 1 did not arrive")) << ncclGetLastError(nullptr);
     NCCL_OK(ncclCommAbort(before));
+  });
+}
+
+// Leaves the namespace two local ports and takes both, until the test ends.
+class NoMorePorts {
+ public:
+  NoMorePorts() {
+    std::ofstream("/proc/sys/net/ipv4/ip_local_port_range") << "50000 50001";
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      taken_[i] = sl::Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_port = htons(static_cast<uint16_t>(50000 + i));
+      EXPECT_EQ(bind(taken_[i].get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+      EXPECT_EQ(listen(taken_[i].get(), 1), 0);
+    }
+  }
+
+ private:
+  std::array<sl::Fd, 2> taken_;
+};
+
+TEST_F(NetTest, ARankWithoutPortsSaysWhatToWiden) {
+  MAKE_NETWORK(2);
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "2000");
+  Run(2, [](Team& team) {
+    const ncclUniqueId id = team.MakeId();
+    std::optional<NoMorePorts> shortage;
+    if (team.rank() == 1) shortage.emplace();
+    ncclComm_t comm = nullptr;
+    EXPECT_NE(ncclCommInitRank(&comm, 2, id, team.rank()), ncclSuccess);
+    EXPECT_TRUE(LastErrorHas(team.rank() == 1 ? "net.ipv4.ip_local_port_range" : "rank 1 did not arrive"))
+        << ncclGetLastError(nullptr);
+  });
+}
+
+// Ranks that have met connect for data at their first operation.
+TEST_F(NetTest, ARankThatFindsNoPortForItsDataSaysWhatToWiden) {
+  MAKE_NETWORK(2);
+  Run(2, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    std::optional<NoMorePorts> shortage;
+    if (team.rank() == 0) shortage.emplace();  // the one that connects
+    team.Barrier();
+    float value = 1;
+    ncclResult_t result = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
+    EXPECT_NE(result, ncclSuccess);
+    EXPECT_TRUE(team.rank() != 0 || LastErrorHas("net.ipv4.ip_local_port_range")) << ncclGetLastError(nullptr);
+    NCCL_OK(ncclCommAbort(comm));
   });
 }
 

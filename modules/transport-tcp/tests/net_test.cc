@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -143,6 +144,25 @@ TEST_F(Hosts, MeetOverLinkLocalIpv6) {
   ASSERT_NO_FATAL_FAILURE(Connect(1, &from, &to));
   EXPECT_EQ(Put(from, 5), SL_OK);
   EXPECT_TRUE(Until([&] { return Word(to) == 5; }));
+}
+
+// As ENOBUFS says that it has none.
+TEST_F(Hosts, CopyWhereTheSystemHasNoRoomForNoticesOfZeroCopy) {
+  Open({{"interfaces", "=eth0"}, {"zerocopy_minimum_bytes", "1"}});
+  sl_connection_t* from = nullptr;
+  sl_connection_t* to = nullptr;
+  ASSERT_NO_FATAL_FAILURE(Connect(0, &from, &to));
+  Enter('a');
+  constexpr const char* kLimit = "/proc/sys/net/core/optmem_max";
+  std::ofstream(kLimit) << 1;
+  int room = 0;
+  std::ifstream(kLimit) >> room;
+  if (room != 1) GTEST_SKIP() << "this system has one limit for all network namespaces";
+  const std::vector<uint8_t> bytes(60'000, 3);
+  EXPECT_EQ(Put(from, 1, bytes), SL_OK);
+  EXPECT_TRUE(Until([&] { return Word(to) == 1; }));
+  EXPECT_EQ(CountersOf(a_).zerocopy_sends, 0u);
+  EXPECT_EQ(CountersOf(a_).copied_out_bytes, 0u) << "the system copies, we do not";
 }
 
 TEST_F(Hosts, HearOfACableOutAndIn) {
