@@ -26,6 +26,11 @@ function(sl_cuda_images module out_sources)
   foreach(arch IN LISTS SL_CUDA_ARCHS)
     list(APPEND gencode -gencode "arch=compute_${arch},code=[sm_${arch},compute_${arch}]")
   endforeach()
+  # Line tables are for profilers; they hold the names of this machine's folders.
+  set(line_tables -lineinfo)
+  if(SL_REPRODUCIBLE)
+    set(line_tables "")
+  endif()
   set(sources ${${out_sources}})
   foreach(source IN LISTS ARGN)
     cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
@@ -33,7 +38,7 @@ function(sl_cuda_images module out_sources)
     set(image "${CMAKE_CURRENT_BINARY_DIR}/${stem}.fatbin")
     add_custom_command(OUTPUT "${image}" DEPENDS "${source}" DEPFILE "${image}.d" VERBATIM COMMAND_EXPAND_LISTS
       COMMENT "Compiling GPU image ${module}/${stem}"
-      COMMAND "${SL_NVCC}" -fatbin -std=c++20 -O3 -lineinfo ${gencode}
+      COMMAND "${SL_NVCC}" -fatbin -std=c++20 -O3 ${line_tables} ${gencode}
         "-I$<JOIN:$<TARGET_PROPERTY:Starling::sdk,INTERFACE_INCLUDE_DIRECTORIES>,;-I>"
         "-I$<JOIN:$<TARGET_PROPERTY:Starling::abi,INTERFACE_INCLUDE_DIRECTORIES>,;-I>"
         -MD -MF "${image}.d" -o "${image}" "${source}")

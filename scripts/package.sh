@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Debian packages, a tarball and their list of contents (SBOM), from this tree: scripts/package.sh [OUT]
-# OUT is build/packages unless named. The same sources give the same bytes, wherever they lie.
+# Debian packages, a tarball, a Python wheel and their list of contents (SBOM), from this tree: scripts/package.sh [OUT]
+# OUT is build/packages unless named. The same sources give the same bytes, wherever they lie. Where there is a CUDA
+# compiler, GPU kernels are in it for every architecture that SL_CUDA_ARCHS lists.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -43,13 +44,15 @@ export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(source_time)}" TZ=UTC LC_ALL=C
 umask 022
 mkdir -p "$BUILD" "$OUT"
 quietly cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-  -DSL_BUILD_TESTS=OFF -DSL_BUILD_EXTRAS=OFF -DSL_REPRODUCIBLE=ON
+  -DSL_BUILD_TESTS=OFF -DSL_BUILD_EXTRAS=OFF -DSL_REPRODUCIBLE=ON "-DSL_CUDA_ARCHS=${SL_CUDA_ARCHS:-80;90;100}"
 quietly ninja -C "$BUILD" -j "$JOBS"
 quietly python3 -B scripts/generate_sbom.py "$BUILD" "$BUILD/sbom.spdx.json"
 rm -f "$BUILD"/*.deb "$BUILD"/*.tar.gz
 (cd "$BUILD" && cpack >cpack.log 2>&1) || { cat "$BUILD/cpack.log" >&2; exit 1; }
 for package in "$BUILD"/*.deb; do repack_deb "$package"; done
 for package in "$BUILD"/*.tar.gz; do repack_tarball "$package"; done
+rm -f "$OUT"/*.whl
+quietly python3 -B scripts/make_wheel.py "$BUILD" "$OUT"
 mv "$BUILD"/*.deb "$BUILD"/*.tar.gz "$OUT/"
 cp "$BUILD/sbom.spdx.json" "$OUT/"
-(cd "$OUT" && sha256sum -- *.deb *.tar.gz sbom.spdx.json)
+(cd "$OUT" && sha256sum -- *.deb *.tar.gz *.whl sbom.spdx.json)

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`starling` and `python3 -m starling`: this process becomes the command, so that signals and launchers reach that."""
+import os
+import sys
+
+from . import command
+
+
+def main() -> None:
+    path = command()
+    os.execv(path, [path, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()
