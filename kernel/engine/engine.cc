@@ -161,8 +161,8 @@ bool ProgressThread::PollJob(Active* active) {
     if (job.start_word != nullptr && LoadWord(job.start_word) < job.start_value) return false;
     active->started = true;
   }
-  active->status = job.run->Poll(&active->wait);
-  return active->status != SL_ERR_AGAIN || job.run->moved();
+  active->status = job.work->Poll(&active->wait);
+  return active->status != SL_ERR_AGAIN || job.work->moved();
 }
 
 // Lets the communicator look at a job that waits for its peers.
@@ -202,7 +202,7 @@ void ProgressThread::End(const Active& active) {
   uint64_t* end_word = job.end_word;
   // After `done` the job's owner may reuse everything but the words.
   pending_.fetch_sub(1, std::memory_order_relaxed);
-  if (job.done != nullptr) job.done(job.done_ctx, job.run, active.status);
+  if (job.done != nullptr) job.done(job.done_ctx, active.status);
   if (end_word != nullptr) std::atomic_ref<uint64_t>(*end_word).store(job.end_value, std::memory_order_release);
 }
 
@@ -212,8 +212,15 @@ bool ProgressThread::Naps() const {
                      [](const Active& active) { return !active.started || active.wait.doorbell == nullptr; });
 }
 
+// True when the next store that somebody waits for is a device's.
+bool ProgressThread::AwaitsDevice() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [](const Active& active) { return !active.started || active.job.work->awaits_device(); });
+}
+
 uint64_t ProgressThread::SleepLimit(uint64_t nap_ns) const {
   uint64_t limit = Naps() ? nap_ns : kIdleNs;
+  if (AwaitsDevice()) limit = std::min(limit, settings_.device_nap_ns);
   for (const Active& active : active_) {
     const ProgressJob& job = active.job;
     if (job.check != nullptr && job.check_interval_ns != 0) limit = std::min(limit, job.check_interval_ns);

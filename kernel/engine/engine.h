@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Progress threads: they drive runs for streams of devices that cannot run host kernels. The stream starts a run by
+// Progress threads: they drive work for streams of devices that cannot run host kernels. The stream starts it by
 // storing into a word, waits on another word, and never blocks a thread of the device.
 //
 // Idle, the thread sleeps on a futex and uses no CPU. With jobs that wait it spins for a bounded time, then sleeps on
-// the doorbell of what they wait for, or, where there is none (a GPU's store wakes nobody), in short naps that grow.
+// the doorbell of what they wait for, or, where there is none (a GPU's store wakes nobody), in short naps that grow;
+// but little while a device may be waiting.
 #pragma once
 
 #include <pthread.h>
@@ -14,7 +15,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernel/engine/run.h"
+#include "kernel/engine/work.h"
 #include "sdk/bell_set.h"
 #include "sdk/status.h"
 #include "sl_device.h"
@@ -25,24 +26,25 @@ struct EngineSettings {
   uint64_t spin_ns = 20000;  // of fruitless polling before a sleep
   uint64_t nap_ns = 20000;   // first nap where no doorbell helps; doubles
   uint64_t nap_max_ns = 500000;
+  uint64_t device_nap_ns = 50000;  // at most, while the next store is a device's
   uint64_t queue_capacity = 1024;  // jobs at once
 };
 
-// One run on a stream. Words are host memory mapped to the device; everything lives until `done` was called.
+// Work on a stream. Words are host memory mapped to the device; everything lives until `done` was called.
 struct ProgressJob {
-  Run* run = nullptr;
+  Work* work = nullptr;
   const uint64_t* start_word = nullptr;  // starts when *start_word >= start_value; NULL: at once
   uint64_t start_value = 0;
   uint64_t* end_word =
-      nullptr;  // receives end_value, release, when the run has ended, also when it failed; may be NULL
+      nullptr;  // receives end_value, release, when the work has ended, also when it failed; may be NULL
   uint64_t end_value = 0;
   const int32_t* abort_word = nullptr;  // as in sl_launch_t; ends the job also before its start
   sl_status_t (*check)(void* check_ctx, const sl_wait_t* wait, uint64_t waited_ns) = nullptr;
   void* check_ctx = nullptr;
   uint64_t check_interval_ns = 0;
-  // On the progress thread, before end_word is stored. The run belongs to the callee again. SL_OK or the error that
-  // ended the run, the abort word's value or the check's.
-  void (*done)(void* done_ctx, Run* run, sl_status_t status) = nullptr;
+  // On the progress thread, before end_word is stored. The work belongs to the callee again. SL_OK or the error that
+  // ended it, the abort word's value or the check's.
+  void (*done)(void* done_ctx, sl_status_t status) = nullptr;
   void* done_ctx = nullptr;
 };
 
@@ -90,6 +92,7 @@ class ProgressThread {
   void End(const Active& active);
   void Sleep(uint64_t nap_ns);
   bool Naps() const;
+  bool AwaitsDevice() const;
   uint64_t SleepLimit(uint64_t nap_ns) const;
   bool HasNews() const;
 

@@ -84,7 +84,7 @@ class Progress : public testing::Test {
     op.recv = rank.recv.data();
     EXPECT_TRUE(rank.pool->Start(*rank.plan, op, &rank.run).ok());
     ProgressJob job;
-    job.run = rank.run;
+    job.work = rank.run;
     job.end_word = &rank.end;
     job.end_value = 1;
     job.done = Done;
@@ -92,12 +92,12 @@ class Progress : public testing::Test {
     return job;
   }
 
-  static void Done(void* ctx, kernel::Run* run, sl_status_t status) {
+  static void Done(void* ctx, sl_status_t status) {
     auto* rank = static_cast<Rank*>(ctx);
     sigset_t mask;
     pthread_sigmask(SIG_SETMASK, nullptr, &mask);
     rank->signals_blocked = sigismember(&mask, SIGINT) == 1 && sigismember(&mask, SIGTERM) == 1;
-    rank->pool->Finish(run, status);
+    rank->pool->Finish(rank->run, status);
     rank->status = status;
     ++rank->done;
   }

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/engine/work.h"
 #include "kernel/link/link.h"
 #include "kernel/plan/plan.h"
 #include "sdk/status.h"
@@ -40,7 +41,7 @@ struct RunContext {
 };
 
 // Not thread-safe: one thread at a time; another may go on where the first stopped, after synchronising with it.
-class Run {
+class Run final : public Work {
  public:
   ~Run();
   Run(const Run&) = delete;
@@ -49,13 +50,12 @@ class Run {
   // Goes on as far as it can without waiting, at most a megabyte's worth of work.
   // thread: [data]   returns: SL_OK it is complete | SL_ERR_AGAIN, with `wait` filled: on whom, on what; with a NULL
   // doorbell do not sleep for long, there may be work left | an error, for good; status() has the text
-  sl_status_t Poll(sl_wait_t* wait);
+  sl_status_t Poll(sl_wait_t* wait) override;
 
   // The outcome so far: SL_OK while it runs.
   const Status& status() const { return status_; }
   bool finished() const { return finished_; }
-  // The last Poll did something; a driver that spins before it sleeps starts to count anew.
-  bool moved() const { return moved_; }
+  bool moved() const override { return moved_; }
   uint64_t op_seq() const { return op_.seq; }
 
   // Where it is: "all_reduce #12: lane 0 step 3 round 7 waits for a chunk from rank 2". The caller's turn to call as

@@ -23,8 +23,6 @@ Status IssueAtOnce(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op
   return status == SL_OK ? MarkEnd(handle, order, stream) : Status(status, LastError());
 }
 
-void LeaveRun(void* context, Run*, sl_status_t status) { LeaveAndGive(context, status); }
-
 // A plan on a stream without the device's help but for two words: a progress thread runs it in between. The way of
 // devices that cannot run host kernels; on the host only when the profile says so.
 Status IssueToProgressThread(Pending* pending, sl_stream_t* stream) {
@@ -34,7 +32,7 @@ Status IssueToProgressThread(Pending* pending, sl_stream_t* stream) {
   StreamWords* words = pending->words;
   const uint64_t turn = ++words->turn;
   ProgressJob job;
-  job.run = pending->run;
+  job.work = pending->run;
   job.start_word = &words->start;
   job.start_value = turn;
   job.end_word = &words->end;
@@ -42,7 +40,7 @@ Status IssueToProgressThread(Pending* pending, sl_stream_t* stream) {
   job.check = CheckWait;
   job.check_ctx = pending;
   job.check_interval_ns = 10'000'000;
-  job.done = LeaveRun;
+  job.done = LeaveAndGive;
   job.done_ctx = pending;
   if (Status submitted = handle->comm.process()->progress()->Submit(job); !submitted.ok()) {
     LeaveAndGive(pending, submitted.code());
