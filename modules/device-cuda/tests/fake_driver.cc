@@ -25,6 +25,7 @@ struct State {
   int device_count = 0;
   Context contexts[kMaxDevices] = {};
   std::map<std::string, cu::Code> failures;  // by call, once each
+  std::map<std::string, uint64_t> calls;
 };
 State& TheState() {
   static auto* const state = new State;
@@ -52,6 +53,7 @@ bool IsOld() { return Setting("SL_FAKE_CUDA_OLD", 0) != 0; }
 
 cu::Code Enter(const char* call) {
   State& state = TheState();
+  ++state.calls[call];
   if (const auto found = state.failures.find(call); found != state.failures.end()) {
     const cu::Code code = found->second;
     state.failures.erase(found);
@@ -77,6 +79,11 @@ using namespace sl::fake_cuda;  // NOLINT(google-build-using-namespace)
 void sl_fake_cuda_fail(const char* call, cu::Code code) {
   const Lock lock;
   TheState().failures[call] = code;
+}
+
+uint64_t sl_fake_cuda_calls(const char* call) {
+  const Lock lock;
+  return TheState().calls[call];
 }
 
 int sl_fake_cuda_retained(int device) {
@@ -223,6 +230,13 @@ cu::Code cuCtxEnablePeerAccess(cu::Context* peer, unsigned) {
   if (peer == nullptr) return cu::kInvalidContext;
   static std::set<cu::Context*> enabled;
   return enabled.insert(peer).second ? cu::kSuccess : cu::kPeerAccessAlreadyEnabled;
+}
+
+cu::Code cuCtxSetCurrent(cu::Context* context) {
+  SL_FAKE_ENTER(cuCtxSetCurrent);
+  if (!context_stack.empty()) context_stack.pop_back();
+  if (context != nullptr) context_stack.push_back(context);
+  return cu::kSuccess;
 }
 
 cu::Code cuCtxGetDevice(cu::Device* out) {

@@ -24,6 +24,19 @@ SL_CUDA_CALLS(SL_FAKE_DECLARE)
 SL_CUDA_OPTIONAL_CALLS(SL_FAKE_DECLARE)
 #undef SL_FAKE_DECLARE
 
+// What only programs call (tests/gpu/cuda_api.h). Capturing works, graphs do not.
+SL_FAKE_EXPORT cu::Code cuCtxSetCurrent(cu::Context* context);
+SL_FAKE_EXPORT cu::Code cuCtxSynchronize();
+SL_FAKE_EXPORT cu::Code cuMemcpyHtoDAsync_v2(cu::Address to, const void* from, size_t bytes, cu::Stream* stream);
+SL_FAKE_EXPORT cu::Code cuMemcpyDtoHAsync_v2(void* to, cu::Address from, size_t bytes, cu::Stream* stream);
+SL_FAKE_EXPORT cu::Code cuMemcpyDtoDAsync_v2(cu::Address to, cu::Address from, size_t bytes, cu::Stream* stream);
+SL_FAKE_EXPORT cu::Code cuStreamBeginCapture_v2(cu::Stream* stream, int mode);
+SL_FAKE_EXPORT cu::Code cuStreamEndCapture(cu::Stream* stream, void** out_graph);
+SL_FAKE_EXPORT cu::Code cuGraphInstantiateWithFlags(void** out, void* graph, unsigned long long flags);
+SL_FAKE_EXPORT cu::Code cuGraphLaunch(void* graph, cu::Stream* stream);
+SL_FAKE_EXPORT cu::Code cuGraphDestroy(void* graph);
+SL_FAKE_EXPORT cu::Code cuGraphExecDestroy(void* graph);
+
 // An image of this driver's: "binary" of sl_image_desc_t.
 struct FakeKernel {
   const char* name;  // NULL behind the last
@@ -44,6 +57,8 @@ SL_FAKE_EXPORT void sl_fake_cuda_fail(const char* call, cu::Code code);
 SL_FAKE_EXPORT void sl_fake_cuda_capture(cu::Stream* stream, uint64_t id);
 // How often the primary context of a device is retained.
 SL_FAKE_EXPORT int sl_fake_cuda_retained(int device);
+// How often a function was called by this process.
+SL_FAKE_EXPORT uint64_t sl_fake_cuda_calls(const char* call);
 // Of the latest launch.
 SL_FAKE_EXPORT cu::LaunchConfig sl_fake_cuda_last_launch(cu::LaunchAttribute* out_attributes);
 

@@ -207,6 +207,46 @@ cu::Code cuMemcpyAsync(cu::Address to, cu::Address from, size_t bytes, cu::Strea
   });
 }
 
+cu::Code cuMemcpyHtoDAsync_v2(cu::Address to, const void* from, size_t bytes, cu::Stream* stream) {
+  return cuMemcpyAsync(to, reinterpret_cast<cu::Address>(from), bytes, stream);
+}
+
+cu::Code cuMemcpyDtoHAsync_v2(void* to, cu::Address from, size_t bytes, cu::Stream* stream) {
+  return cuMemcpyAsync(reinterpret_cast<cu::Address>(to), from, bytes, stream);
+}
+
+cu::Code cuMemcpyDtoDAsync_v2(cu::Address to, cu::Address from, size_t bytes, cu::Stream* stream) {
+  return cuMemcpyAsync(to, from, bytes, stream);
+}
+
+cu::Code cuCtxSynchronize() {
+  SL_FAKE_ENTER_CONTEXT(cuCtxSynchronize, true);
+  Pump();
+  const auto& streams = TheState().streams;
+  const bool is_idle =
+      std::all_of(streams.begin(), streams.end(), [](const auto& stream) { return stream->queue.empty(); });
+  return is_idle ? cu::kSuccess : cu::kNotReady;
+}
+
+cu::Code cuStreamBeginCapture_v2(cu::Stream* stream, int) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamBeginCapture, false);
+  static uint64_t last_id = 0;
+  Inside(stream)->capture_id = ++last_id;
+  return cu::kSuccess;
+}
+
+cu::Code cuStreamEndCapture(cu::Stream* stream, void** out_graph) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamEndCapture, false);
+  Inside(stream)->capture_id = 0;
+  *out_graph = nullptr;
+  return cu::kSuccess;
+}
+
+cu::Code cuGraphInstantiateWithFlags(void**, void*, unsigned long long) { return cu::kNotSupported; }
+cu::Code cuGraphLaunch(void*, cu::Stream*) { return cu::kNotSupported; }
+cu::Code cuGraphDestroy(void*) { return cu::kSuccess; }
+cu::Code cuGraphExecDestroy(void*) { return cu::kSuccess; }
+
 cu::Code cuMemsetD8Async(cu::Address to, unsigned char value, size_t count, cu::Stream* stream) {
   SL_FAKE_ENTER_CONTEXT(cuMemsetD8Async, false);
   return Submit(stream, [=] {
