@@ -26,6 +26,7 @@ Bytes Card::Encode() const {
     }
   }
   out.Put(machine);
+  out.Put(clique);
   return out.Take();
 }
 
@@ -60,6 +61,7 @@ Result<Card> Card::Decode(std::span<const uint8_t> bytes) {
     card.addresses.emplace_back(name, std::move(listed));
   }
   card.machine = in.Get<HostId>();
+  card.clique = in.Get<uint32_t>();
   // What follows was added by a later release; this one has no use for it.
   if (!in.ok() || !IsWellFormed(card.endpoint)) return Status(SL_ERR_LINK_CORRUPT, "a rank's card is damaged");
   return card;

@@ -29,7 +29,8 @@ struct Card {
   // By transport name: where each port listens, in the order of the ports; an address of 0 bytes is a port that does
   // not.
   std::vector<std::pair<std::string, std::vector<LinkAddress>>> addresses;
-  HostId machine{};  // whose processors `cpus` are
+  HostId machine{};     // whose processors `cpus` are
+  uint32_t clique = 0;  // of the device, in its domain
 
   // No more ports of a transport are told, so that cards stay small: four rails of a host, in two families, twice.
   static constexpr uint32_t kMaxPorts = 16;

@@ -53,7 +53,7 @@ TEST(Card, IsRefusedWithMorePortsOrLongerAddressesThanThereCanBe) {
   EXPECT_EQ(Card::Decode(many.Encode()).status().code(), SL_ERR_LINK_CORRUPT);
   Bytes bytes = Sample().Encode();
   const uint32_t too_long = 253;
-  const size_t behind = 2 * sizeof(HostId);  // fabric and machine
+  const size_t behind = 2 * sizeof(HostId) + sizeof(Card::clique);  // fabric, machine and clique
   std::memcpy(bytes.data() + bytes.size() - behind - 252 - sizeof(too_long), &too_long, sizeof(too_long));
   bytes.push_back(0);
   EXPECT_EQ(Card::Decode(bytes).status().code(), SL_ERR_LINK_CORRUPT);

@@ -15,6 +15,10 @@
 namespace sl::kernel {
 namespace {
 
+std::string DeviceKindName(uint32_t kind) {
+  return kind < kDeviceKindNames.size() ? kDeviceKindNames[kind] : std::to_string(kind);
+}
+
 constexpr uint64_t kJoiningGraceNs = 1'000'000'000;
 
 // What stands behind an id that is an address only. Rank 0 makes it, and a desk at which the others fetch it.
@@ -229,6 +233,7 @@ Bytes Communicator::MyCard() const {
   card.cpus = ReadCpuSet();
   card.device_kind = device().info.kind;
   std::copy_n(device().info.domain, card.domain.size(), card.domain.begin());
+  card.clique = device().info.clique;
   card.endpoint = extension_->endpoint();
   card.version = SL_VERSION;
   card.settings_hash = HashText(process_->profile().SharedText() +
@@ -253,6 +258,12 @@ Status Communicator::CheckCards(const Roster& roster) const {
                                    std::to_string(config_.rank) + " runs " + mine.version +
                                    "; install one version on all hosts"};
     }
+    if (card.device_kind != mine.device_kind) {
+      return {SL_ERR_MISMATCH, name(rank) + " is on a device of kind " + DeviceKindName(card.device_kind) + ", rank " +
+                                   std::to_string(config_.rank) + " of kind " + DeviceKindName(mine.device_kind) +
+                                   "; select a GPU before the communicator is made (cudaSetDevice), is one hidden from "
+                                   "it (CUDA_VISIBLE_DEVICES)? Or choose for all by roles.device of the profile"};
+    }
     if (card.settings_hash != mine.settings_hash) {
       return {SL_ERR_MISMATCH, name(rank) + " has another effective profile (" + card.profile + ") than rank " +
                                    std::to_string(config_.rank) + " (" + mine.profile +
@@ -260,6 +271,15 @@ Status Communicator::CheckCards(const Roster& roster) const {
     }
   }
   return {};
+}
+
+// By loads and stores of the devices; the profile may keep groups of ranks apart.
+bool Communicator::ReachesDirectly(uint32_t rank) const {
+  const Card& mine = roster_->cards()[config_.rank];
+  const Card& card = roster_->cards()[rank];
+  const uint64_t group = process_->profile().settings().comm.direct_ranks;
+  return card.host == mine.host && card.device_kind == mine.device_kind && card.domain == mine.domain &&
+         card.clique == mine.clique && (group == 0 || rank / group == config_.rank / group);
 }
 
 void Communicator::FillShape() {
@@ -275,11 +295,11 @@ void Communicator::FillShape() {
     for (size_t i = 0; i < cpus.size(); ++i) cpus[i] |= card.cpus[i];
     if (rank < config_.rank) ++shape_.local_rank;
     ++shape_.local_size;
-    if (card.device_kind == mine.device_kind && card.domain == mine.domain) ++shape_.domain_size;
+    if (ReachesDirectly(rank)) ++shape_.domain_size;
   }
   shape_.device_kind = mine.device_kind;
   // Ranks may be bound to CPUs of their own: together they have all of them.
-  shape_.processors = device().is_host() ? CountProcessors(cpus) : device().info.processors;
+  shape_.processors = device().is_host() || is_relayed() ? CountProcessors(cpus) : device().info.processors;
   shape_.link_chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
   shape_.lanes = settings.link.lanes;
   shape_.link_slots = settings.link.slots;
@@ -320,7 +340,8 @@ Status Communicator::MakeAlgorithms() {
   settings.rules = process_->profile().select();
   settings.measured = &process_->profile().measured();
   settings.determinism = process_->profile().settings().determinism;
-  settings.runs_plans = device().is_addressable();
+  settings.runs_plans = device().is_addressable() || is_relayed();
+  settings.is_relayed = is_relayed();
   selector_ = std::make_unique<Selector>(algorithms_, settings, &shape_);
   return {};
 }
@@ -368,8 +389,9 @@ Status Communicator::MakeLinks() {
   context.size = config_.size;
   context.comm_id = nonce_;
   context.links = links_.get();
-  context.device_ops = device().ops;
-  context.device = device().handle;
+  const Device& works_on = is_relayed() ? process_->host_device() : device();
+  context.device_ops = works_on.ops;
+  context.device = works_on.handle;
   runs_ = std::make_unique<RunPool>(context);
   return {};
 }
@@ -595,7 +617,8 @@ void Communicator::FillInfo(sl_comm_info_t* info) const {
   info->device_kind = shape_.device_kind;
   info->device_ordinal = device().ordinal;
   info->comm_id = nonce_;
-  info->host_bytes = sizeof(*this) + (runs_ != nullptr ? runs_->memory_bytes() : 0);
+  // Those of a relayed communicator start on another thread, and may not be counted beside that.
+  info->host_bytes = sizeof(*this) + (runs_ != nullptr && !is_relayed() ? runs_->memory_bytes() : 0);
   if (heap_ == nullptr) return;
   (device().is_host() ? info->shared_bytes : info->device_bytes) =
       device().is_host() ? heap_->ResidentBytes(config_.rank) : heap_->stride();

@@ -116,6 +116,13 @@ class Communicator {
   // NULL where peers do not reach the memory of callers.
   Reach* reach() { return reach_.get(); }
   OpLog* op_log() { return &op_log_; }
+  // Devices of its ranks do not all reach each other's memory, nor does the CPU: operations pass through host memory.
+  bool is_relayed() const { return shape_.domain_size != config_.size && !device().is_addressable(); }
+  // Nonzero when launches and relayed operations are to end at once, with that status; NULL where a host watches all.
+  const int32_t* abort_word() const {
+    const sl_control_t* control = control_.load();
+    return control != nullptr ? &control->abort : nullptr;
+  }
   std::string RankName(uint32_t rank) const;
   void FillInfo(sl_comm_info_t* info) const;
 
@@ -133,6 +140,7 @@ class Communicator {
   Result<std::shared_ptr<const Roster>> ExchangeCards(uint64_t key);
   Bytes MyCard() const;
   Status CheckCards(const Roster& roster) const;
+  bool ReachesDirectly(uint32_t rank) const;
   void FillShape();
   Status MakeHeap();  // this and the next seven in comm_memory.cc
   Status MakeReach();

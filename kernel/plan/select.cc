@@ -152,6 +152,8 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
     verdict.excluded = fmt::format("cannot: unknown kind of run {}", verdict.estimate.run);
   } else if (verdict.estimate.run == SL_RUN_PLAN && !settings_.runs_plans) {
     verdict.excluded = "cannot: plans run over memory that the CPU reaches, and this communicator's is a device's";
+  } else if (verdict.estimate.run == SL_RUN_LAUNCH && settings_.is_relayed) {
+    verdict.excluded = "cannot: its launches reach no other memory, and this communicator's devices do not share any";
   } else if (verdict.estimate.determinism < settings_.determinism) {
     verdict.excluded = fmt::format("gives {}, the profile wants {}", DeterminismName(verdict.estimate.determinism),
                                    DeterminismName(settings_.determinism));
@@ -213,6 +215,10 @@ Selector::Decision Selector::Decide(const sl_op_t& op) const {
   return decision;
 }
 
+std::string Selector::ReasonOf(const Decision& decision) const {
+  return decision.reason + (settings_.is_relayed ? "; through pinned host memory, as its devices share none" : "");
+}
+
 Status Selector::Refusal(const sl_op_t& op, const Decision& decision) const {
   std::string text =
       fmt::format("no algorithm serves {} over {} ranks", DescribeSignature(EncodeSignature(op)), shape_->size);
@@ -251,7 +257,7 @@ Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
   choice->algorithm = decision.chosen->algorithm;
   choice->estimate = decision.verdicts[index].estimate;
   choice->run = choice->estimate.run;
-  choice->reason = decision.reason;
+  choice->reason = ReasonOf(decision);
   if (choice->run == SL_RUN_PLAN) {
     SL_ASSIGN(choice->plan, MakePlan(*decision.chosen, op));
   }
@@ -286,7 +292,7 @@ std::string Selector::Explain(const sl_op_t& op) const {
                      : fmt::format("  {}\n", verdict.excluded);
   }
   if (decision.chosen == nullptr) return text + Refusal(op, decision).message() + "\n";
-  text += fmt::format("chosen: {}, {}\n", decision.chosen->name, decision.reason);
+  text += fmt::format("chosen: {}, {}\n", decision.chosen->name, ReasonOf(decision));
   if (decision.by_measure) return text + fmt::format("measured at {}\n", costs_.Origin());
   if (costs_.exists())
     text += fmt::format("estimated, since {}; costs at {}\n", costs_.Absence(op.kind, bytes), costs_.Origin());

@@ -37,6 +37,7 @@ struct SelectSettings {
   const Measured* measured = nullptr;          // of the profile; lives as long as the Selector; NULL: nothing
   uint32_t determinism = SL_DETERMINISM_NONE;  // least class wanted
   bool runs_plans = true;                      // the engine reaches the communicator's memory
+  bool is_relayed = false;                     // by way of pinned host memory, as people are told
   uint32_t cache_sets = 64;                    // of 4 choices each; rounded up to a power of two
 };
 
@@ -100,6 +101,7 @@ class Selector {
   Verdict Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const;
   bool Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const;
   void ChooseCheapest(Decision* decision) const;
+  std::string ReasonOf(const Decision& decision) const;
   Status Refusal(const sl_op_t& op, const Decision& decision) const;
   Result<std::unique_ptr<const Plan>> MakePlan(const Candidate& candidate, const sl_op_t& op) const;
   const Choice* Store(const sl_op_t& op, std::unique_ptr<Choice> choice);

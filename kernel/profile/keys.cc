@@ -86,6 +86,20 @@ constexpr Key kKeys[] = {
                   ""),
      [](Settings& s, const OptionValue& v) { s.comm.rendezvous = v.text; }, true, "NCCL_COMM_ID"},
 
+    {"comm",
+     IntOption(
+         "direct_ranks", "ranks",
+         "so many ranks at a time, 0 to n - 1, n to 2n - 1, …, reach each other's memory by loads and stores, others "
+         "through the host; makes several hosts, or a host whose GPUs have no peer access, of one; 0: all that can",
+         "0", 0, 65535),
+     [](Settings& s, const OptionValue& v) { s.comm.direct_ranks = Unsigned(v); }, false, nullptr},
+    {"comm",
+     IntOption(
+         "relay_bytes", "bytes",
+         "pinned host memory that a rank takes for a communicator whose GPUs do not all reach each other's memory",
+         "16777216", 65536, 1024 * kMiB),
+     [](Settings& s, const OptionValue& v) { s.comm.relay_bytes = Unsigned(v); }, false, nullptr},
+
     {"link", IntOption("chunk_bytes", "bytes", "largest payload of one chunk", "131072", 1024, 16 * kMiB),
      [](Settings& s, const OptionValue& v) { s.link.chunk_bytes = Unsigned(v); }, false, nullptr},
     {"link", IntOption("slots", "", "chunks in flight on one link in one direction", "8", 2, 1024),

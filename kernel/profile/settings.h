@@ -29,7 +29,9 @@ struct Settings {
     uint64_t silence_ms = 0;
     bool tls = false;
     uint64_t reach_mib = 0;
-    std::string rendezvous;  // "": ids say themselves where ranks meet
+    std::string rendezvous;     // "": ids say themselves where ranks meet
+    uint64_t direct_ranks = 0;  // 0: whoever can
+    uint64_t relay_bytes = 0;
   } comm;
 
   struct Link {

@@ -10,6 +10,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/runtime/op_life.h"
+#include "kernel/runtime/relay_job.h"
 #include "sdk/datatype.h"
 
 namespace sl::kernel {
@@ -45,6 +46,7 @@ class GroupIssue {
         launches_(arena),
         streams_(arena),
         transfers_(arena),
+        relayed_(arena),
         arguments_(arena) {
     filled_.reserve(count);
     launches_.reserve(count);
@@ -57,6 +59,7 @@ class GroupIssue {
     for (Pending* pending : transfers_) {
       if (pending != nullptr) pending->handle->pending.Give(pending);
     }
+    for (Pending* pending : relayed_) pending->handle->pending.Give(pending);
     for (const Member& member : members_) {
       member.handle->group_member = UINT32_MAX;
       member.handle->in_call.store(0, std::memory_order_release);
@@ -86,6 +89,11 @@ class GroupIssue {
     uint32_t member;
     sl_stream_t* stream;
     bool operator==(const Follower&) const = default;
+  };
+  // The work of a communicator whose ranks' devices do not all reach each other's memory, on its way to the device.
+  struct Relayed {
+    const Member* member;
+    RelayJob* job;  // NULL: the device has got all of it
   };
 
   Status Check(const sl_group_entry_t& entry) {
@@ -149,6 +157,10 @@ class GroupIssue {
       handle->pending.Give(pending);
       return {};
     }
+    if (handle->relay != nullptr) {
+      relayed_.push_back(pending);
+      return {};
+    }
     if (pending->op.seq == 0 && !handle->comm.device().is_watched()) {
       transfers_.push_back(pending);
       return {};
@@ -201,6 +213,7 @@ class GroupIssue {
     if (member.order == nullptr) {
       member.lead = entry.stream;
       SL_ASSIGN(member.order, OrderOf(member.handle, entry.stream));
+      SL_TRY(CheckCapture(*member.handle, *member.order));
       return ChainStreams(member.handle, member.order, entry.stream);
     }
     if (entry.stream == member.lead) return {};
@@ -219,8 +232,9 @@ class GroupIssue {
   }
 
   Status Launch() {
-    if (launches_.empty()) return {};
-    SL_TRY(LaunchAll());
+    if (launches_.empty() && relayed_.empty()) return {};
+    if (!launches_.empty()) SL_TRY(LaunchAll());
+    if (!relayed_.empty()) SL_TRY(RelayAll());
     for (const Follower& follower : followers_) {
       const Member& member = members_[follower.member];
       SL_TRY(WaitForStream(member.handle, follower.stream, member.lead));
@@ -259,6 +273,41 @@ class GroupIssue {
     return outcome;
   }
 
+  // What was begun is enqueued, whatever becomes of the others: its host side waits for it.
+  Status RelayAll() {
+    std::pmr::vector<Relayed> jobs(relayed_.get_allocator());
+    Status outcome = BeginRelays(&jobs);
+    for (size_t left = jobs.size(); left != 0;) {
+      for (Relayed& one : jobs) {
+        if (one.job == nullptr) continue;
+        const Status enqueued = one.member->handle->relay->Enqueue(one.job);
+        if (enqueued.code() == SL_ERR_AGAIN) continue;
+        if (outcome.ok()) outcome = enqueued;
+        one.job = nullptr;
+        --left;
+      }
+    }
+    for (const Relayed& one : jobs) {
+      if (outcome.ok()) outcome = MarkEnd(one.member->handle, *one.member->order, one.member->lead);
+    }
+    return outcome;
+  }
+
+  // A job for each communicator that is relayed.
+  Status BeginRelays(std::pmr::vector<Relayed>* jobs) {
+    std::pmr::vector<Pending*> own(relayed_.get_allocator());
+    for (const Member& member : members_) {
+      const auto others = std::stable_partition(
+          relayed_.begin(), relayed_.end(), [&](const Pending* pending) { return pending->handle == member.handle; });
+      if (others == relayed_.begin()) continue;
+      own.assign(relayed_.begin(), others);
+      SL_ASSIGN(RelayJob * job, member.handle->relay->Begin(own, member.lead));
+      relayed_.erase(relayed_.begin(), others);
+      jobs->push_back({&member, job});
+    }
+    return {};
+  }
+
   const sl_group_entry_t* const entries_;
   const uint32_t count_;
   std::pmr::vector<Member> members_;
@@ -269,6 +318,7 @@ class GroupIssue {
   std::pmr::vector<sl_launch_t> launches_;
   std::pmr::vector<sl_stream_t*> streams_;
   std::pmr::vector<Pending*> transfers_;  // of devices whose launches nobody watches, till they are joined
+  std::pmr::vector<Pending*> relayed_;    // through host memory, till their jobs begin
   std::pmr::memory_resource* arguments_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "kernel/comm/comm.h"
 #include "kernel/memory/registration_cache.h"
+#include "kernel/runtime/relay.h"
 
 namespace sl::kernel {
 
@@ -67,6 +68,7 @@ struct sl_comm_t {
   sl_event_t* order_event = nullptr;  // of the eager order; where nobody watches launches, behind the newest
   sl_event_t* join_event = nullptr;   // between streams of a group or of a capture, used at once
   sl::kernel::PendingPool pending;
+  std::unique_ptr<sl::kernel::Relay> relay;  // where ranks' devices do not all reach each other's memory
   sl::kernel::RegistrationCache registrations;
 
   // One non-blocking call at a time.

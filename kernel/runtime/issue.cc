@@ -3,6 +3,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/runtime/op_life.h"
+#include "kernel/runtime/relay_job.h"
 
 namespace sl::kernel {
 namespace {
@@ -77,7 +78,34 @@ Status IssueOnStream(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& 
   return handle->comm.healthy() ? Status(status, LastError()) : handle->comm.Health();
 }
 
+// Through host memory, in order with the stream.
+Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op, sl_stream_t* stream) {
+  Pending* pending = handle->pending.Take();
+  Enter(handle, op, order, pending);
+  if (op.count == 0) {
+    handle->pending.Give(pending);
+    return {};
+  }
+  Result<RelayJob*> job = handle->relay->Begin({&pending, 1}, stream);
+  if (!job.ok()) {
+    handle->pending.Give(pending);
+    return job.status();
+  }
+  Status enqueued;
+  do {
+    enqueued = handle->relay->Enqueue(job.value());
+  } while (enqueued.code() == SL_ERR_AGAIN);
+  return enqueued.ok() ? MarkEnd(handle, order, stream) : enqueued;
+}
+
 }  // namespace
+
+Status CheckCapture(const sl_comm_t& handle, const IssueOrder& order) {
+  if (handle.relay == nullptr || order.capture == 0) return {};
+  return {SL_ERR_UNSUPPORTED,
+          "operations of this communicator cannot be captured into a graph: its GPUs do not all reach each other's "
+          "memory, so that they pass through the host; call them outside of the capture"};
+}
 
 Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   const InCall in_call(handle);
@@ -88,7 +116,10 @@ Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   }
   handle->comm.selector()->Collect();
   SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
+  SL_TRY(CheckCapture(*handle, *order));
   SL_TRY(ChainStreams(handle, order, stream));
+  if (handle->relay != nullptr) [[unlikely]]
+    return IssueRelayed(handle, *order, op, stream);
   const bool at_once = stream == nullptr || !handle->comm.device().is_watched();
   return at_once ? IssueAtOnce(handle, *order, op, stream) : IssueOnStream(handle, *order, op, stream);
 }
@@ -102,6 +133,9 @@ Status PrepareToIssue(sl_comm_t* handle) {
   if (status == SL_OK) status = device.ops->event_create(device.handle, &handle->order_event);
   if (status == SL_OK) status = device.ops->event_create(device.handle, &handle->join_event);
   if (status != SL_OK) return {status, LastError()};
+  if (handle->comm.is_relayed()) {
+    SL_ASSIGN(handle->relay, Relay::Open(handle));
+  }
   handle->oversubscribed = handle->comm.is_crowded();
   if (Reach* reach = handle->comm.reach(); reach != nullptr) {
     reach->SetIdle([&device, event = handle->order_event] {
@@ -123,6 +157,7 @@ bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns) {
 }
 
 void StopIssuing(sl_comm_t* handle) {
+  handle->relay.reset();
   const Device& device = handle->comm.device();
   handle->comm.CloseReach();
   if (handle->engine_image != nullptr) device.ops->image_unload(device.handle, handle->engine_image);

@@ -114,12 +114,16 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
   ++handle->operations;
 }
 
+void TellBegin(const Pending& pending, const Choice& choice) {
+  EmitOp(pending.handle->comm, pending.op, SL_EVENT_OP_BEGIN, pending.op.kind, choice.index);
+}
+
 // Selects, and fills the launch. Everything it points to lives in `pending`.
 Status FillLaunch(Pending* pending, sl_launch_t* launch) {
   sl_comm_t* handle = pending->handle;
   SL_ASSIGN(const Choice* choice, handle->comm.selector()->Select(pending->op));
   handle->last_choice = choice;
-  EmitOp(handle->comm, pending->op, SL_EVENT_OP_BEGIN, pending->op.kind, choice->index);
+  TellBegin(*pending, *choice);
   *launch = {};
   launch->struct_size = sizeof(*launch);
   launch->check = CheckWait;

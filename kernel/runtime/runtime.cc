@@ -120,6 +120,7 @@ sl_status_t CommInfo(sl_comm_t* comm, sl_comm_info_t* out_info) {
     }
     sl_comm_info_t info{};
     comm->comm.FillInfo(&info);
+    if (comm->relay != nullptr) info.host_bytes += comm->relay->memory_bytes();
     info.operations = comm->operations;
     info.struct_size = out_info->struct_size;
     std::memcpy(out_info, &info, std::min<size_t>(out_info->struct_size, sizeof(info)));
@@ -219,7 +220,8 @@ sl_status_t Explain(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t cap
     SL_TRY(CheckComm(comm));
     if (comm->comm.selector() == nullptr) return {SL_ERR_STATE, "the communicator is still being set up"};
     SL_TRY(sl::kernel::CheckOpArguments(comm->comm, *op));
-    GiveText(comm->comm.selector()->Explain(*op), text, capacity, out_needed);
+    const sl_op_t selected = comm->relay != nullptr ? comm->relay->PieceOf(*op) : *op;
+    GiveText(comm->comm.selector()->Explain(selected), text, capacity, out_needed);
     return {};
   });
 }
@@ -229,7 +231,9 @@ sl_status_t Estimate(sl_comm_t* comm, const sl_op_t* op, sl_estimate_t* out_esti
     SL_TRY(CheckComm(comm));
     if (comm->comm.selector() == nullptr) return {SL_ERR_STATE, "the communicator is still being set up"};
     SL_TRY(sl::kernel::CheckOpArguments(comm->comm, *op));
-    SL_ASSIGN(sl_estimate_t estimate, comm->comm.selector()->Estimate(*op));
+    const sl_op_t selected = comm->relay != nullptr ? comm->relay->PieceOf(*op) : *op;
+    SL_ASSIGN(sl_estimate_t estimate, comm->comm.selector()->Estimate(selected));
+    if (comm->relay != nullptr) comm->relay->AddCost(*op, &estimate);
     estimate.struct_size = std::min<uint32_t>(out_estimate->struct_size, sizeof(estimate));
     std::memcpy(out_estimate, &estimate, estimate.struct_size);
     return {};
