@@ -5,6 +5,9 @@
 //
 //   SL_GPU_RANKS  ranks of a communicator (2, or the GPUs when there are more)
 //   SL_GPU_CALLS  random calls of a test (400)
+//   SL_GPU_LARGEST  elements of the largest calls, as a power of two (22)
+//   SL_GPU_GRAPHS 0: none are captured
+//   SL_GPU_ARENA  bytes that a rank takes of its GPU for buffers (1 GiB)
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -78,7 +81,7 @@ class Soak {
         Group(static_cast<int>(common_() % 4) + 1);
       } else if (what == 1) {
         Messages();
-      } else if (what == 2) {
+      } else if (what == 2 && graphs_) {
         Graph(static_cast<int>(common_() % 4) + 1);
       } else {
         Issue(NextCase(), OwnStream());
@@ -96,7 +99,7 @@ class Soak {
     test.type = static_cast<ncclDataType_t>(common_() % ncclNumTypes);
     const uint32_t reduction = common_() % 6;
     test.reduction = reduction == 5 ? kPremulSum : static_cast<int>(reduction);
-    const uint32_t magnitude = common_() % 32 == 0 ? 22 : common_() % 18;
+    const uint32_t magnitude = common_() % 32 == 0 ? largest_ : common_() % 18;
     test.count = common_() % (uint32_t{1} << magnitude);
     test.root = static_cast<int>(common_() % static_cast<uint32_t>(size_));
     test.in_place = common_() % 2 != 0;
@@ -197,6 +200,8 @@ class Soak {
   std::mt19937 common_;
   std::mt19937 own_;
   bool default_stream_ = false;
+  const uint32_t largest_ = static_cast<uint32_t>(FromEnvironment("SL_GPU_LARGEST", 22));
+  const bool graphs_ = FromEnvironment("SL_GPU_GRAPHS", 1) != 0;
   ncclComm_t comm_ = nullptr;
   CudaStream streams_[2];
   std::vector<std::unique_ptr<GpuBuffers>> pending_;

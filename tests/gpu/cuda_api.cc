@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kNotReady = 600;
 constexpr int kOutOfMemory = 2;
-constexpr size_t kArenaBytes = size_t{1} << 30;
+constexpr size_t kArenaBytes = size_t{1} << 30;  // unless SL_GPU_ARENA says otherwise
 constexpr double kCopySeconds = 30;
 constexpr unsigned kNonBlocking = 1;
 constexpr int kRelaxedCapture = 2;
@@ -84,6 +84,11 @@ thread_local int current = -1;
 
 Arena& MyArena() { return arenas[current]; }
 
+size_t ArenaBytes() {
+  const char* text = std::getenv("SL_GPU_ARENA");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : kArenaBytes;
+}
+
 }  // namespace
 
 std::string OpenCuda() {
@@ -125,7 +130,7 @@ void UseDevice(int ordinal) {
   current = ordinal;
   if (MyArena().base != nullptr) return;
   uint64_t base = 0;
-  Check(driver.allocate(&base, kArenaBytes), "cuMemAlloc");
+  Check(driver.allocate(&base, ArenaBytes()), "cuMemAlloc");
   MyArena().base = reinterpret_cast<uint8_t*>(base);
   MyArena().copies = MakeStream();
 }
@@ -138,7 +143,7 @@ uint8_t* AllocateWhole(size_t bytes) {
 
 void* Allocate(size_t bytes) {
   Arena& arena = MyArena();
-  if (arena.used + bytes > kArenaBytes) Check(kOutOfMemory, "the test's arena");
+  if (arena.used + bytes > ArenaBytes()) Check(kOutOfMemory, "the test's arena");
   void* memory = arena.base + arena.used;
   arena.used += (bytes + 255) / 256 * 256;
   ++arena.live;
