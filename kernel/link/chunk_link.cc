@@ -227,7 +227,7 @@ bool ChunkLink::FindAt(size_t index, bool* out_corrupt) {
   Path& path = paths_[index];
   if (!path.Has(recv_offset_, done_ + 1, &header_, out_corrupt)) return false;
   path.CountTaken();
-  if (paths_.size() > 1) path.TellSeen();
+  if (paths_.size() > 1) path.TellSeen(std::max(geometry_.slots / 4, 1u));
   payload_ = path.PayloadAt(recv_offset_);
   peeked_ = true;
   recv_path_ = index;

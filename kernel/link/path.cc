@@ -123,10 +123,10 @@ bool Path::Has(uint64_t offset, uint64_t sequence, ChunkHeader* out_header, bool
   return !*out_corrupt;
 }
 
-void Path::TellSeen() {
+void Path::TellSeen(uint64_t least) {
   if (!up_) return;
   const uint64_t posted = Word(kPosted);
-  if (posted != told_ && Signal(kSeen, posted) == SL_OK) told_ = posted;
+  if (posted - told_ >= least && Signal(kSeen, posted) == SL_OK) told_ = posted;
 }
 
 sl_status_t Path::Ask() {

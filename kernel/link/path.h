@@ -5,7 +5,8 @@
 //
 // Signal words, written by the peer:
 //   kPosted  chunks were put on this path up to this one, counted by the path
-//   kSeen    of those, so many have arrived; only said where a link has several paths
+//   kSeen    of those, so many have arrived; only said where a link has several paths, by a receiver that has taken
+//            all of them, or a good part of what a window holds
 //   kDone    the peer has released the link's chunks up to this one
 //   kQuery   "nothing of mine was acknowledged for long": its number in the high half, in the low half the highest
 //            chunk that this path has carried
@@ -90,8 +91,8 @@ class Path {
     return static_cast<uint8_t*>(link_.window.local) + offset + LinkGeometry::kPayload;
   }
   void CountTaken() { ++taken_; }
-  // Tells the peer what has arrived, if that is news.
-  void TellSeen();
+  // Tells the peer what has arrived, if `least` chunks of it are news.
+  void TellSeen(uint64_t least = 1);
 
   // Lost puts. A sender's query, and whether its newest was answered and not yet dealt with.
   sl_status_t Ask();
