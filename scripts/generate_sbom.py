@@ -3,7 +3,8 @@
 """What a build is made of, as SPDX 2.3 JSON: scripts/generate_sbom.py BUILD OUT
 
 Nothing is taken from a list of what should be in it. Headers come from the dependency log of the build, shared libraries
-from the dynamic sections of what is shipped, and both are turned into packages and versions by dpkg.
+from the dynamic sections of what is shipped, and both are turned into packages and versions by dpkg. Of the CUDA Toolkit
+there is what its compiler puts into the GPU images, if there are any.
 """
 import argparse
 import collections
@@ -25,6 +26,9 @@ LICENSES = {
 }
 LICENSE_PATTERNS = [(re.compile(r"libboost[\d.]*-dev"), "BSL-1.0"),
                     (re.compile(r"lib(stdc\+\+|gcc)-(\d+-dev|s1)"), "GPL-3.0-or-later WITH GCC-exception-3.1")]
+# What SPDX's own list of licences lacks.
+CUDA_LICENSE = {"licenseId": "LicenseRef-NVIDIA-CUDA-EULA", "name": "End User License Agreement of the CUDA Toolkit",
+                "extractedText": "https://docs.nvidia.com/cuda/eula/", "seeAlsos": ["https://docs.nvidia.com/cuda/eula/"]}
 
 
 def tool(*command, cwd=None):
@@ -93,6 +97,33 @@ def license_of(package):
     return LICENSES.get(package, "NOASSERTION")
 
 
+def cached(build, name):
+    """What CMake keeps under a name, or nothing."""
+    with open(os.path.join(build, "CMakeCache.txt"), encoding="utf-8") as file:
+        found = re.search(rf"^{name}:[A-Z]+=(.*)$", file.read(), re.M)
+    return found[1] if found else ""
+
+
+def cuda_toolkit(build):
+    """The version of the CUDA Toolkit that GPU images of what is shipped were compiled by, or nothing without images."""
+    nvcc = cached(build, "SL_NVCC")
+    if not nvcc or nvcc.endswith("-NOTFOUND") or not glob.glob(os.path.join(build, "obj", "modules", "*", "*.fatbin")):
+        return None
+    return re.search(r"\bV([\d.]+)", tool(nvcc, "--version"))[1]
+
+
+def cuda_entry(version):
+    return {
+        "SPDXID": "SPDXRef-cuda-toolkit", "name": "cuda-toolkit", "versionInfo": version,
+        "supplier": "Organization: NVIDIA", "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
+        "licenseConcluded": "NOASSERTION", "licenseDeclared": CUDA_LICENSE["licenseId"], "copyrightText": "NOASSERTION",
+        "comment": "Inline functions of its headers and of its device library, as far as GPU kernels use them. No library of "
+                   "it is linked; the driver is opened at run time.",
+        "externalRefs": [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl",
+                          "referenceLocator": f"pkg:generic/cuda-toolkit@{version}"}],
+    }
+
+
 def package_entry(package):
     version, source = tool("dpkg-query", "-W", "-f", "${Version}\n${source:Package}", package).splitlines()[:2]
     return {
@@ -104,16 +135,22 @@ def package_entry(package):
     }
 
 
-def document(version, epoch, compiled_in, loaded):
-    """The whole document. `compiled_in` and `loaded` are names of Debian packages."""
+def document(version, epoch, compiled_in, loaded, cuda):
+    """The whole document. `compiled_in` and `loaded` are names of Debian packages, `cuda` is cuda_toolkit()'s version."""
     own = {"SPDXID": "SPDXRef-Starling", "name": "starling", "versionInfo": version,
            "supplier": "Organization: Starling", "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
            "licenseConcluded": "Apache-2.0", "licenseDeclared": "Apache-2.0", "copyrightText": "NOASSERTION"}
+    if not cuda:
+        own["comment"] = "Built without a CUDA compiler: holds no GPU kernels and nothing of the CUDA Toolkit."
     entries = {package: package_entry(package) for package in sorted(compiled_in | loaded)}
     relations = [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": "DESCRIBES", "relatedSpdxElement": own["SPDXID"]}]
     for kind, packages in (("STATIC_LINK", compiled_in), ("DYNAMIC_LINK", loaded)):
         relations += [{"spdxElementId": own["SPDXID"], "relationshipType": kind,
                        "relatedSpdxElement": entries[package]["SPDXID"]} for package in sorted(packages)]
+    if cuda:
+        entries["cuda-toolkit"] = cuda_entry(cuda)
+        relations.append({"spdxElementId": own["SPDXID"], "relationshipType": "STATIC_LINK",
+                          "relatedSpdxElement": entries["cuda-toolkit"]["SPDXID"]})
     content = [own, *entries.values()]
     name = uuid.uuid5(uuid.NAMESPACE_URL, json.dumps(content, sort_keys=True))
     return {
@@ -122,6 +159,7 @@ def document(version, epoch, compiled_in, loaded):
         "creationInfo": {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch)),
                          "creators": ["Tool: starling-generate_sbom"]},
         "packages": content, "relationships": relations,
+        **({"hasExtractedLicensingInfos": [CUDA_LICENSE]} if cuda else {}),
     }
 
 
@@ -130,13 +168,12 @@ def main():
     parser.add_argument("build")
     parser.add_argument("out")
     arguments = parser.parse_args()
-    with open(os.path.join(arguments.build, "CMakeCache.txt"), encoding="utf-8") as file:
-        version = re.search(r"^CMAKE_PROJECT_VERSION:STATIC=(.*)$", file.read(), re.M)[1]
+    version = cached(arguments.build, "CMAKE_PROJECT_VERSION")
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     compiled_in = owners(folders_of(system_headers(arguments.build)))
     loaded = owners(shared_libraries(arguments.build))
     with open(arguments.out, "w", encoding="utf-8") as file:
-        json.dump(document(version, epoch, compiled_in, loaded), file, indent=1)
+        json.dump(document(version, epoch, compiled_in, loaded, cuda_toolkit(arguments.build)), file, indent=1)
         file.write("\n")
 
 

@@ -3,6 +3,7 @@
 """scripts/generate_sbom.py lists what this build is made of, and every part with a version and a licence."""
 import json
 import os
+import re
 import shutil
 import sys
 import unittest
@@ -28,6 +29,11 @@ class Sbom(InstalledTest):
         self.assertEqual(linked["DYNAMIC_LINK"], {"libc6", "libgcc-s1"})
         for package in document["packages"]:
             self.assertTrue(package["versionInfo"], package)
+        # Of the CUDA Toolkit what the GPU images of this build hold, or a word that there are none.
+        with open(os.path.join(os.environ["SL_TEST_BUILD_DIR"], "CMakeCache.txt"), encoding="utf-8") as file:
+            compiler = re.search(r"^SL_NVCC:[A-Z]+=(/.*)$", file.read(), re.M)
+        self.assertEqual("cuda-toolkit" in linked["STATIC_LINK"], bool(compiler))
+        self.assertEqual("nothing of the CUDA Toolkit" in document["packages"][0].get("comment", ""), not compiler)
         shipped = [package for package in document["packages"] if package["name"] != "libgtest-dev"]
         self.assertEqual([package["name"] for package in shipped if package["licenseDeclared"] == "NOASSERTION"], [])
         self.assertEqual(document["creationInfo"]["created"], "1970-01-02T00:00:00Z")
