@@ -23,6 +23,7 @@ COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather"]
 FULL_SIZES = [8 * 8**k for k in range(8)] + [64 << 20, 256 << 20]
 QUICK_SIZES = [8, 4 << 10, 128 << 10, 4 << 20, 64 << 20]
 CAP_MBIT = 100
+SLOTS_PER_STREAM = 8  # where streams are slow, so that each has work while another one's chunk is waited for
 PORT = 29500
 IPERF_TRIES = 5
 
@@ -170,6 +171,11 @@ def iperf(hosts, streams, seconds=2):
     raise compare.Failure(f"iperf3 failed {IPERF_TRIES} times: {wrong}")
 
 
+def one_way_of_slow_streams(hosts, arguments, size, streams):
+    return one_way(hosts, arguments.build, arguments.profile, size, STARLING_LINK_CONNECTIONS=streams,
+                   STARLING_LINK_SLOTS=SLOTS_PER_STREAM * streams)
+
+
 def one_way(hosts, build, profile, size, **variables):
     """GB/s of a broadcast from a rank of the first host to one of the second."""
     ours = Starling(build, hosts, 1, profile, 0, **variables)
@@ -234,8 +240,8 @@ def capped(arguments):
     try:
         how = cap_flows(hosts, CAP_MBIT)
         print(f"\n{CAP_MBIT} Mbit/s for each flow ({how}), one way of 8 MiB a stream, Mbit/s")
-        ways = {str(streams): (lambda streams=streams: one_way(hosts, arguments.build, arguments.profile, streams << 23,
-                                                               STARLING_LINK_CONNECTIONS=streams)) for streams in (1, 2, 4)}
+        ways = {str(streams): (lambda streams=streams: one_way_of_slow_streams(hosts, arguments, streams << 23, streams))
+                for streams in (1, 2, 4)}
         result = rounds(arguments.rounds, **ways)
         for streams, values in result.items():
             share = values["median"] / result["1"]["median"] / int(streams)
@@ -253,8 +259,7 @@ def unequal(arguments):
             shape(hosts, number, *(f"qdisc add dev {device} root tbf rate {mbit}mbit burst 512kb latency 50ms"
                                    for device, mbit in (("eth0", CAP_MBIT), ("eth1", 3 * CAP_MBIT))))
         print(f"\ntwo links of {CAP_MBIT} and {3 * CAP_MBIT} Mbit/s, one way of 32 MiB, Mbit/s")
-        result = rounds(arguments.rounds,
-                        both=lambda: one_way(hosts, arguments.build, arguments.profile, 32 << 20, STARLING_LINK_CONNECTIONS=2))
+        result = rounds(arguments.rounds, both=lambda: one_way_of_slow_streams(hosts, arguments, 32 << 20, 2))
         print(f"  both: {spread(result['both'], 8000, 0)}: {result['both']['median'] * 8000 / (4 * CAP_MBIT):.2f} of their sum")
         return result
     finally:

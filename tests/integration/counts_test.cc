@@ -194,27 +194,5 @@ TEST(Communicator, HoldsLittleBeforeItsFirstOperation) {
   });
 }
 
-// What a rank of `count` in this process makes resident until it is ready.
-double BytesARank(int count) {
-  std::vector<ncclComm_t> comms(static_cast<size_t>(count));
-  const uint64_t before = ResidentBytes();
-  EXPECT_EQ(ncclCommInitAll(comms.data(), count, nullptr), ncclSuccess) << ncclGetLastError(nullptr);
-  const uint64_t after = ResidentBytes();
-  for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-  return static_cast<double>(after - before) / count;
-}
-
-TEST(Communicator, HoldsLessThanTwiceAsMuchARankWhenThereAreSixteenTimesAsMany) {
-  RunProcesses(1, [](Team&) {
-    ncclComm_t first = nullptr;
-    NCCL_OK(ncclCommInitAll(&first, 1, nullptr));
-    const double few = BytesARank(8);
-    const double many = BytesARank(128);
-    std::printf("of 8 ranks each takes %.0f bytes, of 128 ranks each %.0f\n", few, many);
-    EXPECT_LT(many, 2 * few);
-    NCCL_OK(ncclCommDestroy(first));
-  });
-}
-
 }  // namespace
 }  // namespace sl::integration
