@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,13 +66,27 @@ bool LastErrorHas(const std::string& text) {
   return std::string(ncclGetLastError(nullptr)).find(text) != std::string::npos;
 }
 
-// Every rank agrees with every other one: set-up, two splits, finalize.
-void UseControlPlane(Team& team, int hosts) {
+// What every rank has reaches every other one.
+void ExpectRightResults(ncclComm_t comm, const Team& team) {
+  const int mine = team.rank() + 1;
+  int sum = 0;
+  NCCL_OK(ncclAllReduce(&mine, &sum, 1, ncclInt32, ncclSum, comm, nullptr));
+  EXPECT_EQ(sum, team.size() * (team.size() + 1) / 2);
+  std::vector<int> all(static_cast<size_t>(team.size()));
+  NCCL_OK(ncclAllGather(&mine, all.data(), 1, ncclInt32, comm, nullptr));
+  std::vector<int> wanted(all.size());
+  std::iota(wanted.begin(), wanted.end(), 1);
+  EXPECT_EQ(all, wanted);
+}
+
+// Every rank agrees with every other one: set-up, results, two splits, finalize.
+void Meet(Team& team, int hosts) {
   const ncclComm_t comm = team.MakeComm();
   ASSERT_NE(comm, nullptr);
   int count = 0;
   NCCL_OK(ncclCommCount(comm, &count));
   EXPECT_EQ(count, team.size());
+  ExpectRightResults(comm, team);
   ncclComm_t reversed = nullptr;
   NCCL_OK(ncclCommSplit(comm, 0, -team.rank(), &reversed, nullptr));
   int rank = -1;
@@ -94,29 +109,29 @@ void UseControlPlane(Team& team, int hosts) {
 class Hosts : public NetTest {};
 INSTANTIATE_TEST_SUITE_P(Number, Hosts, testing::Values(2, 4, 7, 8, 20));
 
-TEST_P(Hosts, Meet) {
+TEST_P(Hosts, MeetAndWork) {
   MAKE_NETWORK(GetParam());
-  Run(GetParam(), [&](Team& team) { UseControlPlane(team, GetParam()); });
+  Run(GetParam(), [&](Team& team) { Meet(team, GetParam()); });
 }
 
-TEST_F(NetTest, SixtyFourProcessesOfFourHostsMeet) {
+TEST_F(NetTest, SixtyFourProcessesOfFourHostsMeetAndWork) {
   MAKE_NETWORK(4);
   const TeamOptions options{.seconds = 60};
   Run(
-      64, [](Team& team) { UseControlPlane(team, 4); }, options);
+      64, [](Team& team) { Meet(team, 4); }, options);
 }
 
 TEST_F(NetTest, HostsMeetOverIpv6WhenTheyAreTold) {
   MAKE_NETWORK(3);
   const Environment family("NCCL_SOCKET_FAMILY", "AF_INET6");
   const Environment interface("NCCL_SOCKET_IFNAME", "=eth0");
-  Run(5, [](Team& team) { UseControlPlane(team, 3); });
+  Run(5, [](Team& team) { Meet(team, 3); });
 }
 
 TEST_F(NetTest, HostsMeetEncryptedWhenTheyAreTold) {
   MAKE_NETWORK(3);
   const Environment tls("STARLING_COMM_TLS", "true");
-  Run(7, [](Team& team) { UseControlPlane(team, 3); });
+  Run(7, [](Team& team) { Meet(team, 3); });
 }
 
 TEST_F(NetTest, RanksSayWhichInterfacesThereAreWhenNoneFits) {
@@ -190,7 +205,7 @@ TEST_F(NetTest, ARankWithoutDescriptorsSaysWhatToRaise) {
   GTEST_SKIP() << "sanitizers need descriptors themselves";
 #endif
   MAKE_NETWORK(2);
-  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "1000");
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "3000");
   Run(2, [](Team& team) {
     const ncclComm_t before = team.MakeComm();  // all that a process opens once is open
     ASSERT_NE(before, nullptr);
