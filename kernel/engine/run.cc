@@ -21,8 +21,12 @@ constexpr uint32_t kPollSteps = 4096;
 // One lane's share of a poll before the next lane has its turn.
 constexpr uint64_t kLaneBytes = uint64_t{1} << 18;
 // Who waits for neighbours alone looks at networks once in so many turns: a look at memory takes nanoseconds, one at a
-// network a system call.
+// network a system call. The last look before a sleep leaves nothing out: somebody may want to connect.
 constexpr uint32_t kPollsPerLook = 4;
+bool IsArmed(const sl_wait_t& wait) {
+  return wait.doorbell != nullptr &&
+         std::atomic_ref<uint32_t>(wait.doorbell->sleepers).load(std::memory_order_relaxed) != 0;
+}
 // Summing these formats before dividing could overflow, so AVG divides the contributions instead.
 bool IsNarrow(sl_datatype_t datatype) {
   return datatype == SL_FLOAT16 || datatype == SL_FLOAT8E4M3 || datatype == SL_FLOAT8E5M2;
@@ -163,7 +167,7 @@ sl_status_t Run::PollLanes(sl_wait_t* wait) {
     if (repaired) break;
     repaired = true;
     NotifyPeers();
-    if (WaitsFor(true) && ++local_polls_ % kPollsPerLook != 0) break;
+    if (WaitsFor(true) && !IsArmed(*wait) && ++local_polls_ % kPollsPerLook != 0) break;
     if (const sl_status_t status = pool_->context().links->Progress(); status != SL_OK && status != SL_ERR_AGAIN) {
       return FailBlocked(status);
     }

@@ -210,6 +210,10 @@ TEST(Run, LooksAtNetworksEveryFourthTimeWhileItWaitsForNeighboursAlone) {
     sl_wait_t wait{};
     for (int i = 0; i < 40; ++i) ASSERT_EQ(run->Poll(&wait), SL_ERR_AGAIN);
     EXPECT_EQ(world.net().looks(), networked ? 40u : 10u);
+    world.net().bell(0)->sleepers = 1;  // about to sleep
+    const uint64_t before = world.net().looks();
+    for (int i = 0; i < 4; ++i) ASSERT_EQ(run->Poll(&wait), SL_ERR_AGAIN);
+    EXPECT_EQ(world.net().looks(), before + 4);
     world.pool(0).Finish(run);
   }
 }
