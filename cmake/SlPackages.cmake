@@ -40,6 +40,10 @@ add_library(sl_hwy_targets STATIC EXCLUDE_FROM_ALL "${CMAKE_SOURCE_DIR}/cmake/hw
 target_link_libraries(sl_hwy_targets PRIVATE starling_options)
 target_link_libraries(sl_hwy INTERFACE sl_hwy_targets)
 
-if(SL_BUILD_TESTS)
+if(SL_BUILD_TESTS AND CMAKE_CROSSCOMPILING)
+  # Debian ships its sources with it, for such cases.
+  set(INSTALL_GTEST OFF)
+  add_subdirectory(/usr/src/googletest "${CMAKE_BINARY_DIR}/obj/googletest" EXCLUDE_FROM_ALL SYSTEM)
+elseif(SL_BUILD_TESTS)
   find_package(GTest REQUIRED)
 endif()

@@ -5,7 +5,8 @@
 # SL_TEST_BUILD_DIR, SL_TEST_SOURCE_DIR and STARLING_MODULE_PATH. The first folder (kernel, modules, …) becomes a label.
 # Labels with a meaning: `tsan` runs under ThreadSanitizer (unit tests of kernel, sdk and modules do anyway), `no-tsan`
 # and `no-asan` keep a test out of a sanitizer run, `serial` runs alone, `integration` has the whole stack under it and runs
-# with the layer `checker` around every module, where that is built: a broken promise ends the test.
+# with the layer `checker` around every module, where that is built: a broken promise ends the test. `cross` runs
+# emulated, too, where the build is for another processor, and gets ten times as long.
 enable_testing()
 
 function(sl_test name)
@@ -21,6 +22,13 @@ function(sl_test name)
   endif()
   if(SL_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
+  endif()
+  if(CMAKE_CROSSCOMPILING)
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 10")
+    if(name MATCHES "${SL_CROSS_TESTS}")
+      list(APPEND arg_LABELS cross)
+      set_property(GLOBAL APPEND PROPERTY SL_CROSS_TARGETS ${name})
+    endif()
   endif()
   cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${CMAKE_SOURCE_DIR}" OUTPUT_VARIABLE folder)
   string(REGEX REPLACE "/.*" "" folder "${folder}")

@@ -23,3 +23,11 @@ function(sl_add_tsan_target)
     add_dependencies(sl_tsan ${target})
   endforeach()
 endfunction()
+
+# Everything `./run cross` needs: the tests labelled `cross`.
+function(sl_add_cross_target)
+  if(CMAKE_CROSSCOMPILING)
+    get_property(tests GLOBAL PROPERTY SL_CROSS_TARGETS)
+    add_custom_target(sl_cross DEPENDS ${tests})
+  endif()
+endfunction()
