@@ -129,7 +129,7 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       reach_(env.reach),
       rank_(env.shape->rank),
       size_(env.shape->size),
-      p2p_(env.shape->size) {}
+      p2p_(env.shape->size, env.reach_ops, env.reach) {}
 
 CudaAlgorithm::~CudaAlgorithm() {
   for (sl_image_t* image : images_) {
@@ -159,7 +159,10 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
     const uint32_t channels = kernels::ChannelsOf(bytes, layout_.channels);
     out->processors = (channels + kernels::kChannelsOfBlock - 1) / kernels::kChannelsOfBlock;
     out->time_ns = P2pNanoseconds(op);
-    std::snprintf(out->reason, sizeof(out->reason), "through the receiver's inbox, on %u SMs", out->processors);
+    std::snprintf(out->reason, sizeof(out->reason), "%s, on %u SMs",
+                  reach_ops_ != nullptr && bytes >= kernels::kOfferedBytes ? "into the receiver's buffer"
+                                                                           : "through the receiver's inbox",
+                  out->processors);
     return SL_OK;
   }
   const Choice choice = Choose(op, rank_, size_, settings_);

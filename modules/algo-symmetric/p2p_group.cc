@@ -9,7 +9,9 @@ namespace sl::algo_symmetric {
 
 using kernels::ChannelsOf;
 using kernels::kChannelsOfBlock;
+using kernels::kOfferedBytes;
 using kernels::kP2pBlocks;
+using kernels::kVectorBytes;
 using kernels::Message;
 using kernels::P2pTask;
 
@@ -18,6 +20,13 @@ namespace {
 bool SameQueue(const sl_op_t& a, const sl_op_t& b) { return a.kind == b.kind && a.peer == b.peer; }
 
 }  // namespace
+
+// Where `peer` sees the buffer of a long receive; 0: it does not, or another way is quicker.
+uint64_t P2pGroup::ReachedBy(uint32_t peer, const sl_op_t& op, uint64_t bytes) {
+  if (reach_ops_ == nullptr || bytes < kOfferedBytes || !dev::IsAligned(op.recv, kVectorBytes)) return 0;
+  if (reach_ops_->addresses(reach_, op.recv, bytes, op.capture, addresses_.data()) != SL_OK) return 0;
+  return addresses_[peer];
+}
 
 sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, uint32_t channels, P2pTask* tasks, Message* messages,
                            uint32_t most_messages, uint32_t* out_blocks) {
@@ -40,7 +49,8 @@ sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, uint32_t channels
       // Sends are only read.
       void* user =
           receives ? ops[j].recv : const_cast<void*>(ops[j].send);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-      messages[filled++] = {static_cast<uint8_t*>(user), bytes};
+      const uint64_t reached = receives ? ReachedBy(static_cast<uint32_t>(op.peer), ops[j], bytes) : 0;
+      messages[filled++] = {static_cast<uint8_t*>(user), bytes, reached};
       used = std::max(used, ChannelsOf(bytes, channels));
     }
     const uint32_t groups = (used + kChannelsOfBlock - 1) / kChannelsOfBlock;

@@ -11,12 +11,15 @@ namespace sl::algo_symmetric {
 
 class P2pGroup {
  public:
-  explicit P2pGroup(uint32_t ranks) : queued_(2 * ranks) {}
+  // `reach_ops` NULL: peers reach nothing of callers.
+  P2pGroup(uint32_t ranks, const sl_reach_ops_t* reach_ops, sl_reach_t* reach)
+      : reach_ops_(reach_ops), reach_(reach), queued_(2 * ranks), addresses_(ranks) {}
 
-  // [data] Fills args.task and args.message. Messages of one queue keep the order of their calls.
+  // [data] Fills what follows args.team. Messages of one queue keep the order of their calls.
   // returns: SL_OK | SL_ERR_UNSUPPORTED something else than a send or receive | SL_ERR_LIMIT they do not fit
   template <uint32_t kMessages>
   sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::P2pArgs<kMessages>* args, uint32_t* out_blocks) {
+    args->offers = reach_ops_ != nullptr;
     return Fill(ops, count, args->team.layout.channels, args->task, args->message, kMessages, out_blocks);
   }
 
@@ -24,7 +27,12 @@ class P2pGroup {
   sl_status_t Fill(const sl_op_t* ops, uint32_t count, uint32_t channels, kernels::P2pTask* tasks,
                    kernels::Message* messages, uint32_t most_messages, uint32_t* out_blocks);
 
-  std::vector<bool> queued_;  // [direction][peer]: during Fill, the queue has been taken
+  uint64_t ReachedBy(uint32_t peer, const sl_op_t& op, uint64_t bytes);
+
+  const sl_reach_ops_t* const reach_ops_;
+  sl_reach_t* const reach_;
+  std::vector<bool> queued_;         // [direction][peer]: during Fill, the queue has been taken
+  std::vector<uint64_t> addresses_;  // of each rank, during ReachedBy
 };
 
 }  // namespace sl::algo_symmetric

@@ -82,5 +82,7 @@ constexpr uint32_t kStepArrived = 6;  // a peer's chunk
 constexpr uint32_t kStepCredit = 7;   // a peer to have copied out an older chunk
 constexpr uint32_t kStepMet = 8;      // a peer to begin the operation
 constexpr uint32_t kStepLeft = 9;     // a peer to have done with this rank's buffers
+constexpr uint32_t kStepOffer = 10;   // a peer to say where a message goes
+constexpr uint32_t kStepLanded = 11;  // a peer's message, where it was told to put it
 
 }  // namespace sl::algo_symmetric::kernels

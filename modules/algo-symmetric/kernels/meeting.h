@@ -46,6 +46,18 @@ struct Places {
   SL_HD uint64_t Recv(uint32_t r) const { return half[r][2] | static_cast<uint64_t>(half[r][3]) << 32; }
 };
 
+// Waits for the word whose upper half is wanted.value: *out_half becomes its lower half. What its writer's rank did
+// before is visible to this thread afterwards. False when the wait was ended.
+SL_HD bool AwaitMarked(const uint64_t* word, const dev::Wanted& wanted, const dev::Warden& warden, uint64_t* out_half) {
+  dev::Vigil vigil(warden);
+  uint64_t seen = 0;
+  while ((seen = dev::Poll(word)) >> 32 != wanted.value) {
+    if (vigil.GivesUp(wanted, seen >> 32)) return false;
+  }
+  *out_half = dev::LoadAcquire(word) & UINT32_MAX;
+  return true;
+}
+
 enum class Outcome : uint32_t { kInReach, kOutOfReach, kGivenUp };
 
 class Meeting {
@@ -108,15 +120,8 @@ class Meeting {
            word;
   }
   SL_HD bool Await(uint32_t from, uint32_t word, uint64_t* told) const {  // A6
-    const uint64_t* place = Word(team_.rank, from, word);
-    dev::Vigil vigil(team_.warden);
-    uint64_t seen = 0;
-    while ((seen = dev::Poll(place)) >> 32 != Number()) {
-      const dev::Wanted wanted{static_cast<int32_t>(from), kStepMet, Number()};
-      if (vigil.GivesUp(wanted, seen >> 32)) return false;
-    }
-    *told = dev::LoadAcquire(place);
-    return true;
+    const dev::Wanted wanted{static_cast<int32_t>(from), kStepMet, Number()};
+    return AwaitMarked(Word(team_.rank, from, word), wanted, team_.warden, told);
   }
 
   const Team& team_;

@@ -5,6 +5,7 @@
 
 using sl::algo_symmetric::kernels::FewMessages;
 using sl::algo_symmetric::kernels::kChannelsOfBlock;
+using sl::algo_symmetric::kernels::kOfferWords;
 using sl::algo_symmetric::kernels::kThreads;
 using sl::algo_symmetric::kernels::ManyMessages;
 using sl::algo_symmetric::kernels::P2pChannel;
@@ -13,9 +14,10 @@ namespace {
 
 template <typename Args>
 __device__ void RunChannel(const Args& args) {
+  __shared__ uint32_t told[kChannelsOfBlock][kOfferWords];
   constexpr uint32_t kPart = kThreads / kChannelsOfBlock;
   const uint32_t part = threadIdx.x / kPart;
-  P2pChannel(args, sl::dev::Block::Part(blockIdx.x, part * kPart, kPart, 1 + part), part).Run();
+  P2pChannel(args, sl::dev::Block::Part(blockIdx.x, part * kPart, kPart, 1 + part), part, told[part]).Run();
 }
 
 }  // namespace

@@ -10,9 +10,17 @@
 //   arrived  R4 pairs with A4: the sender's chunk stands in its slot
 //   credit   R5 pairs with A5: the receiver has copied the chunk out, so the sender may reuse its slot
 // The argument is that of staged.h: Block::Sync before the one thread that releases, and after the one that acquires.
+//
+// Long messages skip the inbox where the sender can reach the receiver's buffer: each channel of the receiver tells it
+// where, or 0, which sends the message through the inbox after all.
+//   offer    R8 pairs with A8: the receiver's operation has begun, so its buffer may be overwritten. Two words, told
+//   and
+//            distinguished as those of a meeting (meeting.h); the next offer of a channel follows this one's message
+//   landed   R9 pairs with A9: the sender's part of the message stands in the receiver's buffer
 #pragma once
 
 #include "modules/algo-symmetric/kernels/args.h"
+#include "modules/algo-symmetric/kernels/meeting.h"
 #include "modules/algo-symmetric/kernels/move.h"
 
 namespace sl::algo_symmetric::kernels {
@@ -20,7 +28,11 @@ namespace sl::algo_symmetric::kernels {
 struct Message {
   uint8_t* user;
   uint64_t bytes;
+  uint64_t reached;  // receives: where the sender sees `user`; 0: it does not
 };
+
+// From this length on, receivers tell where messages go. Both ends compute it.
+constexpr uint64_t kOfferedBytes = 256 << 10;
 
 // What one block does: the messages [first, first + count) of a queue, as far as they use its channels.
 struct P2pTask {
@@ -37,12 +49,13 @@ template <uint32_t kMessages>
 struct P2pArgs {
   static constexpr uint32_t kMost = kMessages;
   Team team;
+  bool offers;               // on all ranks, or on none: receivers tell senders where long messages go
   P2pTask task[kP2pBlocks];  // of each block
   Message message[kMessages];
 };
 // As many as fit what every device takes, and what CUDA takes from sm_70 on.
-using FewMessages = P2pArgs<176>;
-using ManyMessages = P2pArgs<1968>;
+using FewMessages = P2pArgs<117>;
+using ManyMessages = P2pArgs<1312>;
 static_assert(sizeof(FewMessages) <= 4096 && sizeof(ManyMessages) <= 32764);
 
 // Over how many channels a message is cut; both ends compute it.
@@ -56,18 +69,21 @@ SL_HD uint32_t ChannelsOf(uint64_t bytes, uint32_t most) {
 template <uint32_t kMessages>
 class P2pChannel {
  public:
-  // `part`: of the block, below kChannelsOfBlock; `block` are its threads.
-  SL_HD P2pChannel(const P2pArgs<kMessages>& args, const dev::Block& block, uint32_t part)
+  // `part`: of the block, below kChannelsOfBlock; `block` are its threads; `told` is shared by them.
+  SL_HD P2pChannel(const P2pArgs<kMessages>& args, const dev::Block& block, uint32_t part, uint32_t* told)
       : args_(args),
         team_(args.team),
         task_(args.task[block.index]),
         channel_(task_.group * kChannelsOfBlock + part),
-        block_(block) {}
+        block_(block),
+        told_(told) {}
 
   SL_HD void Run() {
     const uint32_t channels = team_.layout.channels;
     uint64_t* counter = Word(team_.rank, task_.receives != 0 ? team_.layout.pulled : team_.layout.pushed, task_.peer);
+    uint64_t* offers = Word(team_.rank, task_.receives != 0 ? team_.layout.answered : team_.layout.offered, task_.peer);
     uint64_t chunk = *counter;
+    uint64_t offer = *offers;
     for (uint32_t m = task_.first; m < uint32_t{task_.first} + task_.count; ++m) {
       const Message& message = args_.message[m];
       const uint32_t used = ChannelsOf(message.bytes, channels);
@@ -75,6 +91,12 @@ class P2pChannel {
       const uint64_t part = ((message.bytes + used - 1) / used + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
       const uint64_t begin = channel_ * part;
       const uint64_t end = begin + part < message.bytes ? begin + part : message.bytes;
+      if (args_.offers && message.bytes >= kOfferedBytes && begin < end) {
+        const Outcome outcome =
+            task_.receives != 0 ? Answer(message, ++offer) : Land(message.user, begin, end, ++offer);
+        if (outcome == Outcome::kGivenUp) return;
+        if (outcome == Outcome::kInReach) continue;
+      }
       for (uint64_t at = begin; at < end; at += kChunkBytes, ++chunk) {
         const auto bytes = static_cast<uint32_t>(end - at < kChunkBytes ? end - at : kChunkBytes);
         if (!(task_.receives != 0 ? Pull(message.user + at, bytes, chunk) : Push(message.user + at, bytes, chunk))) {
@@ -82,7 +104,9 @@ class P2pChannel {
         }
       }
     }
-    if (block_.thread() == 0) *counter = chunk;  // whoever read it has passed a Sync since, or it has not changed
+    if (block_.thread() != 0) return;
+    *counter = chunk;  // whoever read it has passed a Sync since, or it has not changed
+    *offers = offer;
   }
 
  private:
@@ -121,11 +145,49 @@ class P2pChannel {
     return true;
   }
 
+  // The word of an offer from `from` in rank r's slice.
+  SL_HD uint64_t* OfferWord(uint32_t r, uint32_t from, uint32_t word) const {
+    const uint64_t channel = static_cast<uint64_t>(from) * team_.layout.channels + channel_;
+    return reinterpret_cast<uint64_t*>(team_.At(r, team_.layout.offer)) + channel * kOfferWords + word;
+  }
+  // The receiver's side of a long message.
+  SL_HD Outcome Answer(const Message& message, uint64_t number) const {
+    for (uint32_t word = block_.thread(); word < kOfferWords; word += block_.threads()) {  // R8
+      const uint64_t half = word == 0 ? message.reached & UINT32_MAX : message.reached >> 32;
+      dev::StoreRelease(OfferWord(task_.peer, team_.rank, word), number << 32 | half);
+    }
+    if (message.reached == 0) return Outcome::kOutOfReach;
+    return Await(team_.layout.landed, number, kStepLanded) ? Outcome::kInReach : Outcome::kGivenUp;  // A9
+  }
+  // The sender's.
+  SL_HD Outcome Land(const uint8_t* user, uint64_t begin, uint64_t end, uint64_t number) const {
+    bool given_up = false;
+    for (uint32_t word = block_.thread(); word < kOfferWords; word += block_.threads()) {  // A8
+      const dev::Wanted wanted{static_cast<int32_t>(task_.peer), kStepOffer, number & UINT32_MAX};
+      uint64_t half = 0;
+      if (!AwaitMarked(OfferWord(team_.rank, task_.peer, word), wanted, team_.warden, &half)) given_up = true;
+      told_[word] = static_cast<uint32_t>(half);
+    }
+    if (block_.SyncAny(given_up)) return Outcome::kGivenUp;
+    const uint64_t told = told_[0] | static_cast<uint64_t>(told_[1]) << 32;
+    if (told == 0) return Outcome::kOutOfReach;
+    constexpr uint64_t kMost = 1 << 30;  // of a range
+    for (uint64_t at = begin; at < end; at += kMost) {
+      const auto bytes = static_cast<uint32_t>(end - at < kMost ? end - at : kMost);
+      const Range range{user + at, reinterpret_cast<uint8_t*>(told) + at, bytes};
+      MoveRanges(block_, 1, bytes, dev::IsAligned(range.from, kVectorBytes), FromUser{},
+                 [&](uint32_t) { return range; });
+    }
+    Signal(team_.layout.landed, number);  // R9
+    return Outcome::kInReach;
+  }
+
   const P2pArgs<kMessages>& args_;
   const Team& team_;
   const P2pTask task_;
   const uint32_t channel_;
   const dev::Block block_;
+  uint32_t* const told_;  // kOfferWords
 };
 
 }  // namespace sl::algo_symmetric::kernels

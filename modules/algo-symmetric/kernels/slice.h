@@ -35,6 +35,7 @@ constexpr uint32_t kMeetingWords = 4;
 
 // Point to point: chunks under way on a channel.
 constexpr uint32_t kInboxSlots = 2;
+constexpr uint32_t kOfferWords = 2;
 constexpr uint32_t kChunkBytes = 32768;
 constexpr uint32_t kChannelsOfBlock = 4;  // whose hops overlap
 
@@ -57,6 +58,10 @@ struct LaneLayout {
   uint64_t pulled;    // [rank][channel]: chunks of that rank copied out
   uint64_t arrived;   // [rank][channel]: chunks of that rank that stand in the inbox; written by that rank
   uint64_t credit;    // [rank][channel]: chunks to that rank which it has copied out; written by that rank
+  uint64_t offered;   // [rank][channel]: messages of that rank for which it was told where they go
+  uint64_t answered;  // [rank][channel]: messages to that rank for which it told where they go
+  uint64_t offer;     // [rank][channel][word]: what that rank told last; written by that rank
+  uint64_t landed;    // [rank][channel]: messages of that rank that stand where it was told; written by that rank
   uint64_t inbox;     // [peer, beginning behind the owner][channel][slot]: one chunk
   uint64_t piece_bytes;
   uint64_t stage_slot_bytes;
@@ -98,6 +103,10 @@ struct LaneLayout {
     layout.pulled = take(channels * sizeof(uint64_t));
     layout.arrived = take(channels * sizeof(uint64_t));
     layout.credit = take(channels * sizeof(uint64_t));
+    layout.offered = take(channels * sizeof(uint64_t));
+    layout.answered = take(channels * sizeof(uint64_t));
+    layout.offer = take(kOfferWords * channels * sizeof(uint64_t));
+    layout.landed = take(channels * sizeof(uint64_t));
     layout.inbox = take((channels - layout.channels) * kInboxSlots * kChunkBytes);
     layout.total = at;
     return layout;

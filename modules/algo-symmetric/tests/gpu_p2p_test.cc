@@ -65,12 +65,13 @@ void RunGroup(GpuTeam& team, std::vector<Transfer>& transfers, std::mt19937& ran
     args.push_back(std::make_unique<FewMessages>());
     args.back()->team = team.team(r);
     const std::vector<sl_op_t> ops = GroupOf(r, transfers, random);
-    P2pGroup group(team.size());
+    P2pGroup group(team.size(), &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&team.reach(r)));
     uint32_t blocks = 0;
     ASSERT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.back().get(), &blocks), SL_OK);
     for (uint32_t i = 0; i < blocks * kChannelsOfBlock; ++i) {
       threads.emplace_back([mine = args.back().get(), i] {
-        P2pChannel(*mine, dev::Block::Whole(i / kChannelsOfBlock), i % kChannelsOfBlock).Run();
+        uint32_t told[kOfferWords];
+        P2pChannel(*mine, dev::Block::Whole(i / kChannelsOfBlock), i % kChannelsOfBlock, told).Run();
       });
     }
   }
@@ -78,7 +79,7 @@ void RunGroup(GpuTeam& team, std::vector<Transfer>& transfers, std::mt19937& ran
 }
 
 TEST(GpuP2p, DeliversGroupsOfAnyShape) {
-  constexpr uint64_t kBytes[] = {0, 1, 15, 16, 4097, 16384, 16385, 65537, 300000};
+  constexpr uint64_t kBytes[] = {0, 1, 15, 16, 4097, 16384, 16385, 65537, 300000, 300001};
   for (uint32_t size : {2u, 3u, 5u}) {
     GpuTeam team(size, 1);
     std::mt19937 random(size);
@@ -102,11 +103,62 @@ TEST(GpuP2p, DeliversGroupsOfAnyShape) {
   }
 }
 
+uint64_t* Answered(GpuTeam& team, uint32_t rank, uint32_t from) {
+  const Team view = team.team(rank);
+  return reinterpret_cast<uint64_t*>(view.At(rank, view.layout.answered)) + from * view.layout.channels;
+}
+
+// Long messages go where the receiver says, or through the inbox when it is refused an answer; short ones ask nobody.
+TEST(GpuP2p, LandsLongMessagesInReach) {
+  constexpr uint64_t kBytes[] = {kOfferedBytes - 16, kOfferedBytes, 2 * kOfferedBytes + 6, 400003};
+  constexpr uint32_t kSize = 3;
+  for (uint32_t refuses_every : {0u, 2u, 1u}) {
+    GpuTeam team(kSize, 1);
+    for (uint32_t r = 0; r < kSize; ++r) team.reach(r).refuses_every = refuses_every;
+    std::mt19937 random(29);
+    for (int round = 0; round < 2; ++round) {
+      std::vector<Transfer> transfers;
+      for (uint32_t i = 0; i < kSize; ++i) {
+        for (uint64_t bytes : kBytes) transfers.push_back(MakeTransfer(i % kSize, (i + 1) % kSize, bytes, random));
+      }
+      RunGroup(team, transfers, random);
+      for (Transfer& transfer : transfers) {
+        if (transfer.sent.size() % 2 == 0) transfer.sent[0] = transfer.received[0];  // skipped: the address is odd
+        transfer.sent.back() = transfer.received.back();                             // or not sent
+        ASSERT_TRUE(transfer.sent == transfer.received) << transfer.sent.size() - 1 << " bytes, round " << round;
+      }
+    }
+    EXPECT_EQ(*Answered(team, 1, 0), 2u * 3);
+    EXPECT_EQ(team.reach(1).asked, 2u * 2);  // one of the long messages goes to an odd address
+  }
+}
+
+// The number of an offer goes beside the address by its low half, which wraps.
+TEST(GpuP2p, LandsMessagesWhenTheLowHalfOfTheirNumberWraps) {
+  GpuTeam team(2, 1);
+  const LaneLayout& layout = team.team(0).layout;
+  for (uint32_t channel = 0; channel < layout.channels; ++channel) {
+    Answered(team, 1, 0)[channel] = UINT32_MAX - 2;
+    const Team sender = team.team(0);
+    reinterpret_cast<uint64_t*>(sender.At(0, layout.offered))[layout.channels + channel] = UINT32_MAX - 2;
+  }
+  std::mt19937 random(31);
+  std::vector<Transfer> transfers;
+  for (int i = 0; i < 6; ++i) transfers.push_back(MakeTransfer(0, 1, kOfferedBytes, random));
+  RunGroup(team, transfers, random);
+  for (Transfer& transfer : transfers) {
+    transfer.sent.back() = transfer.received.back();
+    EXPECT_TRUE(transfer.sent == transfer.received);
+  }
+  EXPECT_EQ(*Answered(team, 1, 0), uint64_t{UINT32_MAX} - 2 + 6);
+}
+
 // More chunks than slots on every channel, both ways at once.
 TEST(GpuP2p, ExchangesMoreThanTheInboxesHold) {
   GpuTeam team(2, 1);
   std::mt19937 random(1);
   std::vector<Transfer> transfers;
+  for (uint32_t r = 0; r < 2; ++r) team.reach(r).refuses_every = 1;
   const uint64_t bytes = 3 * kInboxSlots * kChunkBytes * team.team(0).layout.channels + 5;
   for (uint32_t from = 0; from < 2; ++from) transfers.push_back(MakeTransfer(from, 1 - from, bytes, random));
   RunGroup(team, transfers, random);
@@ -123,7 +175,7 @@ TEST(GpuP2p, RefusesWhatDoesNotFit) {
   const std::vector<sl_op_t> ops(sizeof(FewMessages::message) / sizeof(Message) + 1, OpOf(transfer, SL_OP_SEND));
   auto args = std::make_unique<FewMessages>();
   args->team = team.team(0);
-  P2pGroup group(2);
+  P2pGroup group(2, nullptr, nullptr);
   uint32_t blocks = 0;
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.get(), &blocks), SL_ERR_LIMIT);
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()) - 1, args.get(), &blocks), SL_OK);
@@ -140,10 +192,13 @@ TEST(GpuP2p, GivesUpAndNamesThePeerWhenAborted) {
   FewMessages args{};
   args.team = team.team(0);
   const sl_op_t op = OpOf(transfer, SL_OP_RECV);
-  P2pGroup group(3);
+  P2pGroup group(3, &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&team.reach(0)));
   uint32_t blocks = 0;
   ASSERT_EQ(group.Fill(&op, 1, &args, &blocks), SL_OK);
-  std::thread waiting([&] { P2pChannel(args, dev::Block::Whole(0), 0).Run(); });
+  std::thread waiting([&] {
+    uint32_t told[kOfferWords];
+    P2pChannel(args, dev::Block::Whole(0), 0, told).Run();
+  });
   std::atomic_ref<int32_t>(team.control(0).abort).store(SL_ERR_ABORTED, std::memory_order_release);
   waiting.join();
   EXPECT_EQ(team.control(0).fault, 1u);
