@@ -207,13 +207,24 @@ uint32_t CheckAbort(uint32_t ranks, const std::string& family) {
   return right ? 0 : 1;
 }
 
+// A send stands for a ring: every rank sends to the next one and receives from the one before.
+void LaunchTimed(GpuTeam& team, uint32_t r, const sl_op_t& op) {
+  if (op.kind != SL_OP_SEND) return team.Launch(r, op);
+  sl_op_t send = op;
+  sl_op_t recv = op;
+  recv.kind = SL_OP_RECV;
+  send.peer = static_cast<int32_t>((r + 1) % team.size());
+  recv.peer = static_cast<int32_t>((r + team.size() - 1) % team.size());
+  team.LaunchGroup(r, {send, recv});
+}
+
 // Microseconds of one operation inside a graph, each waiting for the one before it: the slowest rank, the best of a few
 // replays.
 double TimeInGraph(GpuTeam& team, sl_op_t op, uint64_t bytes) {
   constexpr int kIn = 20;
   constexpr int kReplays = 5;
   const uint32_t n = team.size();
-  const bool many = op.kind != SL_OP_ALL_REDUCE && op.kind != SL_OP_BROADCAST;
+  const bool many = op.kind != SL_OP_ALL_REDUCE && op.kind != SL_OP_BROADCAST && op.kind != SL_OP_SEND;
   op.count = bytes / DatatypeBytes(op.datatype) / (many ? n : 1);
   std::barrier together(static_cast<std::ptrdiff_t>(n));
   std::vector<std::vector<float>> times(n, std::vector<float>(kReplays));
@@ -230,7 +241,7 @@ double TimeInGraph(GpuTeam& team, sl_op_t op, uint64_t bytes) {
     Demand(cudaDeviceSynchronize(), "fill");
     together.arrive_and_wait();
     Demand(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-    for (int i = 0; i < kIn; ++i) team.Launch(r, mine);
+    for (int i = 0; i < kIn; ++i) LaunchTimed(team, r, mine);
     Demand(cudaStreamEndCapture(stream, &graph), "capture");
     Demand(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
     Demand(cudaGraphUpload(exec, stream), "upload the graph");
@@ -321,6 +332,7 @@ void Bench(uint32_t ranks) {
       {"rs auto", "", SL_OP_REDUCE_SCATTER},
       {"a2a auto", "", SL_OP_ALL_TO_ALL},
       {"bcast auto", "", SL_OP_BROADCAST},
+      {"ring auto", "", SL_OP_SEND},
   };
   std::printf("\nmicroseconds in a graph, bfloat16 sum, %u ranks, sizes in total bytes of the larger buffer\n%12s",
               ranks, "bytes");
