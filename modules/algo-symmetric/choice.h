@@ -20,8 +20,8 @@ struct GpuSettings {
   uint32_t graph_lanes;    // lanes of captured graphs
   bool forced;             // `family` serves whatever it can
   Family family;
-  bool reaches;  // peers may reach the memory of callers
-  bool pushes;   // direct all-gathers and all-to-alls store to their peers; else they load from them
+  bool reaches = false;  // peers may reach the memory of callers
+  bool pushes = true;    // direct all-gathers and all-to-alls store to their peers; else they load from them
 };
 
 struct Choice {
