@@ -105,6 +105,7 @@ class Direct {
     if constexpr (std::is_void_v<F>) {
       if (work_.kind == DirectKind::kSpread) {
         const uint32_t takers = Takers();
+        if (takers == 1 && table_->to[0] == nullptr) return;  // a root in place
         const uint32_t bits = Bits(table_->from[0]) | ToBits(takers);
         SpreadBytes(block_, {table_->from[0], table_->to, takers}, bytes_, bits);
       } else {
