@@ -32,7 +32,7 @@ constexpr Cost kStagedCost = {9000, 190};
 constexpr Cost kStagedTwoShotCost = {17000, 245};
 constexpr Cost kDirectMoveCost = {7000, 322};
 constexpr Cost kDirectReduceCost = {8300, 318};
-constexpr Cost kP2pCost = {6000, 190};
+constexpr Cost kP2pCost = {6000, 340};
 
 // What one block should at least have to do; fewer, busier blocks start faster.
 constexpr uint64_t kPacketsOfBlock = 128;
