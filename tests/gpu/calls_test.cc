@@ -7,6 +7,7 @@
 //   SL_GPU_CALLS  random calls of a test (400)
 //   SL_GPU_LARGEST  elements of the largest calls, as a power of two (22)
 //   SL_GPU_GRAPHS 0: none are captured
+//   SL_GPU_NEEDED 1: a machine without a GPU is a failure
 //   SL_GPU_ARENA  bytes that a rank takes of its GPU for buffers (1 GiB)
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -210,6 +211,7 @@ class Soak {
 class Gpu : public testing::Test {
  protected:
   void SetUp() override {
+    ASSERT_TRUE(CountGpus() != 0 || FromEnvironment("SL_GPU_NEEDED", 0) == 0) << "there is no GPU, but one is needed";
     if (CountGpus() == 0) GTEST_SKIP() << "no GPU on this machine";
   }
 };

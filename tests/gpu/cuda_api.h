@@ -41,6 +41,7 @@ void WaitForDevice();
 
 void BeginCapture(CudaStream stream);
 CudaGraphExec EndCapture(CudaStream stream);
+void EndCaptureWithoutGraph(CudaStream stream);
 void Launch(CudaGraphExec graph, CudaStream stream);
 void DestroyGraph(CudaGraphExec graph);
 

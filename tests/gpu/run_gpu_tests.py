@@ -93,13 +93,13 @@ class Losses:
         return "" if worst < 2e-4 else f"losses differ from the other library's by up to {worst:.1e}"
 
 
-def gtest_jobs(program, seconds):
+def gtest_jobs(program, seconds, how="", environment=None):
     listed = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=False).stdout
     suite = ""
     for line in listed.splitlines():
         if line.startswith(" "):
-            yield Job(f"{os.path.basename(program)} {suite}{line.split()[0]}",
-                      [program, f"--gtest_filter={suite}{line.split()[0]}"], seconds)
+            yield Job(f"{os.path.basename(program)}{how} {suite}{line.split()[0]}",
+                      [program, f"--gtest_filter={suite}{line.split()[0]}"], seconds, environment=environment)
         elif line.endswith("."):
             suite = line.strip()
 
@@ -136,7 +136,14 @@ def jobs_of(arguments, gpus):
     kernels = os.path.join(build, "tests", "gpu.symmetric_kernels")
     if os.path.exists(kernels):
         yield Job("symmetric kernels", [kernels], 300)
-    yield from gtest_jobs(os.path.join(build, "tests", "gpu.calls_test"), 300)
+    calls = os.path.join(build, "tests", "gpu.calls_test")
+    yield from gtest_jobs(calls, 300)
+    # As if no GPU reached another one's memory; small pieces, and TCP as between hosts, make another profile each.
+    relayed = {"SL_GPU_GRAPHS": "0", "STARLING_COMM_DIRECT_RANKS": "1"}
+    yield from gtest_jobs(calls, 300, " relayed", relayed)
+    for how in ("shm", "tcp"):
+        profile = {"STARLING_PROFILE": os.path.join(HERE, f"relayed_{how}.toml"), "SL_GPU_LARGEST": "18"}
+        yield from gtest_jobs(calls, 300, f" relayed over {how}", {**relayed, **profile})
     client = os.path.join(HERE, "clients", "torch_collectives.py")
     losses = Losses()
     yield Job("torch over its own NCCL", [sys.executable, client], 300, losses.judge)
