@@ -282,24 +282,31 @@ bool Communicator::ReachesDirectly(uint32_t rank) const {
          card.clique == mine.clique && (group == 0 || rank / group == config_.rank / group);
 }
 
+// Ranks may be bound to CPUs of their own: together those of this host have all of them.
+uint32_t Communicator::HostProcessors() const {
+  CpuSet cpus{};
+  for (const Card& card : roster_->cards()) {
+    if (card.host != roster_->cards()[config_.rank].host) continue;
+    for (size_t i = 0; i < cpus.size(); ++i) cpus[i] |= card.cpus[i];
+  }
+  return CountProcessors(cpus);
+}
+
 void Communicator::FillShape() {
   const Settings& settings = process_->profile().settings();
   const Card& mine = roster_->cards()[config_.rank];
   shape_.struct_size = sizeof(shape_);
-  CpuSet cpus{};
   shape_.rank = config_.rank;
   shape_.size = config_.size;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     const Card& card = roster_->cards()[rank];
     if (card.host != mine.host) continue;
-    for (size_t i = 0; i < cpus.size(); ++i) cpus[i] |= card.cpus[i];
     if (rank < config_.rank) ++shape_.local_rank;
     ++shape_.local_size;
     if (ReachesDirectly(rank)) ++shape_.domain_size;
   }
   shape_.device_kind = mine.device_kind;
-  // Ranks may be bound to CPUs of their own: together they have all of them.
-  shape_.processors = device().is_host() || is_relayed() ? CountProcessors(cpus) : device().info.processors;
+  shape_.processors = device().is_host() || is_relayed() ? HostProcessors() : device().info.processors;
   shape_.link_chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
   shape_.lanes = settings.link.lanes;
   shape_.link_slots = settings.link.slots;

@@ -141,13 +141,16 @@ class Communicator {
   Bytes MyCard() const;
   Status CheckCards(const Roster& roster) const;
   bool ReachesDirectly(uint32_t rank) const;
+  uint32_t HostProcessors() const;
   void FillShape();
-  Status MakeHeap();  // this and the next seven in comm_memory.cc
+  Status MakeHeap();  // this and the next nine in comm_memory.cc
   Status MakeReach();
   Status MakeControl();
   Result<std::unique_ptr<SymmetricHeap>> ShareSegment(const Device& device, uint64_t slice_bytes);
   Result<std::unique_ptr<SymmetricHeap>> FetchSegment(const Device& device, uint64_t slice_bytes) const;
   Status ShareSlices(uint64_t slice_bytes);
+  Result<bool> AllReach(bool mine) const;
+  void StandAlone();
   Status ServeDescriptor(const SymmetricHeap& heap, FrameType asked_by);
   Result<Stream> CallNeighbour(uint32_t rank, FrameType type) const;
   Status MakeAlgorithms();

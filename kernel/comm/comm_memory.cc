@@ -8,6 +8,7 @@
 #include "kernel/comm/comm.h"
 #include "kernel/comm/roster.h"
 #include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
 
 namespace sl::kernel {
 namespace {
@@ -49,6 +50,7 @@ Status Communicator::MakeHeap() {
   SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes + board_bytes));
   op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank);
   if (demanded != 0) SL_TRY(ShareSlices(demanded));
+  if (is_relayed()) return {};
   return board_bytes != 0 ? MakeReach() : Status();
 }
 
@@ -142,7 +144,8 @@ Result<std::unique_ptr<SymmetricHeap>> Communicator::FetchSegment(const Device& 
   return SymmetricHeap::Map(device.ops, device.handle, shape_.local_size, slice_bytes, handle);
 }
 
-// Every rank asks all others before it answers any: answering waits for nobody but those who have asked.
+// Every rank asks all others before it answers any: answering waits for nobody but those who have asked. Whether a GPU
+// reaches another one's memory is known when it has mapped it.
 Status Communicator::ShareSlices(uint64_t slice_bytes) {
   SL_ASSIGN(heap_, SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size, config_.rank, slice_bytes));
   std::vector<std::pair<uint32_t, Stream>> asked;
@@ -152,6 +155,7 @@ Status Communicator::ShareSlices(uint64_t slice_bytes) {
     asked.emplace_back(rank, std::move(stream));
   }
   SL_TRY(ServeDescriptor(*heap_, FrameType::kSlice));
+  Status reached;
   for (const auto& [rank, stream] : asked) {
     SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.fd(), patience()));
     sl_memory_handle_t handle{};
@@ -159,9 +163,36 @@ Status Communicator::ShareSlices(uint64_t slice_bytes) {
     handle.type = SL_HANDLE_FD;
     handle.fd = descriptor.get();
     handle.bytes = heap_->stride();
-    SL_TRY(heap_->AddSlice(rank, handle));
+    Status mapped = heap_->AddSlice(rank, handle);
+    if (mapped.code() == SL_ERR_DEVICE_MEMORY) return mapped;
+    if (mapped.ok() || !reached.ok()) continue;
+    reached = mapped;
+    Logf(SL_LOG_WARN, "the device does not reach the memory of {}, operations go through the host: {}", RankName(rank),
+         mapped.message());
   }
+  SL_ASSIGN(const bool all, AllReach(reached.ok()));
+  if (!all) StandAlone();
   return {};
+}
+
+Result<bool> Communicator::AllReach(bool mine) const {
+  Writer told;
+  told.Put(static_cast<uint32_t>(mine));
+  SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), told.bytes(), patience()));
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    Reader in(all[rank]);
+    if (in.Get<uint32_t>() == 0) return false;
+  }
+  return true;
+}
+
+// As if no other rank were in this one's domain.
+void Communicator::StandAlone() {
+  heap_.reset();
+  log_heap_.reset();
+  op_log_ = OpLog(own_log_.data(), 0, config_.rank);
+  shape_.domain_size = 1;
+  shape_.processors = HostProcessors();
 }
 
 }  // namespace sl::kernel

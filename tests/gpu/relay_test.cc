@@ -218,6 +218,25 @@ TEST_F(RelayedGpus, EndAllWaitsOfAStreamOnAbort) {
   });
 }
 
+// Nobody said so: each finds out when it is to map the memory of the other.
+TEST_F(RelayedGpus, GoThroughTheHostWhereTheyHaveNoPeerAccess) {
+  const integration::Environment apart("SL_FAKE_CUDA_PEERS", "0");
+  const integration::Environment by_default("STARLING_PROFILE", "auto");
+  integration::RunProcesses(2, [](Team& team) {
+    UseMyGpu(team.rank());
+    ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    const CudaStream stream = MakeStream();
+    NcclCase test;
+    test.count = 100000;
+    GpuBuffers buffers(test, team.rank(), 2, 0);
+    NCCL_OK(buffers.Issue(comm, stream));
+    ASSERT_TRUE(WaitFor(stream, kPatience));
+    EXPECT_EQ(buffers.Check(), "");
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
 // Two hosts with two GPUs each, by the default profile.
 TEST_F(RelayedGpus, CrossBetweenHosts) {
   const net::Network network(2);

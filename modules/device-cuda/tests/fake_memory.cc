@@ -60,9 +60,19 @@ std::map<cu::Address, Range>::iterator RangeOf(cu::Address address) {
   return address - next->first < next->second.bytes ? next : ranges.end();
 }
 
-// Shared memory nobody has zeroed.
-int MakeDirtyFile(uint64_t bytes) {
-  const int fd = memfd_create("fake gpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+// Shared memory nobody has zeroed, which tells by its name where it lies.
+constexpr char kFileName[] = "fake gpu ";
+
+int DeviceOfFile(int fd) {
+  char target[128] = {};
+  if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof(target) - 1) < 0) return -1;
+  const char* name = strstr(target, kFileName);
+  return name == nullptr ? -1 : atoi(name + strlen(kFileName));
+}
+
+int MakeDirtyFile(uint64_t bytes, int device) {
+  const std::string name = kFileName + std::to_string(device);
+  const int fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return -1;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   memset(memory, kDirt, bytes);
@@ -99,7 +109,7 @@ cu::Code cuMemAlloc_v2(cu::Address* out, size_t bytes) {
   SL_FAKE_ENTER_CONTEXT(cuMemAlloc, true);
   if (bytes == 0) return cu::kInvalidValue;
   if (bytes > kMostBytes) return cu::kOutOfMemory;
-  const int fd = MakeDirtyFile(bytes);
+  const int fd = MakeDirtyFile(bytes, DeviceOf(CurrentContext()));
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   *out = AddressOf(memory);
   Range range{bytes, cu::kMemoryTypeDevice, ++TheState().last_id};
@@ -254,7 +264,7 @@ cu::Code cuMemCreate(cu::Memory* out, size_t bytes, const cu::AllocationProp* pr
   const char* fabric = getenv("SL_FAKE_CUDA_FABRIC");
   if ((prop->requested_handle_types & cu::kHandleFabric) != 0 && fabric == nullptr) return cu::kNotPermitted;
   if (bytes > kMostBytes) return cu::kOutOfMemory;
-  *out = reinterpret_cast<cu::Memory>(new Physical{MakeDirtyFile(bytes), bytes, ++TheState().last_id,
+  *out = reinterpret_cast<cu::Memory>(new Physical{MakeDirtyFile(bytes, prop->location.id), bytes, ++TheState().last_id,
                                                    static_cast<unsigned>(prop->requested_handle_types)});
   return cu::kSuccess;
 }
@@ -324,6 +334,12 @@ cu::Code cuMemSetAccess(cu::Address address, size_t bytes, const cu::AccessDesc*
   SL_FAKE_ENTER_CONTEXT(cuMemSetAccess, true);
   if (count != 1 || desc->location.type != cu::kLocationDevice || desc->flags != cu::kAccessReadWrite) {
     return cu::kInvalidValue;
+  }
+  const char* peers = getenv("SL_FAKE_CUDA_PEERS");
+  const auto range = RangeOf(address);
+  const bool is_mapped = range != TheState().ranges.end() && range->second.physical != nullptr;
+  if (peers != nullptr && *peers == '0' && is_mapped && DeviceOfFile(range->second.physical->fd) != desc->location.id) {
+    return cu::kPeerAccessUnsupported;
   }
   return mprotect(At(address), bytes, PROT_READ | PROT_WRITE) == 0 ? cu::kSuccess : cu::kInvalidValue;
 }
