@@ -201,7 +201,7 @@ class GroupIssue {
     filled_.push_back(first);
     streams_.push_back(member.lead);
     const auto count = static_cast<uint32_t>(ops.size());
-    const Status filled = FillGroupLaunch(first, ops.data(), count, first->args, sizeof(first->args), &launch);
+    Status filled = FillGroupLaunch(first, ops.data(), count, first->args, sizeof(first->args), &launch);
     const uint32_t capacity = member.handle->comm.device().info.max_argument_bytes;
     if (filled.code() != SL_ERR_LIMIT || capacity <= sizeof(first->args)) return filled;
     void* arguments = arguments_->allocate(capacity, alignof(std::max_align_t));
