@@ -52,20 +52,24 @@ TEST(GpuProtocols, ReduceEveryTypeByEveryOperation) {
   }
 }
 
-// Long enough for a broadcast that scatters first, for many rounds, and for a short last round.
+// Long enough for a broadcast that scatters first, for many rounds, and for a short last round; by choice, and since
+// one rank's buffers are out of reach.
 TEST(GpuProtocols, StageLongMessages) {
   constexpr uint32_t kSize = 3;
   GpuTeam team(kSize, 2);
+  team.reach(1).refuses_every = 1;
   std::mt19937 random(3);
   std::vector<Case> cases;
-  for (sl_op_kind_t kind = 0; kind < 8; ++kind) {
+  for (sl_op_kind_t i = 0; i < 16; ++i) {
+    const sl_op_kind_t kind = i % 8;
     Case one = Case::Random(kSize, random);
     one.op.kind = kind;
+    one.op.root = 1;
     one.op.datatype = SL_INT32;
     one.op.reduction = SL_SUM;
     one.op.count = 150001;
     one.in_place = kind % 2 == 0 && kind != SL_OP_REDUCE_SCATTER;
-    one.family = Family::kStaged;
+    one.family = i < 8 ? Family::kStaged : Family::kDirect;
     one.Fill();
     cases.push_back(one);
   }
