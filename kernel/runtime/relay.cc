@@ -120,9 +120,11 @@ Status Relay::Enqueue(RelayJob* job) {
   return enqueued;
 }
 
+// In two turns: several ranks of one thread may share a hardware queue, in which no wait may come before what ends it.
 Status Relay::EnqueueWhole(RelayJob* job) {
+  if ((*job->step())++ != 0) return TakeOut(*job, 0, job->stream());
   SL_TRY(BringIn(*job, 0, job->stream()));
-  return TakeOut(*job, 0, job->stream());
+  return Status(SL_ERR_AGAIN);
 }
 
 // Copies into slots run ahead of copies out of them by as many pieces as there are slots, also where the device runs
