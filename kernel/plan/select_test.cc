@@ -118,6 +118,18 @@ TEST_F(Selection, TakesTheCheapestAndTheFirstNameOfEquals) {
   EXPECT_NE(choice.value()->plan, nullptr);
 }
 
+TEST_F(Selection, TakesNoLaunchWhereItIsRelayedAndSaysSo) {
+  b_.run = c_.run = SL_RUN_LAUNCH;
+  SelectSettings settings;
+  settings.is_relayed = true;
+  auto selector = Make(settings);
+  auto choice = selector->Select(Op());
+  ASSERT_TRUE(choice.ok());
+  EXPECT_STREQ(choice.value()->name, "alpha");
+  EXPECT_EQ(choice.value()->reason, "the only one possible; through pinned host memory, as its devices share none");
+  EXPECT_NE(selector->Explain(Op()).find("its launches reach no other memory"), std::string::npos);
+}
+
 TEST_F(Selection, AsksNobodyWhenWarm) {
   auto selector = Make();
   const Choice* first = selector->Select(Op()).value();
