@@ -18,6 +18,6 @@ set(CMAKE_FIND_ROOT_PATH /usr/${sl_cross_prefix})
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 
-# The tests that emulation runs: those of the sdk, and of protocols whose ranks are threads. The emulated machine has the
-# memory order of this one: they prove what the compiler made of the code, and not that AArch64's weaker order suffices.
-set(SL_CROSS_TESTS "^(sdk|algo_symmetric)\\.")
+# The tests that emulation runs: those of the sdk, of links and the engine, and of protocols whose ranks are threads. The
+# emulated machine has the memory order of this one: they prove what the compiler made of the code, and not that AArch64's weaker order suffices.
+set(SL_CROSS_TESTS "^(sdk|kernel\\.(link|engine)|algo_symmetric)\\.")
