@@ -61,12 +61,14 @@ typedef struct sl_symmetric_t {
 /* How the kernel and launches that no host thread watches tell each other of trouble: one per rank and communicator, in
  * memory that both the CPU and the device read and write (SL_MEMORY_HOST). Zero at creation. */
 typedef struct sl_control_t {
-  int32_t abort;   /* the kernel stores a status once: every spin looks now and then, gives up and ends quickly */
-  uint32_t fault;  /* a launch that gives up stores 1 here, release, after the fields below; the first one only */
-  int32_t peer;    /* rank it waited for; -1: none */
-  uint32_t step;   /* what it waited for, in the algorithm's own numbering */
-  uint64_t seen;   /* the word it looked at */
-  uint64_t wanted; /* and what it should have become */
+  int32_t abort;     /* the kernel stores a status once: every spin looks now and then, gives up and ends quickly */
+  uint32_t fault;    /* a launch that gives up stores 1 here, release, after the fields below; the first one only */
+  int32_t peer;      /* rank it waited for; -1: none */
+  uint32_t step;     /* what it waited for, in the algorithm's own numbering */
+  uint64_t seen;     /* the word it looked at */
+  uint64_t wanted;   /* and what it should have become */
+  uint32_t asked;    /* the kernel counts up: who has waited for some 10 ms says for what, and waits on */
+  uint32_t answered; /* `asked` as the first one saw it, release, after the fields above; none after a fault */
 } sl_control_t;
 
 /* Memory of this rank that its peers load from and store to where it lies: buffers of callers, mapped at first use. */

@@ -288,6 +288,10 @@ typedef struct sl_device_ops_t {
    * is invalid. Constant while the device is open.
    * thread: [any]   blocking: never   returns: the function or NULL, not a status   since: 1 */
   sl_reduce_fn (*reduce_function)(sl_device_t* device, sl_datatype_t datatype, sl_reduction_t reduction);
+  /* Calls `release` once when the graph that `stream` is captured into is gone with all that was made of it, on any
+   * thread, also within calls of the program: it is short and does not call the device.   thread: [control]
+   * blocking: never   owns: borrows `ctx` until then   returns: SL_OK | SL_ERR_STATE no capture   since: 1 */
+  sl_status_t (*capture_retain)(sl_device_t* device, sl_stream_t* stream, void (*release)(void* ctx), void* ctx);
 } sl_device_ops_t;
 
 #ifdef __cplusplus

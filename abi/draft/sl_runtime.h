@@ -57,7 +57,10 @@ typedef struct sl_comm_info_t {
   uint64_t host_bytes;   /* memory this rank holds for the communicator: private */
   uint64_t shared_bytes; /* of this rank's slice of the symmetric heap: pages in use */
   uint64_t device_bytes;
-  uint64_t operations; /* issued so far */
+  uint64_t operations;       /* issued so far */
+  uint64_t releasable_bytes; /* of shared_bytes or device_bytes: what comm_suspend gives back, or has given back */
+  uint32_t suspended;        /* 1: by comm_suspend */
+  uint32_t graphs;           /* captures its operations are part of that are not gone yet; they hold its memory */
 } sl_comm_info_t;
 
 /* One entry of a group; entries of one communicator keep their order. */
@@ -109,7 +112,8 @@ typedef struct sl_runtime_ops_t {
    * returns: SL_OK | SL_IN_PROGRESS | the communicator's error   since: 1 */
   sl_status_t (*comm_finalize)(sl_comm_t* comm);
   /* Completes outstanding work, leaves and frees it; the others learn that this rank has left. Work that cannot end
-   * fails by its own time limit, so it never hangs on a broken communicator.
+   * fails by its own time limit, so it never hangs on a broken communicator. Memory that captured graphs use is freed
+   * when they are gone.
    * thread: [control]   blocking: until outstanding work has ended   owns: frees `comm`   returns: SL_OK   since: 1 */
   sl_status_t (*comm_destroy)(sl_comm_t* comm);
   /* Ends everything at once, whatever the peers do, and frees it.
@@ -197,6 +201,32 @@ typedef struct sl_runtime_ops_t {
   /* The device a communicator made now by this thread with device_kind and device_ordinal -1 would get.
    * thread: [any]   blocking: may open the device   returns: SL_OK | SL_ERR_NOT_FOUND   since: 1 */
   sl_status_t (*current_device)(int32_t* out_kind, int32_t* out_ordinal);
+
+  /* Ends this rank's outstanding operations, whatever the peers do, and lets none follow. What failed before counts no
+   * more: the communicator can be split, shrunk, grown, suspended, destroyed or aborted, not finalized. Local: the
+   * other ranks do not hear of it. thread: [control]   blocking: at most 1 s, or `nonblocking` returns: SL_OK |
+   * SL_IN_PROGRESS | SL_ERR_INVALID revoked before | SL_ERR_STATE not ready | SL_ERR_TIMEOUT they did not stop   since:
+   * 1 */
+  sl_status_t (*comm_revoke)(sl_comm_t* comm);
+  /* Makes a communicator of `size` ranks: those of `parent`, which keep their numbers, and new ones, which call
+   * comm_create with `id` and numbers from the parent's size on. At least one rank of the parent passes the id, the
+   * others may pass NULL. `config` may be NULL; its ids, rank and size are not looked at. The parent stays as it is.
+   * thread: [control]   blocking: until all ranks have come, or `nonblocking`
+   * owns: the caller destroys it; borrows `id` during the call
+   * returns: as comm_create   since: 1 */
+  sl_status_t (*comm_grow)(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
+                           sl_comm_t** out_comm);
+  /* Gives back the memory the ranks share for their operations, until comm_resume; the ranks stay connected. Completes
+   * outstanding work first. Collective.
+   * thread: [control]   blocking: until all ranks have given theirs back, or `nonblocking`
+   * returns: SL_OK | SL_IN_PROGRESS | SL_ERR_STATE suspended already, or captured graphs of a rank use the memory |
+   * SL_ERR_TIMEOUT | the communicator's error   since: 1 */
+  sl_status_t (*comm_suspend)(sl_comm_t* comm);
+  /* Takes such memory again; operations may follow. Collective.
+   * thread: [control]   blocking: until all ranks have theirs, or `nonblocking`
+   * returns: SL_OK | SL_IN_PROGRESS | SL_ERR_STATE not suspended | SL_ERR_DEVICE_MEMORY, which fails the communicator
+   * since: 1 */
+  sl_status_t (*comm_resume)(sl_comm_t* comm);
 } sl_runtime_ops_t;
 
 /* The table of `revision`, constant for the life of the process.   thread: [any]   blocking: never

@@ -56,8 +56,7 @@ Communicator::~Communicator() {
     process_->control()->Settle();
   }
   runs_.reset();
-  selector_.reset();
-  for (const Candidate& candidate : algorithms_) candidate.ops->destroy(candidate.algorithm);
+  DestroyAlgorithms();
   CloseReach();
   links_.reset();
   for (const Transport& transport : transports_) transport.ops->close(transport.handle);
@@ -107,6 +106,7 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
                                       on_report, patience()));
   SL_TRY(MeetOthers());
   FillShape();
+  SL_TRY(MakeControl());
   SL_TRY(MakeHeap());
   if (shape_.domain_size != config_.size) {
     tree_->WatchCalls(
@@ -353,6 +353,12 @@ Status Communicator::MakeAlgorithms() {
   return {};
 }
 
+void Communicator::DestroyAlgorithms() {
+  selector_.reset();
+  for (const Candidate& candidate : algorithms_) candidate.ops->destroy(candidate.algorithm);
+  algorithms_.clear();
+}
+
 // Nothing fails yet: a program may only use what works within a host. One rank of each host is asked for.
 void Communicator::WarnOfUnreached() const {
   const HostId* asked = nullptr;
@@ -473,6 +479,43 @@ Status Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportab
   return {};
 }
 
+// The id's secret crosses the tree under a mask that only ranks of this communicator can derive, and that no other turn
+// has.
+Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, uint32_t size,
+                                             const std::optional<RendezvousId>& mine) const {
+  const Secret mask = DeriveSecret(tree_->identity().secret, "grow", nonce_, turn);
+  const auto masked = [&mask](RendezvousId id) {
+    for (size_t i = 0; i < mask.size(); ++i) id.secret[i] ^= mask[i];
+    return id;
+  };
+  Writer said;
+  said.Put(size);
+  said.Put(mine ? EncodeId(masked(*mine)) : sl_unique_id_t{});
+  SL_ASSIGN(const Contributions all,
+            tree_->AllGather(turn, said.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
+  std::optional<RendezvousId> found;
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    Reader in(all[rank]);
+    const uint32_t their_size = in.Get<uint32_t>();
+    const auto theirs = in.Get<sl_unique_id_t>();
+    if (!in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than grow");
+    if (their_size != size) {
+      return Status(SL_ERR_MISMATCH, RankName(rank) + " grows to " + std::to_string(their_size) + " ranks, rank " +
+                                         std::to_string(config_.rank) + " to " + std::to_string(size));
+    }
+    const Result<RendezvousId> id = DecodeId(theirs);
+    if (!id.ok()) continue;
+    if (found && found->nonce() != id.value().nonce()) {
+      return Status(SL_ERR_MISMATCH, RankName(rank) + " grows by another unique id than a rank before it");
+    }
+    if (!found) found = masked(id.value());
+  }
+  if (found) return *found;
+  return Status(SL_ERR_INVALID,
+                "no rank of the communicator that grows has passed the unique id by which the new "
+                "ranks come; one has to");
+}
+
 Status Communicator::Finalize() {
   const uint64_t timeout_ms = process_->profile().settings().comm.operation_timeout_ms;
   const Patience patience{timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000, &cancelled_ns_};
@@ -554,23 +597,36 @@ Status Communicator::RemoteFailure() const {
 }
 
 void Communicator::Fail(const Status& status) {
+  // Who fails because another rank has failed has nothing new to say.
+  if (KeepFailure(status) && tree_ != nullptr && status.code() != SL_ERR_PEER_FAILED) tree_->Report(status);
+}
+
+// False when there was one before.
+bool Communicator::KeepFailure(const Status& status) {
   {
     std::lock_guard lock(mutex_);
-    if (!failure_.ok()) return;
+    if (!failure_.ok()) return false;
     failure_ = status;
   }
   broken_.store(true);
   if (runs_ != nullptr) runs_->Fail(status);
-  // Who fails because another rank has failed has nothing new to say.
-  if (tree_ != nullptr && status.code() != SL_ERR_PEER_FAILED) tree_->Report(status);
   const auto level = status.code() == SL_ERR_ABORTED ? SL_LOG_INFO : SL_LOG_ERROR;  // the user's own wish
   Logf(level, "communicator {:016x} rank {}: {}", nonce_, config_.rank, status.message());
+  return true;
 }
 
 void Communicator::Revoke() {
-  revoked_.store(true);
+  constexpr const char* kWhy = "the communicator was revoked; no operation may follow";
+  revoked_.store(kWhy);
   StopLaunches(SL_ERR_ABORTED);
-  Fail({SL_ERR_ABORTED, "a shrink has ended its operations; no other may follow"});
+  KeepFailure({SL_ERR_ABORTED, kWhy});
+}
+
+void Communicator::RevokeForShrink() {
+  constexpr const char* kWhy = "a shrink has ended its operations; no other may follow";
+  revoked_.store(kWhy);
+  StopLaunches(SL_ERR_ABORTED);
+  Fail({SL_ERR_ABORTED, kWhy});
 }
 
 Status Communicator::Health() const {
@@ -626,9 +682,14 @@ void Communicator::FillInfo(sl_comm_info_t* info) const {
   info->comm_id = nonce_;
   // Those of a relayed communicator start on another thread, and may not be counted beside that.
   info->host_bytes = sizeof(*this) + (runs_ != nullptr && !is_relayed() ? runs_->memory_bytes() : 0);
-  if (heap_ == nullptr) return;
-  (device().is_host() ? info->shared_bytes : info->device_bytes) =
-      device().is_host() ? heap_->ResidentBytes(config_.rank) : heap_->stride();
+  info->suspended = state.load() == State::kSuspended ? 1 : 0;
+  const auto held = HoldLog();
+  if (heap_ == nullptr) {
+    info->releasable_bytes = released_bytes_.load();
+    return;
+  }
+  info->releasable_bytes = device().is_host() ? heap_->ResidentBytes(config_.rank) : heap_->stride();
+  (device().is_host() ? info->shared_bytes : info->device_bytes) = info->releasable_bytes;
 }
 
 }  // namespace sl::kernel

@@ -3,6 +3,8 @@
 //
 // A communicator, as one rank holds it: who the others are, what was agreed with them, and what has become of it.
 // Everything a rank allocates hangs off here. Issuing operations is the runtime's (kernel/runtime/issue.h).
+//
+// size: parts that are made, failed and ended together stand together.
 #pragma once
 
 #include <array>
@@ -10,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +34,7 @@ class Roster;  // what ranks tell each other at the start
 
 class Communicator {
  public:
-  enum class State : uint32_t { kJoining, kReady, kFinalizing, kFinalized };
+  enum class State : uint32_t { kJoining, kReady, kSuspended, kFinalizing, kFinalized };
 
   Communicator(Process* process, CommConfig config);
   ~Communicator();
@@ -47,6 +50,8 @@ class Communicator {
   // behind, and no other rank of it but the members. In shrink.cc.
   Status JoinShrunk(Communicator* parent, const std::vector<uint32_t>& excluded);
 
+  // Numbers what is collective over this communicator when it is called; all ranks call in the same order.
+  uint64_t TakeTurn() { return tree_->TakeNumber(); }
   // Splits are numbered when they are called; all ranks call them in the same order, but they may overlap.
   struct SplitTurn {
     uint64_t number;
@@ -58,6 +63,15 @@ class Communicator {
 
   // Collective: all ranks register a window of this size with these flags, or all get the same error.
   Status AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable);
+
+  // Collective: the id by which this communicator grows to `size` ranks, which one rank at least knows.
+  Result<RendezvousId> AgreeOnId(uint64_t turn, uint32_t size, const std::optional<RendezvousId>& mine) const;
+
+  // Suspending, in two collective steps, and resuming, in one; no operation is under way. In comm_memory.cc. The first:
+  // all agree, or all get the reason of one that has an `objection`.
+  Status AgreeToSuspend(uint64_t turn, const std::string& objection) const;
+  Status ReleaseHeap(uint64_t turn);
+  Status RemakeHeap();
 
   // Meets all ranks: what was issued has been completed by everybody.
   Status Finalize();
@@ -76,9 +90,12 @@ class Communicator {
   bool cancelled() const { return cancelled_ns_.load(std::memory_order_relaxed) != SL_NO_DEADLINE; }
   // Launches that nobody watches end soon, whatever they wait for; the first reason stays.   [any]
   void StopLaunches(sl_status_t why);
-  // Ends the operations of this rank and lets none follow; what else the communicator is for goes on.   [any]
+  // Ends the operations of this rank and lets none follow; what else the communicator is for goes on. The others hear
+  // of it only if it is for a shrink: then they wait in vain.   [any]
   void Revoke();
-  bool revoked() const { return revoked_.load(std::memory_order_relaxed); }
+  void RevokeForShrink();
+  // Why operations are over, or NULL.
+  const char* revoked() const { return revoked_.load(std::memory_order_relaxed); }
 
   // The first failure stays, and the other ranks hear of it.   [any]
   void Fail(const Status& status);
@@ -116,6 +133,8 @@ class Communicator {
   // NULL where peers do not reach the memory of callers.
   Reach* reach() { return reach_.get(); }
   OpLog* op_log() { return &op_log_; }
+  // For who reads the log outside of operations: it stays while the lock is held.
+  std::unique_lock<std::mutex> HoldLog() const { return std::unique_lock(log_mutex_); }
   // Devices of its ranks do not all reach each other's memory, nor does the CPU: operations pass through host memory.
   bool is_relayed() const { return shape_.domain_size != config_.size && !device().is_addressable(); }
   // Nonzero when launches and relayed operations are to end at once, with that status; NULL where a host watches all.
@@ -143,9 +162,9 @@ class Communicator {
   bool ReachesDirectly(uint32_t rank) const;
   uint32_t HostProcessors() const;
   void FillShape();
-  Status MakeHeap();  // this and the next nine in comm_memory.cc
+  Status MakeControl();  // this and the next ten in comm_memory.cc
+  Status MakeHeap();
   Status MakeReach();
-  Status MakeControl();
   Result<std::unique_ptr<SymmetricHeap>> ShareSegment(const Device& device, uint64_t slice_bytes);
   Result<std::unique_ptr<SymmetricHeap>> FetchSegment(const Device& device, uint64_t slice_bytes) const;
   Status ShareSlices(uint64_t slice_bytes);
@@ -154,9 +173,11 @@ class Communicator {
   Status ServeDescriptor(const SymmetricHeap& heap, FrameType asked_by);
   Result<Stream> CallNeighbour(uint32_t rank, FrameType type) const;
   Status MakeAlgorithms();
+  void DestroyAlgorithms();
   Status MakeLinks();
   void WarnOfUnreached() const;
   uint64_t Demand(std::vector<uint64_t>* out_demands) const;
+  bool KeepFailure(const Status& status);
   void OnFate(uint32_t rank, Fate fate);
   std::string LostText(uint32_t rank, Fate fate) const;
   void GiveUpJoiningSoon();
@@ -177,7 +198,7 @@ class Communicator {
   uint64_t deadline_ns_ = SL_NO_DEADLINE;
   std::atomic<uint64_t> cancelled_ns_{SL_NO_DEADLINE};        // 0: cancelled
   std::atomic<uint64_t> give_up_joining_ns_{SL_NO_DEADLINE};  // 0: cancelled; else GiveUpJoiningSoon has set it
-  std::atomic<bool> revoked_{false};
+  std::atomic<const char*> revoked_{nullptr};
   std::atomic<bool> broken_{false};
   std::atomic<bool> incomplete_{false};
   std::atomic<int32_t> lost_rank_{-1};
@@ -195,6 +216,8 @@ class Communicator {
   std::vector<Transport> transports_;
   std::unique_ptr<SymmetricHeap> heap_;
   std::unique_ptr<SymmetricHeap> log_heap_;                   // where CPUs do not reach heap_
+  std::atomic<uint64_t> released_bytes_{0};                   // of this rank's slice, while suspended
+  mutable std::mutex log_mutex_;                              // held to replace heap_ and op_log_
   alignas(64) std::array<uint8_t, OpLog::kBytes> own_log_{};  // where there is no heap for it
   OpLog op_log_;
   std::atomic<uint64_t> told_calls_{0};          // up to that number

@@ -31,7 +31,6 @@ uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
 
 // The log of calls is read by CPUs: where they do not reach the heap it has a segment of its own.
 Status Communicator::MakeHeap() {
-  SL_TRY(MakeControl());
   if (shape_.domain_size != config_.size) {
     op_log_ = OpLog(own_log_.data(), 0, config_.rank);
     return {};
@@ -39,7 +38,9 @@ Status Communicator::MakeHeap() {
   std::vector<uint64_t> demands;
   const uint64_t demanded = Demand(&demands);
   if (device().is_addressable()) {
-    SL_ASSIGN(heap_, ShareSegment(device(), demanded + OpLog::kBytes));
+    SL_ASSIGN(auto heap, ShareSegment(device(), demanded + OpLog::kBytes));
+    const auto held = HoldLog();
+    heap_ = std::move(heap);
     op_log_ = OpLog(heap_->base() + demanded, heap_->stride(), config_.rank);
     return {};
   }
@@ -47,11 +48,14 @@ Status Communicator::MakeHeap() {
   const bool reaches = config_.size > 1 && (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0 &&
                        process_->profile().settings().comm.reach_mib != 0;
   const uint64_t board_bytes = reaches ? OfferBoard::SliceBytes(config_.size) : 0;
-  SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes + board_bytes));
-  op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank);
+  if (log_heap_ == nullptr) {
+    SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes + board_bytes));
+    op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank);
+  }
   if (demanded != 0) SL_TRY(ShareSlices(demanded));
-  if (is_relayed()) return {};
-  return board_bytes != 0 ? MakeReach() : Status();
+  // Log and board stay while the communicator is suspended.
+  if (board_bytes == 0 || reach_ != nullptr || is_relayed()) return {};
+  return MakeReach();
 }
 
 Status Communicator::MakeReach() {
@@ -97,6 +101,43 @@ void Communicator::StopLaunches(sl_status_t why) {
   if (control == nullptr) return;
   int32_t none = 0;
   std::atomic_ref<int32_t>(control->abort).compare_exchange_strong(none, why);
+}
+
+Status Communicator::AgreeToSuspend(uint64_t turn, const std::string& objection) const {
+  constexpr const char* kCall = "suspend";
+  Writer mine;
+  mine.PutText(kCall);
+  mine.PutText(objection);
+  SL_ASSIGN(const Contributions all,
+            tree_->AllGather(turn, mine.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    Reader in(all[rank]);
+    const bool same = in.GetText() == kCall;
+    const std::string theirs = in.GetText();
+    if (!same || !in.ok()) return {SL_ERR_MISMATCH, RankName(rank) + " called something else than suspend"};
+    if (!theirs.empty()) return {SL_ERR_STATE, "not suspended: " + RankName(rank) + " " + theirs};
+  }
+  return {};
+}
+
+// When it returns, all ranks have let go: what this rank owned is free, and not only unmapped here.
+Status Communicator::ReleaseHeap(uint64_t turn) {
+  sl_comm_info_t info{};
+  FillInfo(&info);
+  DestroyAlgorithms();
+  {
+    const auto held = HoldLog();
+    released_bytes_.store(info.releasable_bytes);
+    if (device().is_addressable()) op_log_ = OpLog(own_log_.data(), 0, config_.rank);
+    heap_.reset();
+  }
+  return tree_->AllGather(turn, {}, {NowNs() + config_.timeout_ns, &cancelled_ns_}).status();
+}
+
+Status Communicator::RemakeHeap() {
+  deadline_ns_ = NowNs() + config_.timeout_ns;
+  SL_TRY(WhyGivenUp(MakeHeap()));
+  return MakeAlgorithms();
 }
 
 // One rank of the host owns the segment, the others fetch its descriptor from it; who asks has proved to be of this
@@ -147,7 +188,12 @@ Result<std::unique_ptr<SymmetricHeap>> Communicator::FetchSegment(const Device& 
 // Every rank asks all others before it answers any: answering waits for nobody but those who have asked. Whether a GPU
 // reaches another one's memory is known when it has mapped it.
 Status Communicator::ShareSlices(uint64_t slice_bytes) {
-  SL_ASSIGN(heap_, SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size, config_.rank, slice_bytes));
+  SL_ASSIGN(auto heap,
+            SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size, config_.rank, slice_bytes));
+  {
+    const auto held = HoldLog();
+    heap_ = std::move(heap);
+  }
   std::vector<std::pair<uint32_t, Stream>> asked;
   for (uint32_t step = 1; step < config_.size; ++step) {
     const uint32_t rank = (config_.rank + step) % config_.size;

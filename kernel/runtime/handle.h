@@ -51,8 +51,12 @@ struct sl_comm_t {
   sl_comm_t(sl::kernel::Process* process, sl::kernel::CommConfig config)
       : comm(process, std::move(config)), registrations(comm.device().ops, comm.device().handle) {}
 
+  // Captures its operations are part of that are not gone yet.   [any]
+  uint32_t graphs() const { return 0; }
+
   sl::kernel::Communicator comm;
   bool nonblocking = false;
+  std::atomic<bool> revoked{false};  // by comm_revoke, whose operations have ended
 
   // Hot: touched by every operation, by one thread at a time.
   std::atomic<uint32_t> in_call{0};

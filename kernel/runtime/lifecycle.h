@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Communicators from create to destroy, blocking or not. A non-blocking call runs on the communicator's own worker
-// thread, which exists only while it has work.
+// Communicators from create to destroy, as sl_runtime_ops_t says. lifecycle.cc: one by itself; reshape.cc: one out of
+// another; pause.cc: one that stops working.
 #pragma once
 
 #include <span>
@@ -15,6 +15,11 @@ Status CreateComm(const sl_comm_config_t& config, sl_comm_t** out_comm);
 Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config, sl_comm_t** out_comm);
 Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_t flags, const sl_comm_config_t* config,
                   sl_comm_t** out_comm);
+Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
+                sl_comm_t** out_comm);
+Status RevokeComm(sl_comm_t* handle);
+Status SuspendComm(sl_comm_t* handle);
+Status ResumeComm(sl_comm_t* handle);
 // SL_OK, SL_IN_PROGRESS, or the communicator's error.
 Status CommState(sl_comm_t* handle);
 Status WaitComm(sl_comm_t* handle, uint64_t deadline_ns);

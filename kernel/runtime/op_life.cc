@@ -30,10 +30,14 @@ void EmitOp(const Communicator& comm, const sl_op_t& op, uint32_t kind, uint64_t
 
 Status WhyUnusable(const Communicator& comm) {
   if (comm.cancelled()) return {SL_ERR_ABORTED, "the communicator was aborted"};
+  if (comm.revoked()) return {SL_ERR_ABORTED, comm.revoked()};
   const auto state = comm.state.load(std::memory_order_acquire);
   if (state == Communicator::State::kReady) return comm.Health();
   if (state == Communicator::State::kJoining) {
     return {SL_ERR_STATE, "the communicator is still being set up; wait until its state is ready"};
+  }
+  if (state == Communicator::State::kSuspended) {
+    return {SL_ERR_STATE, "the communicator is suspended; resume it on all ranks first"};
   }
   return {SL_ERR_STATE, "the communicator was finalized; no operation may follow"};
 }

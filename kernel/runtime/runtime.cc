@@ -75,6 +75,35 @@ sl_status_t CommShrink(sl_comm_t* parent, const uint32_t* excluded, uint32_t exc
   });
 }
 
+sl_status_t CommGrow(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
+                     sl_comm_t** out_comm) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(parent));
+    return sl::kernel::GrowComm(parent, size, id, config, out_comm);
+  });
+}
+
+sl_status_t CommRevoke(sl_comm_t* comm) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::RevokeComm(comm);
+  });
+}
+
+sl_status_t CommSuspend(sl_comm_t* comm) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::SuspendComm(comm);
+  });
+}
+
+sl_status_t CommResume(sl_comm_t* comm) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::ResumeComm(comm);
+  });
+}
+
 sl_status_t CommStateText(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed) {
   return Call([&]() -> Status {
     SL_TRY(CheckComm(comm));
@@ -122,6 +151,7 @@ sl_status_t CommInfo(sl_comm_t* comm, sl_comm_info_t* out_info) {
     comm->comm.FillInfo(&info);
     if (comm->relay != nullptr) info.host_bytes += comm->relay->memory_bytes();
     info.operations = comm->operations;
+    info.graphs = comm->graphs();
     info.struct_size = out_info->struct_size;
     std::memcpy(out_info, &info, std::min<size_t>(out_info->struct_size, sizeof(info)));
     return {};
@@ -218,7 +248,8 @@ sl_status_t StreamWaitIdle(sl_stream_t* stream, uint64_t deadline_ns) {
 sl_status_t Explain(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t capacity, uint64_t* out_needed) {
   return Call([&]() -> Status {
     SL_TRY(CheckComm(comm));
-    if (comm->comm.selector() == nullptr) return {SL_ERR_STATE, "the communicator is still being set up"};
+    if (comm->comm.selector() == nullptr)
+      return {SL_ERR_STATE, "the communicator is still being set up, or is suspended"};
     SL_TRY(sl::kernel::CheckOpArguments(comm->comm, *op));
     const sl_op_t selected = comm->relay != nullptr ? comm->relay->PieceOf(*op) : *op;
     GiveText(comm->comm.selector()->Explain(selected), text, capacity, out_needed);
@@ -229,7 +260,8 @@ sl_status_t Explain(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t cap
 sl_status_t Estimate(sl_comm_t* comm, const sl_op_t* op, sl_estimate_t* out_estimate) {
   return Call([&]() -> Status {
     SL_TRY(CheckComm(comm));
-    if (comm->comm.selector() == nullptr) return {SL_ERR_STATE, "the communicator is still being set up"};
+    if (comm->comm.selector() == nullptr)
+      return {SL_ERR_STATE, "the communicator is still being set up, or is suspended"};
     SL_TRY(sl::kernel::CheckOpArguments(comm->comm, *op));
     const sl_op_t selected = comm->relay != nullptr ? comm->relay->PieceOf(*op) : *op;
     SL_ASSIGN(sl_estimate_t estimate, comm->comm.selector()->Estimate(selected));
@@ -319,6 +351,10 @@ const sl_runtime_ops_t kOps = {
     .log = LogLine,
     .comm_shrink = CommShrink,
     .current_device = CurrentDevice,
+    .comm_revoke = CommRevoke,
+    .comm_grow = CommGrow,
+    .comm_suspend = CommSuspend,
+    .comm_resume = CommResume,
 };
 
 }  // namespace

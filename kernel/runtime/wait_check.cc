@@ -89,8 +89,8 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
   if (pending->unchanged_since_ns == 0 || !SameWait(pending->last_wait, wait)) pending->unchanged_since_ns = now_ns;
   pending->last_wait = wait;
   if (handle->comm.cancelled()) return {SL_ERR_ABORTED, "aborted: " + WaitText(handle->comm, *pending)};
-  if (handle->comm.revoked()) {
-    return {SL_ERR_ABORTED, "ended by a shrink: " + WaitText(handle->comm, *pending)};
+  if (const char* why = handle->comm.revoked()) {
+    return {SL_ERR_ABORTED, std::string(why) + ": " + WaitText(handle->comm, *pending)};
   }
   SL_TRY(FindMismatch(handle));
   if (handle->comm.shape().domain_size != handle->comm.size() && now_ns - pending->unchanged_since_ns >= kTellNs) {
@@ -105,6 +105,7 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
 Status FindMismatch(sl_comm_t* handle) {
   Communicator& comm = handle->comm;
   if (comm.shape().domain_size != comm.size()) return {};
+  const auto held = comm.HoldLog();
   const uint64_t newest = comm.op_log()->Newest(comm.rank());
   const uint64_t oldest = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;
   for (uint64_t seq = oldest; seq <= newest; ++seq) {

@@ -320,6 +320,7 @@ constexpr Call kImageUnload = OnPart("image_unload", true);
 constexpr Call kLaunch = Shared("launch");
 constexpr Call kBatch = Shared("launch_batch");
 constexpr Call kReduceFunction = Shared("reduce_function");
+constexpr Call kCaptureRetain = Shared("capture_retain");
 
 using Ops = sl_device_ops_t;
 
@@ -360,6 +361,7 @@ constexpr sl_device_ops_t kDeviceOps = {
     .launch = Checked<&Ops::launch, kLaunch, LaunchHook>,
     .launch_batch = Checked<&Ops::launch_batch, kBatch, BatchHook>,
     .reduce_function = Checked<&Ops::reduce_function, kReduceFunction, ReduceFunctionHook>,
+    .capture_retain = Checked<&Ops::capture_retain, kCaptureRetain, CallbackHook>,
 };
 
 }  // namespace sl::checker

@@ -254,6 +254,22 @@ sl_status_t CaptureState(sl_device_t* device, sl_stream_t* stream, uint32_t* out
   return SL_OK;
 }
 
+// The graph owns the one reference; when it goes, with its copies and executables, the driver calls `release`.
+sl_status_t CaptureRetain(sl_device_t* device, sl_stream_t* stream, void (*release)(void* ctx), void* ctx) {
+  if (release == nullptr) return Refuse(device, "capture_retain: no function");
+  return Control(device, [&]() -> Status {
+    cu::CaptureStatus state = cu::kCaptureNone;
+    uint64_t id = 0;
+    cu::Graph* graph = nullptr;
+    SL_TRY(SL_CUDA(*device, StreamGetCaptureInfo_v2, Native(stream), &state, &id, &graph, nullptr, nullptr));
+    if (state != cu::kCaptureActive) return {SL_ERR_STATE, "device-cuda: capture_retain: the stream is not captured"};
+    cu::UserObject* object = nullptr;
+    SL_TRY(SL_CUDA(*device, UserObjectCreate, &object, ctx, release, 1, cu::kUserObjectNoDestructorSync));
+    // An object that the graph refuses is left alone: to destroy it would be to call `release`.
+    return SL_CUDA(*device, GraphRetainUserObject, graph, object, 1, cu::kGraphUserObjectMove);
+  });
+}
+
 // Kernels.
 
 sl_status_t ImageLoad(sl_device_t* device, const sl_image_desc_t* desc, sl_image_t** out_image) {
@@ -345,6 +361,7 @@ const sl_device_ops_t kDeviceOps = {
     .launch = LaunchOne,
     .launch_batch = LaunchMany,
     .reduce_function = ReduceFunction,
+    .capture_retain = CaptureRetain,
 };
 
 }  // namespace sl::device_cuda

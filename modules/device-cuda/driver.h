@@ -72,6 +72,13 @@
   X(StreamWaitValue64, cuStreamWaitValue64_v2,                                                                         \
     (cu::Stream * stream, cu::Address word, uint64_t value, unsigned flags))                                           \
   X(StreamGetCaptureInfo, cuStreamGetCaptureInfo, (cu::Stream * stream, cu::CaptureStatus * out, uint64_t * id))       \
+  X(StreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2,                                                                \
+    (cu::Stream * stream, cu::CaptureStatus * out, uint64_t * id, cu::Graph * *graph, const void** dependencies,       \
+     size_t* count))                                                                                                   \
+  X(UserObjectCreate, cuUserObjectCreate,                                                                              \
+    (cu::UserObject * *out, void* ctx, void (*destroy)(void*), unsigned count, unsigned flags))                        \
+  X(GraphRetainUserObject, cuGraphRetainUserObject,                                                                    \
+    (cu::Graph * graph, cu::UserObject * object, unsigned count, unsigned flags))                                      \
   X(ThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode, (cu::CaptureMode * mode))                      \
   X(LaunchHostFunc, cuLaunchHostFunc, (cu::Stream * stream, void (*run)(void*), void* ctx))                            \
   X(EventCreate, cuEventCreate, (cu::Event * *out, unsigned flags))                                                    \

@@ -20,6 +20,8 @@ struct Module;
 struct Function;
 struct Stream;
 struct Event;
+struct Graph;
+struct UserObject;
 
 // Results.
 using Code = int;
@@ -147,6 +149,8 @@ inline constexpr CaptureStatus kCaptureActive = 1;
 inline constexpr CaptureStatus kCaptureInvalidated = 2;
 using CaptureMode = int;
 inline constexpr CaptureMode kCaptureModeRelaxed = 2;
+inline constexpr unsigned kUserObjectNoDestructorSync = 1;
+inline constexpr unsigned kGraphUserObjectMove = 1;
 
 // Kernels.
 using FunctionAttribute = int;

@@ -309,6 +309,10 @@ sl_status_t CaptureState(sl_device_t*, sl_stream_t*, uint32_t* out_state, uint64
   return SL_OK;
 }
 
+sl_status_t CaptureRetain(sl_device_t* device, sl_stream_t*, void (*)(void*), void*) {
+  return Guarded(device, []() -> Status { return {SL_ERR_STATE, "device-host: streams are not captured here"}; });
+}
+
 // Kernels.
 
 sl_status_t ImageLoad(sl_device_t* device, const sl_image_desc_t* desc, sl_image_t** out_image) {
@@ -410,6 +414,7 @@ const sl_device_ops_t kDeviceOps = {
     .launch = Launch,
     .launch_batch = LaunchMany,
     .reduce_function = ReduceFunction,
+    .capture_retain = CaptureRetain,
 };
 
 }  // namespace sl::device_host

@@ -40,8 +40,8 @@ SL_FAKE_EXPORT cu::Code cuGraphExecDestroy(void* graph);
 
 // An image of this driver's: "binary" of sl_image_desc_t.
 struct FakeKernel {
-  const char* name;  // NULL behind the last
-  void (*run)(const void* args, size_t bytes);
+  const char* name;                             // NULL behind the last
+  bool (*run)(const void* args, size_t bytes);  // whether it is done; until then it is called again
 };
 struct FakeImage {
   uint64_t magic;  // kFakeImageMagic
@@ -56,6 +56,8 @@ inline constexpr uint64_t kFakeImageMagic = 0x46414b45494d4147u;
 SL_FAKE_EXPORT void sl_fake_cuda_fail(const char* call, cu::Code code);
 // The stream is captured into a graph from now on, under this id; 0: no longer.
 SL_FAKE_EXPORT void sl_fake_cuda_capture(cu::Stream* stream, uint64_t id);
+// The graph that was captured under this id goes, and with it what retains it.
+SL_FAKE_EXPORT void sl_fake_cuda_destroy_graph(uint64_t id);
 // How often the primary context of a device is retained.
 SL_FAKE_EXPORT int sl_fake_cuda_retained(int device);
 // How often a function was called by this process.

@@ -49,8 +49,12 @@ struct Module {
   std::map<std::string, Function> functions;
 };
 
+// What a graph calls when it goes.
+using UserObject = std::function<void()>;
+
 struct State {
-  std::vector<std::shared_ptr<Stream>> streams;  // destroyed ones until their work is done
+  std::map<uint64_t, std::vector<UserObject>> graphs;  // by the id of their capture
+  std::vector<std::shared_ptr<Stream>> streams;        // destroyed ones until their work is done
   std::map<cu::Context*, std::shared_ptr<Stream>> default_streams;
   cu::LaunchConfig last_launch{};
   std::vector<cu::LaunchAttribute> last_attributes;
@@ -66,8 +70,9 @@ constexpr size_t kMostArgumentBytes = 32764;
 
 // The kernels of the module, as the host runs them: one thread does it all.
 template <sl_datatype_t kType>
-void RunReduceKernel(const void* args, size_t) {
+bool RunReduceKernel(const void* args, size_t) {
   sl::device_cuda::RunReduction<sl::dev::FormatOf<kType>>(*static_cast<const sl::device_cuda::ReduceArgs*>(args), 0, 1);
+  return true;
 }
 #define SL_FAKE_KERNEL(type, name) {#name, RunReduceKernel<type>},
 constexpr FakeKernel kReduceKernels[] = {SL_REDUCE_KERNELS(SL_FAKE_KERNEL){nullptr, nullptr}};
@@ -132,6 +137,16 @@ void sl_fake_cuda_capture(cu::Stream* stream, uint64_t id) {
   Inside(stream)->capture_id = id;
 }
 
+void sl_fake_cuda_destroy_graph(uint64_t id) {
+  std::vector<UserObject> objects;
+  {
+    const Lock lock;
+    objects = std::move(TheState().graphs[id]);
+    TheState().graphs.erase(id);
+  }
+  for (const UserObject& object : objects) object();  // on some thread, under no lock of the driver's
+}
+
 cu::LaunchConfig sl_fake_cuda_last_launch(cu::LaunchAttribute* out_attributes) {
   const Lock lock;
   std::copy(TheState().last_attributes.begin(), TheState().last_attributes.end(), out_attributes);
@@ -188,6 +203,31 @@ cu::Code cuStreamGetCaptureInfo(cu::Stream* stream, cu::CaptureStatus* out, uint
   SL_FAKE_ENTER_CONTEXT(cuStreamGetCaptureInfo, false);
   *id = Inside(stream)->capture_id;
   *out = *id != 0 ? cu::kCaptureActive : cu::kCaptureNone;
+  return cu::kSuccess;
+}
+
+// A graph is known by the id of its capture.
+cu::Code cuStreamGetCaptureInfo_v2(cu::Stream* stream, cu::CaptureStatus* out, uint64_t* id, cu::Graph** graph,
+                                   const void**, size_t*) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamGetCaptureInfo_v2, false);
+  *id = Inside(stream)->capture_id;
+  *out = *id != 0 ? cu::kCaptureActive : cu::kCaptureNone;
+  *graph = reinterpret_cast<cu::Graph*>(*id);
+  return cu::kSuccess;
+}
+
+cu::Code cuUserObjectCreate(cu::UserObject** out, void* ctx, void (*destroy)(void*), unsigned count, unsigned flags) {
+  SL_FAKE_ENTER_CONTEXT(cuUserObjectCreate, false);
+  if (count != 1 || flags != cu::kUserObjectNoDestructorSync) return cu::kInvalidValue;
+  *out = reinterpret_cast<cu::UserObject*>(new UserObject([destroy, ctx] { destroy(ctx); }));
+  return cu::kSuccess;
+}
+
+cu::Code cuGraphRetainUserObject(cu::Graph* graph, cu::UserObject* object, unsigned count, unsigned flags) {
+  SL_FAKE_ENTER_CONTEXT(cuGraphRetainUserObject, false);
+  if (graph == nullptr || count != 1 || flags != cu::kGraphUserObjectMove) return cu::kInvalidValue;
+  const std::unique_ptr<UserObject> moved(reinterpret_cast<UserObject*>(object));
+  TheState().graphs[reinterpret_cast<uint64_t>(graph)].push_back(*moved);
   return cu::kSuccess;
 }
 
@@ -356,8 +396,5 @@ cu::Code cuLaunchKernelEx(const cu::LaunchConfig* config, cu::Function* function
   State& state = TheState();
   state.last_launch = *config;
   state.last_attributes.assign(config->attributes, config->attributes + config->attribute_count);
-  return Submit(config->stream, [kernel = own->kernel, args] {
-    kernel->run(args.data(), args.size());
-    return true;
-  });
+  return Submit(config->stream, [kernel = own->kernel, args] { return kernel->run(args.data(), args.size()); });
 }

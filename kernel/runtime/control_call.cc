@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/runtime/control_call.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <csignal>
+
+namespace sl::kernel {
+namespace {
+
+Status Busy() { return {SL_ERR_STATE, "another call on this communicator is still in progress"}; }
+
+}  // namespace
+
+Status CheckIdle(sl_comm_t* handle) {
+  std::lock_guard lock(handle->work_mutex);
+  return handle->working ? Busy() : Status();
+}
+
+Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call) {
+  if (!nonblocking) {
+    Status outcome = call();
+    std::lock_guard lock(handle->work_mutex);
+    handle->work_outcome = outcome;
+    return outcome;
+  }
+  std::lock_guard lock(handle->work_mutex);
+  if (handle->working) return Busy();
+  if (handle->worker.joinable()) handle->worker.join();
+  handle->working = true;
+  handle->work_outcome = Status(SL_IN_PROGRESS);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  handle->worker = std::thread([handle, call = std::move(call)] {
+    Status outcome = call();
+    std::lock_guard done(handle->work_mutex);
+    handle->work_outcome = std::move(outcome);
+    handle->working = false;
+    handle->work_done.notify_all();
+  });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return Status(SL_IN_PROGRESS);
+}
+
+Status BecomeReady(sl_comm_t* handle, Status joined) {
+  if (joined.ok()) joined = PrepareToIssue(handle);
+  if (joined.ok()) {
+    handle->comm.state.store(Communicator::State::kReady, std::memory_order_release);
+  } else {
+    handle->comm.Fail(joined);
+  }
+  return joined;
+}
+
+void JoinWorker(sl_comm_t* handle) {
+  std::thread worker;
+  {
+    std::lock_guard lock(handle->work_mutex);
+    worker = std::move(handle->worker);
+  }
+  if (worker.joinable()) worker.join();
+}
+
+bool DrainWithin(sl_comm_t* handle, uint64_t deadline_ns) {
+  while (handle->in_call.load(std::memory_order_seq_cst) != 0 || handle->pending.outstanding() != 0) {
+    if (NowNs() >= deadline_ns) return false;
+    sched_yield();
+  }
+  return AwaitLaunches(handle, deadline_ns);
+}
+
+}  // namespace sl::kernel

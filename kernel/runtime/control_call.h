@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the calls that meet other ranks share: they run on the caller or, non-blocking, on the communicator's own worker
+// thread, which exists only while it has work.
+#pragma once
+
+#include <functional>
+
+#include "kernel/runtime/issue.h"
+
+namespace sl::kernel {
+
+// The longest that operations take to end once they have been told to.
+constexpr uint64_t kStopNs = 1'000'000'000;
+
+// SL_ERR_STATE while another call is in progress.
+Status CheckIdle(sl_comm_t* handle);
+// Runs `call` now, or on the communicator's worker, which blocks all signals; then comm_state has the outcome.
+// returns: the outcome | SL_IN_PROGRESS | SL_ERR_STATE another call is in progress, this one was not begun
+Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call);
+void JoinWorker(sl_comm_t* handle);
+
+// After joining: ready for operations, or failed.
+Status BecomeReady(sl_comm_t* handle, Status joined);
+// True once nobody is inside any more, and no launch of it runs.
+bool DrainWithin(sl_comm_t* handle, uint64_t deadline_ns);
+
+}  // namespace sl::kernel

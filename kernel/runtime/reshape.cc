@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators that come out of others: splits, shrinks, grows.
+#include <algorithm>
+#include <optional>
+
+#include "kernel/plan/signature.h"
+#include "kernel/runtime/control_call.h"
+#include "kernel/runtime/lifecycle.h"
+
+namespace sl::kernel {
+namespace {
+
+// Whether `what` can be made of it: it is ready and in order, or was revoked, which leaves it good for nothing else.
+Status CheckParent(const sl_comm_t& parent, const char* what) {
+  const auto state = parent.comm.state.load();
+  if (state == Communicator::State::kSuspended) {
+    return {SL_ERR_STATE, std::string(what) + " of a suspended communicator; resume it first"};
+  }
+  if (state != Communicator::State::kReady) {
+    return {SL_ERR_STATE, std::string(what) + " of a communicator that is not ready, or was finalized"};
+  }
+  return parent.revoked.load() ? Status() : parent.comm.Health();
+}
+
+// A communicator that comes out of `parent`, not yet joined; `size` where that is known already.
+std::unique_ptr<sl_comm_t> NewChild(const sl_comm_t& parent, const sl_comm_config_t* config, uint32_t size = 0) {
+  CommConfig child = parent.comm.config();
+  if (size != 0) child.size = size;
+  if (config != nullptr && config->timeout_ns != 0) child.timeout_ns = config->timeout_ns;
+  if (config != nullptr && config->name != nullptr) child.name = config->name;
+  auto handle = std::make_unique<sl_comm_t>(parent.comm.process(), child);
+  handle->nonblocking = config != nullptr ? config->nonblocking != 0 : parent.nonblocking;
+  return handle;
+}
+
+// `excluded` is sorted.
+Status CheckExcluded(const Communicator& parent, const std::vector<uint32_t>& excluded) {
+  if (excluded.empty()) return {SL_ERR_INVALID, "no rank is excluded; a copy of all is made by a split"};
+  if (excluded.back() >= parent.size()) {
+    return {SL_ERR_INVALID, "rank " + std::to_string(excluded.back()) + " is excluded; ranks are 0 to " +
+                                std::to_string(parent.size() - 1)};
+  }
+  if (const auto twice = std::adjacent_find(excluded.begin(), excluded.end()); twice != excluded.end()) {
+    return {SL_ERR_INVALID, "rank " + std::to_string(*twice) + " is excluded twice"};
+  }
+  if (std::binary_search(excluded.begin(), excluded.end(), parent.rank())) {
+    return {SL_ERR_INVALID, "rank " + std::to_string(parent.rank()) + " excludes itself; excluded ranks do not call"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config, sl_comm_t** out_comm) {
+  SL_TRY(CheckParent(*parent, "split"));
+  const bool nonblocking = config != nullptr ? config->nonblocking != 0 : parent->nonblocking;
+  const Communicator::SplitTurn turn = parent->comm.BeginSplit();
+  if (color < 0) {
+    *out_comm = nullptr;
+    return RunCall(parent, nonblocking,
+                   [parent, turn, color, key] { return parent->comm.Split(turn, color, key).status(); });
+  }
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config);
+  sl_comm_t* raw = handle.get();
+  Status status = RunCall(raw, nonblocking, [raw, parent, turn, color, key]() -> Status {
+    Result<Communicator::Seat> seat = parent->comm.Split(turn, color, key);
+    if (!seat.ok()) return BecomeReady(raw, seat.status());
+    return BecomeReady(raw, raw->comm.JoinAsChild(seat.Take()));
+  });
+  if (!status.ok()) {
+    StopIssuing(raw);
+    return status;
+  }
+  *out_comm = handle.release();
+  return status;
+}
+
+Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_t flags, const sl_comm_config_t* config,
+                  sl_comm_t** out_comm) {
+  const bool abort = (flags & SL_SHRINK_ABORT) != 0;
+  const Status usable = CheckParent(*parent, "shrink");
+  if (usable.code() == SL_ERR_STATE) return usable;
+  if ((flags & ~SL_SHRINK_ABORT) != 0) {
+    return {SL_ERR_INVALID, "shrink knows no flags " + std::to_string(flags & ~SL_SHRINK_ABORT)};
+  }
+  std::vector<uint32_t> sorted(excluded.begin(), excluded.end());
+  std::sort(sorted.begin(), sorted.end());
+  SL_TRY(CheckExcluded(parent->comm, sorted));
+  if (!abort && !usable.ok()) {
+    return {usable.code(), usable.message() + "; a broken communicator is shrunk with the abort flag"};
+  }
+  if (abort) parent->comm.RevokeForShrink();
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config);
+  sl_comm_t* raw = handle.get();
+  Status status = RunCall(raw, raw->nonblocking, [raw, parent, abort, sorted]() -> Status {
+    if (abort && !DrainWithin(parent, NowNs() + kStopNs)) {
+      return BecomeReady(raw,
+                         {SL_ERR_TIMEOUT, "operations of the communicator that is shrunk did not stop within 1 s"});
+    }
+    return BecomeReady(raw, raw->comm.JoinShrunk(&parent->comm, sorted));
+  });
+  if (!status.ok()) {
+    StopIssuing(raw);
+    return status;
+  }
+  *out_comm = handle.release();
+  return status;
+}
+
+Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
+                sl_comm_t** out_comm) {
+  SL_TRY(CheckParent(*parent, "grow"));
+  if (size <= parent->comm.size() || size > kSignatureMaxRanks) {
+    return {SL_ERR_INVALID, "a communicator of " + std::to_string(parent->comm.size()) + " ranks grows to " +
+                                std::to_string(size) + "; it grows to more, and to " +
+                                std::to_string(kSignatureMaxRanks) + " at most"};
+  }
+  std::optional<RendezvousId> mine;
+  if (id != nullptr) {
+    SL_ASSIGN(mine, DecodeId(*id));
+  }
+  const uint64_t turn = parent->comm.TakeTurn();
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, size);
+  sl_comm_t* raw = handle.get();
+  Status status = RunCall(raw, raw->nonblocking, [raw, parent, turn, mine]() -> Status {
+    const Result<RendezvousId> known = parent->comm.AgreeOnId(turn, raw->comm.size(), mine);
+    if (!known.ok()) return BecomeReady(raw, known.status());
+    return BecomeReady(raw, raw->comm.Join({known.value()}));
+  });
+  if (!status.ok()) {
+    StopIssuing(raw);
+    return status;
+  }
+  *out_comm = handle.release();
+  return status;
+}
+
+}  // namespace sl::kernel
