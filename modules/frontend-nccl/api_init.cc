@@ -228,6 +228,42 @@ ncclResult_t Shrink(ncclComm_t handle, const int* list, int count, ncclComm_t* o
   return SubmitJob(std::move(job));
 }
 
+// A rank that joins has no communicator yet: to it, growing is making one.
+ncclResult_t Grow(ncclComm_t handle, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
+                  const ncclConfig_t* config) {
+  constexpr const char* kFunction = "ncclCommGrow";
+  if (handle == nullptr) return Init({kFunction, out, size, rank, id, 1, config});
+  ncclComm* parent = CheckComm(kFunction, handle);
+  if (parent == nullptr) return ncclInvalidArgument;
+  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", kFunction);
+  if (const ncclResult_t ready = RequireReady(kFunction, parent); ready != ncclSuccess) return ready;
+  if (size <= parent->size) {
+    return Fail(ncclInvalidArgument, "%s: argument nRanks is %d, must be more than the communicator's %d", kFunction,
+                size, parent->size);
+  }
+  if (rank != -1) {
+    return Fail(ncclInvalidArgument,
+                "%s: argument rank is %d, must be -1 for a rank of the communicator, which keeps its number", kFunction,
+                rank);
+  }
+  CommSettings settings;
+  const ncclResult_t parsed = ParseConfig(kFunction, config, &parent->cold->settings, &settings);
+  if (parsed != ncclSuccess) return parsed;
+  Job job(JobKind::kGrow, kFunction);
+  job.parent = parent;
+  job.size = size;
+  if (id != nullptr) {
+    job.ids.resize(1);
+    std::memcpy(job.ids.data(), id, sizeof(*id));
+  }
+  job.out = out;
+  *out = nullptr;
+  const ncclResult_t made = NewHandle(kFunction, std::move(settings), &job.comm);
+  if (made != ncclSuccess) return made;
+  *out = job.comm;
+  return SubmitJob(std::move(job));
+}
+
 ncclResult_t Finalize(ncclComm_t handle) {
   constexpr const char* kFunction = "ncclCommFinalize";
   if (handle == nullptr) return ncclSuccess;
@@ -317,6 +353,12 @@ SL_NCCL_API(ncclResult_t, ncclCommShrink, ncclComm_t comm, int* excludeRanksList
   return fe::NoteInGroup(fe::Guarded("ncclCommShrink", [&] {
     return fe::Shrink(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags);
   }));
+}
+
+SL_NCCL_API(ncclResult_t, ncclCommGrow, ncclComm_t comm, int nRanks, const ncclUniqueId* uniqueId, int rank,
+            ncclComm_t* newcomm, ncclConfig_t* config) {
+  return fe::NoteInGroup(
+      fe::Guarded("ncclCommGrow", [&] { return fe::Grow(comm, nRanks, uniqueId, rank, newcomm, config); }));
 }
 
 SL_NCCL_API(ncclResult_t, ncclCommFinalize, ncclComm_t comm) {

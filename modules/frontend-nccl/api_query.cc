@@ -36,10 +36,24 @@ ncclResult_t MemStats(ncclComm_t handle, ncclCommMemStat_t stat, uint64_t* value
   info.struct_size = sizeof(info);
   const sl_status_t status = LoadedRuntime().comm_info(comm->kernel, &info);
   if (status != SL_OK) return FailWith(kFunction, status);
-  // Nothing can be suspended yet, so all of it persists. On hosts the device's memory is the host's.
-  uint64_t bytes = info.device_bytes;
-  if (info.device_kind == SL_DEVICE_HOST) bytes += info.host_bytes + info.shared_bytes;
-  *value = stat == ncclStatGpuMemPersist || stat == ncclStatGpuMemTotal ? bytes : 0;
+  // As in NCCL, suspending changes none of the sums. On hosts the device's memory is the host's.
+  const bool is_host = info.device_kind == SL_DEVICE_HOST;
+  const uint64_t now_held = is_host ? info.host_bytes + info.shared_bytes : info.device_bytes;
+  const uint64_t persistent = info.suspended != 0 ? now_held : now_held - info.releasable_bytes;
+  switch (stat) {
+    case ncclStatGpuMemSuspend:
+      *value = info.releasable_bytes;
+      break;
+    case ncclStatGpuMemSuspended:
+      *value = info.suspended;
+      break;
+    case ncclStatGpuMemPersist:
+      *value = persistent;
+      break;
+    case ncclStatGpuMemTotal:
+      *value = persistent + info.releasable_bytes;
+      break;
+  }
   return ncclSuccess;
 }
 

@@ -36,6 +36,7 @@ struct CommCold {
   RedOpTable red_ops;
   CommSettings settings;
   bool finalizing = false;  // the kernel was asked to finalize and has not said that it is done
+  bool revoked = false;     // by ncclCommRevoke
   std::mutex mutex;         // guards the three below, and changes of phase by polling
   ncclResult_t failure = ncclSuccess;
   std::string failure_text;

@@ -63,9 +63,12 @@ ncclResult_t Free(const char* function, ncclComm* comm) {
 }
 
 // Lets a communicator complete what is outstanding. One that failed already has nobody left to meet; its error was
-// reported when it happened.
+// reported when it happened. Nor do those that were revoked or suspended.
 ncclResult_t BeginDestroy(const char* function, ncclComm* comm) {
-  if (comm->phase.load(std::memory_order_acquire) != kReady) return ncclSuccess;
+  if (comm->phase.load(std::memory_order_acquire) != kReady || comm->cold->revoked) return ncclSuccess;
+  sl_comm_info_t info{};
+  info.struct_size = sizeof(info);
+  if (LoadedRuntime().comm_info(comm->kernel, &info) == SL_OK && info.suspended != 0) return ncclSuccess;
   if (LoadedRuntime().comm_state(comm->kernel, nullptr, 0, nullptr) < SL_OK) return ncclSuccess;
   return StartFinalize(function, comm);
 }
@@ -74,6 +77,7 @@ ncclResult_t BeginDestroy(const char* function, ncclComm* comm) {
 
 ncclResult_t StartFinalize(const char* function, ncclComm* comm) {
   const sl_status_t status = LoadedRuntime().comm_finalize(comm->kernel);
+  if (SL_IS_USAGE_ERROR(status)) return FailWith(function, status);  // it was not begun
   if (status < SL_OK) return BecomeFailed(function, comm, status);
   comm->cold->finalizing = status == SL_IN_PROGRESS;
   ChangePhase(comm, status == SL_OK ? kFinalized : kFinalizing);

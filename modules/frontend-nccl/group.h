@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a group collects and how its end issues it: first communicators are made, split, shrunk, finalized or destroyed,
-// all at once; then every operation of every communicator goes to the kernel in one call.
+// What a group collects and how its end issues it: first communicators are made, split, shrunk, grown, suspended,
+// resumed, finalized or destroyed, all at once; then every operation of every communicator goes to the kernel in one
+// call.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,9 @@
 
 namespace sl::frontend_nccl {
 
-enum class JobKind : uint8_t { kCreate, kSplit, kShrink, kFinalize, kDestroy, kWindow };
+enum class JobKind : uint8_t { kCreate, kSplit, kShrink, kGrow, kSuspend, kResume, kFinalize, kDestroy, kWindow };
 // Whether a job of this kind makes the communicator it is about.
-constexpr bool Makes(JobKind kind) {
-  return kind == JobKind::kCreate || kind == JobKind::kSplit || kind == JobKind::kShrink;
-}
+constexpr bool Makes(JobKind kind) { return kind <= JobKind::kGrow; }
 
 // A call on a communicator that meets other ranks, and so cannot be waited for before all of a thread's have started.
 struct Job {
@@ -28,16 +27,16 @@ struct Job {
   const char* function;        // what the program called
   ncclComm* comm = nullptr;    // one that is made: the new one (NULL: this rank goes without); else the one meant
   ncclComm_t* out = nullptr;   // one that is made: where the program's handle stands, set to NULL on failure
-  ncclComm* parent = nullptr;  // split, shrink
+  ncclComm* parent = nullptr;  // split, shrink, grow
   int color = 0;               // split
   int key = 0;
   std::vector<uint32_t> excluded;  // shrink
   uint32_t shrink_flags = 0;
-  int size = 0;  // create
+  int size = 0;  // create, grow
   int rank = 0;
   int device = -1;
-  std::vector<sl_unique_id_t> ids;
-  void* memory = nullptr;  // window
+  std::vector<sl_unique_id_t> ids;  // grow: one, or none
+  void* memory = nullptr;           // window
   uint64_t bytes = 0;
   uint32_t flags = 0;
   ncclWindow_t* out_window = nullptr;

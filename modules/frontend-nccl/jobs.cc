@@ -68,6 +68,25 @@ ncclResult_t StartShrink(const Job& job) {
   return Accepted(job, status, kernel);
 }
 
+ncclResult_t StartGrow(const Job& job) {
+  const ncclResult_t ready = RequireReady(job.function, job.parent);
+  if (ready != ncclSuccess) return ready;
+  const sl_comm_config_t config = KernelConfig(job, job.comm->cold->settings);
+  sl_comm_t* kernel = nullptr;
+  const sl_status_t status = LoadedRuntime().comm_grow(job.parent->kernel, static_cast<uint32_t>(job.size),
+                                                       job.ids.empty() ? nullptr : job.ids.data(), &config, &kernel);
+  return Accepted(job, status, kernel);
+}
+
+ncclResult_t StartPause(const Job& job) {
+  const ncclResult_t ready = RequireReady(job.function, job.comm);
+  if (ready != ncclSuccess) return ready;
+  const sl_runtime_ops_t& runtime = LoadedRuntime();
+  const sl_status_t status =
+      job.kind == JobKind::kSuspend ? runtime.comm_suspend(job.comm->kernel) : runtime.comm_resume(job.comm->kernel);
+  return status < SL_OK ? FailWith(job.function, status) : ResultOf(status);
+}
+
 ncclResult_t Start(Job& job) {
   switch (job.kind) {
     case JobKind::kCreate:
@@ -76,6 +95,11 @@ ncclResult_t Start(Job& job) {
       return StartSplit(job);
     case JobKind::kShrink:
       return StartShrink(job);
+    case JobKind::kGrow:
+      return StartGrow(job);
+    case JobKind::kSuspend:
+    case JobKind::kResume:
+      return StartPause(job);
     case JobKind::kFinalize:
       return StartFinalize(job.function, job.comm);
     case JobKind::kDestroy:
@@ -94,11 +118,22 @@ ncclResult_t AwaitConnection(Job& job) {
   return Fail(ncclInvalidUsage, "%s: the communicator was aborted while it was connecting", job.function);
 }
 
+// Refused or not, the communicator is as good as before; if it is not, it says so itself.
+ncclResult_t AwaitPause(const Job& job) {
+  const Pin pin(job.comm);
+  const sl_status_t status = AwaitKernel(job.comm, kReady);
+  return status == SL_OK ? ncclSuccess : FailWith(job.function, status);
+}
+
 ncclResult_t Await(Job& job) {
   switch (job.kind) {
     case JobKind::kCreate:
     case JobKind::kShrink:
+    case JobKind::kGrow:
       return AwaitConnection(job);
+    case JobKind::kSuspend:
+    case JobKind::kResume:
+      return AwaitPause(job);
     case JobKind::kSplit: {
       if (job.comm != nullptr) return AwaitConnection(job);
       const sl_status_t status = LoadedRuntime().comm_wait(job.parent->kernel, SL_NO_DEADLINE);

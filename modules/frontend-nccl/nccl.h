@@ -162,12 +162,12 @@ typedef struct ncclSimInfo_v22200 {
 #define NCCL_SIM_INFO_INITIALIZER \
   { sizeof(ncclSimInfo_t), 0x74685283, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), NCCL_UNDEF_FLOAT }
 
-/* Which number ncclCommMemStats returns, in bytes. */
+/* Which number ncclCommMemStats returns. */
 typedef enum {
-  ncclStatGpuMemSuspend = 0,   /* what ncclCommSuspend would give back */
-  ncclStatGpuMemSuspended = 1, /* what it has given back */
-  ncclStatGpuMemPersist = 2,   /* what stays while suspended */
-  ncclStatGpuMemTotal = 3
+  ncclStatGpuMemSuspend = 0,   /* bytes that ncclCommSuspend gives back, or has given back */
+  ncclStatGpuMemSuspended = 1, /* 1: suspended, 0: not */
+  ncclStatGpuMemPersist = 2,   /* bytes that stay while suspended */
+  ncclStatGpuMemTotal = 3      /* the sum of both kinds */
 } ncclCommMemStat_t;
 
 typedef struct {

@@ -290,15 +290,65 @@ TEST_F(Comm, ShrinkNamesTheWrongArgument) {
   DestroyComms({comms[0], comms[1], comms[2]});
 }
 
-TEST_F(Comm, WhatComesLaterSaysSo) {
+TEST_F(Comm, RevokeIsCheckedAndDestroyAfterItMeetsNobody) {
   const ncclComm_t comm = MakeComm();
-  ncclComm_t child = comm;
-  EXPECT_EQ(ncclCommRevoke(comm, 0), ncclInvalidUsage);
-  EXPECT_TRUE(TextHas("ncclCommRevoke is not served yet: it comes with ")) << Text();
-  EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
-  EXPECT_EQ(ncclCommResume(comm), ncclInvalidUsage);
-  EXPECT_EQ(ncclCommGrow(nullptr, 2, nullptr, 1, &child, nullptr), ncclInvalidUsage);
+  EXPECT_EQ(ncclCommRevoke(nullptr, NCCL_REVOKE_DEFAULT), ncclSuccess);
+  EXPECT_EQ(ncclCommRevoke(comm, 1), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("argument revokeFlags is 1")) << Text();
+  EXPECT_EQ(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), ncclSuccess);
+  EXPECT_EQ(Fake().Count("comm_revoke"), 1);
+  DestroyComms({comm});
+  EXPECT_EQ(Fake().Count("comm_finalize"), 0);
+}
+
+TEST_F(Comm, SuspendAndResumeOfSeveralRanksGoInAGroup) {
+  const std::vector<ncclComm_t> comms = MakeComms(2);
+  EXPECT_EQ(ncclCommSuspend(comms[0], 2), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("argument flags is 2, must be NCCL_SUSPEND_MEM")) << Text();
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclSuccess);
+  EXPECT_EQ(Fake().Count("comm_suspend"), 0);
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(Fake().Count("comm_suspend"), 2);
+  uint64_t value = 0;
+  EXPECT_EQ(ncclCommMemStats(comms[0], ncclStatGpuMemSuspended, &value), ncclSuccess);
+  EXPECT_EQ(value, 1u);
+  EXPECT_EQ(ncclCommMemStats(comms[0], ncclStatGpuMemTotal, &value), ncclSuccess);
+  EXPECT_EQ(value, 1200u);  // as before
+  EXPECT_EQ(ncclCommMemStats(comms[0], ncclStatGpuMemPersist, &value), ncclSuccess);
+  EXPECT_EQ(value, 1000u);
+  for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommResume(comm), ncclSuccess);
+  EXPECT_EQ(ncclCommMemStats(comms[0], ncclStatGpuMemSuspended, &value), ncclSuccess);
+  EXPECT_EQ(value, 0u);
+  DestroyComms(comms);
+}
+
+TEST_F(Comm, GrowTellsOldRanksFromNewOnes) {
+  const ncclComm_t comm = MakeComm();
+  ncclComm_t grown = comm;
+  const ncclUniqueId id = Id();
+  EXPECT_EQ(ncclCommGrow(comm, 1, &id, -1, &grown, nullptr), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("argument nRanks is 1, must be more than the communicator's 1")) << Text();
+  EXPECT_EQ(ncclCommGrow(comm, 2, &id, 0, &grown, nullptr), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("argument rank is 0, must be -1")) << Text();
+  EXPECT_EQ(ncclCommGrow(comm, 2, &id, -1, nullptr, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommGrow(nullptr, 2, nullptr, 1, &grown, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommGrow(nullptr, 2, &id, 2, &grown, nullptr), ncclInvalidArgument);
+  EXPECT_EQ(Fake().Count("comm_grow"), 0);
+  ncclComm_t fresh = nullptr;
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(ncclCommGrow(comm, 2, &id, -1, &grown, nullptr), ncclSuccess);
+  EXPECT_EQ(ncclCommGrow(nullptr, 2, &id, 1, &fresh, nullptr), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess) << Text();
+  EXPECT_EQ(Fake().Count("comm_grow 2"), 1);
+  EXPECT_EQ(Fake().Count("comm_create 1/2"), 1);
+  DestroyComms({comm, grown, fresh});
+}
+
+TEST_F(Comm, OneSidedOperationsAreRefused) {
+  const ncclComm_t comm = MakeComm();
   EXPECT_EQ(ncclSignal(0, 0, 0, 0, comm, nullptr), ncclInvalidUsage);
+  EXPECT_TRUE(TextHas("ncclSignal is not served: ")) << Text();
   EXPECT_EQ(ncclSignal(0, 0, 0, 0, nullptr, nullptr), ncclInvalidArgument);
   DestroyComms({comm});
 }

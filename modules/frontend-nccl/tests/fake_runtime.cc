@@ -84,13 +84,13 @@ sl_status_t CommSplit(sl_comm_t* parent, int32_t color, int32_t key, const sl_co
   return SL_IN_PROGRESS;
 }
 
-// The child has the id 1000 * p; ranks keep their order.
 sl_status_t CurrentDevice(int32_t* out_kind, int32_t* out_ordinal) {
   *out_kind = SL_DEVICE_HOST;
   *out_ordinal = 0;
   return SL_OK;
 }
 
+// The child has the id 1000 * p; ranks keep their order.
 sl_status_t CommShrink(sl_comm_t* parent, const uint32_t* excluded, uint32_t excluded_count, uint32_t flags,
                        const sl_comm_config_t* config, sl_comm_t** out_comm) {
   Note("comm_shrink -" + std::to_string(excluded_count) + " flags " + std::to_string(flags));
@@ -98,6 +98,33 @@ sl_status_t CommShrink(sl_comm_t* parent, const uint32_t* excluded, uint32_t exc
       std::count_if(excluded, excluded + excluded_count, [parent](uint32_t rank) { return rank < parent->rank; });
   *out_comm = NewComm(parent->rank - static_cast<uint32_t>(before), parent->size - excluded_count,
                       parent->comm_id * 1000, config->name);
+  return SL_IN_PROGRESS;
+}
+
+// The child has the id's number, as if made by it.
+sl_status_t CommGrow(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
+                     sl_comm_t** out_comm) {
+  Note("comm_grow " + std::to_string(size));
+  int number = 0;
+  std::memcpy(&number, id->bytes, sizeof(number));
+  *out_comm = NewComm(parent->rank, size, static_cast<uint64_t>(number), config->name);
+  return SL_IN_PROGRESS;
+}
+
+sl_status_t CommRevoke(sl_comm_t* comm) {
+  Note("comm_revoke " + std::to_string(comm->rank));
+  return SL_IN_PROGRESS;
+}
+
+sl_status_t CommSuspend(sl_comm_t* comm) {
+  Note("comm_suspend " + std::to_string(comm->rank));
+  comm->suspended = true;
+  return SL_IN_PROGRESS;
+}
+
+sl_status_t CommResume(sl_comm_t* comm) {
+  Note("comm_resume " + std::to_string(comm->rank));
+  comm->suspended = false;
   return SL_IN_PROGRESS;
 }
 
@@ -159,7 +186,9 @@ sl_status_t CommInfo(sl_comm_t* comm, sl_comm_info_t* out_info) {
   info.size = comm->size;
   info.comm_id = comm->comm_id;
   info.host_bytes = 1000;
-  info.shared_bytes = 200;
+  info.releasable_bytes = 200;
+  info.shared_bytes = comm->suspended ? 0 : 200;
+  info.suspended = comm->suspended ? 1 : 0;
   *out_info = info;
   return SL_OK;
 }
@@ -252,6 +281,10 @@ sl_runtime_ops_t MakeTable() {
   table.log = LogLine;
   table.comm_shrink = CommShrink;
   table.current_device = CurrentDevice;
+  table.comm_revoke = CommRevoke;
+  table.comm_grow = CommGrow;
+  table.comm_suspend = CommSuspend;
+  table.comm_resume = CommResume;
   return table;
 }
 

@@ -20,6 +20,7 @@ struct FakeComm {
   uint64_t comm_id = 0;
   std::string name;
   bool finalizing = false;
+  bool suspended = false;
 };
 
 struct FakeRuntime {
