@@ -73,14 +73,29 @@ SL_HD int32_t Poll(const int32_t* word) {
 #endif
 }
 
-// True for the first caller among the blocks of this GPU, or the threads of this process.
-SL_HD bool Claim(uint32_t* word) {
+SL_HD uint32_t Poll(const uint32_t* word) {
+#ifdef __CUDA_ARCH__
+  uint32_t value;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+#else
+  return std::atomic_ref<uint32_t>(*const_cast<uint32_t*>(word)).load(std::memory_order_acquire);
+#endif
+}
+
+// Raises the word to `turn`, which is not 0. True for the first that does so among the blocks of this GPU, or the
+// threads of this process; none does once a later turn was claimed.
+SL_HD bool Claim(uint32_t* word, uint32_t turn) {
 #ifdef __CUDA_ARCH__
   uint32_t old;
-  asm volatile("atom.relaxed.gpu.global.exch.b32 %0, [%1], 1;" : "=r"(old) : "l"(word) : "memory");
-  return old == 0;
+  asm volatile("atom.relaxed.gpu.global.max.u32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(turn) : "memory");
+  return old < turn;
 #else
-  return std::atomic_ref<uint32_t>(*word).exchange(1, std::memory_order_relaxed) == 0;
+  const std::atomic_ref<uint32_t> claimed(*word);
+  uint32_t old = claimed.load(std::memory_order_relaxed);
+  while (old < turn && !claimed.compare_exchange_weak(old, turn, std::memory_order_relaxed)) {
+  }
+  return old < turn;
 #endif
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Spins that end: every wait looks at the abort word of its communicator now and then, and the first one that gives up
-// says what it waited for.
+// says what it waited for. So does the first that sees that the CPU asks.
 #pragma once
 
 #include "sdk/device/sync.h"
@@ -13,7 +13,8 @@
 
 namespace sl::dev {
 
-// Where trouble is told. `claim` is a word of this rank's own memory, 0 until somebody has written the record.
+// Where trouble is told. `claim` is a word of this rank's own memory: the question that was answered last, or kFault
+// once somebody has given up; zero at first.
 struct Warden {
   sl_control_t* control;
   uint32_t* claim;
@@ -40,22 +41,31 @@ class Vigil {
 #else
     std::this_thread::yield();
 #endif
-    if (Poll(&warden_.control->abort) == 0) return false;
-    if (wanted.peer >= 0) Record(wanted, seen);
+    if (Poll(&warden_.control->abort) == 0) {
+      Answer(wanted, seen);
+      return false;
+    }
+    if (wanted.peer >= 0 && Claim(warden_.claim, kFault)) Record(wanted, seen, &warden_.control->fault, 1);
     return true;
   }
 
  private:
   static constexpr uint32_t kTurns = 8192;
+  static constexpr uint32_t kFault = 0xffffffff;  // as a claim: later than every question
 
-  SL_HD void Record(const Wanted& wanted, uint64_t seen) const {
-    if (!Claim(warden_.claim)) return;
+  SL_HD void Answer(const Wanted& wanted, uint64_t seen) const {
+    const uint32_t asked = Poll(&warden_.control->asked);
+    if (asked == 0 || wanted.peer < 0 || !Claim(warden_.claim, asked)) return;
+    Record(wanted, seen, &warden_.control->answered, asked);
+  }
+
+  SL_HD void Record(const Wanted& wanted, uint64_t seen, uint32_t* flag, uint32_t value) const {
     sl_control_t* control = warden_.control;
     control->peer = wanted.peer;
     control->step = wanted.step;
     control->seen = seen;
     control->wanted = wanted.value;
-    StoreRelease(&control->fault, 1u);  // pairs with the CPU's acquire load of `fault`
+    StoreRelease(flag, value);  // pairs with the CPU's acquire load of it
   }
 
   const Warden& warden_;

@@ -238,5 +238,31 @@ TEST(GpuProtocols, GiveUpAndNameThePeerWhenAborted) {
   }
 }
 
+TEST(GpuProtocols, SayWhatTheyWaitForWhenAskedAndWaitOn) {
+  for (uint32_t family = 0; family < kFamilies; ++family) {
+    GpuTeam team(2, 1);
+    std::mt19937 random(1);
+    Case one = Case::Random(2, random);
+    one.op.kind = SL_OP_ALL_REDUCE;
+    one.op.count = 100;
+    one.Fill();
+    std::thread waiting([&] { team.Run(0, one.For(0), static_cast<Family>(family)); });
+    sl_control_t& control = team.control(0);
+    for (uint32_t question = 1; question <= 3; ++question) {
+      std::atomic_ref<uint32_t>(control.asked).store(question, std::memory_order_release);
+      while (std::atomic_ref<uint32_t>(control.answered).load(std::memory_order_acquire) != question) {
+        std::this_thread::yield();
+      }
+      EXPECT_EQ(control.peer, 1);
+      EXPECT_EQ(control.seen, 0u);
+      EXPECT_EQ(control.wanted, 1u);
+    }
+    EXPECT_EQ(std::atomic_ref<uint32_t>(control.fault).load(), 0u);
+    team.Run(1, one.For(1), static_cast<Family>(family));
+    waiting.join();
+    EXPECT_EQ(control.fault, 0u) << "it has gone on";
+  }
+}
+
 }  // namespace
 }  // namespace sl::algo_symmetric
