@@ -89,11 +89,19 @@ Status Communicator::JoinAsChild(Seat seat) {
   return WhyGivenUp(SetUp(seat.identity, seat.parent));
 }
 
-// A wait that ended because another rank failed names that rank.
+// A wait that ended because another rank failed names that rank. A connection may end before the control plane says
+// why.
 Status Communicator::WhyGivenUp(const Status& joined) const {
-  if (joined.code() != SL_ERR_ABORTED || cancelled()) return joined;
+  const bool was_cut = joined.code() == SL_ERR_PEER_LOST;
+  if (cancelled() || (!was_cut && joined.code() != SL_ERR_ABORTED)) return joined;
+  const uint64_t deadline_ns = NowNs() + kStoppingGraceNs;
+  while (was_cut && healthy() && NowNs() < deadline_ns) {
+    const timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+  }
   const Status health = Health();
-  return health.ok() ? Status(SL_ERR_PEER_LOST, "another rank aborted the communicator while it was made") : health;
+  if (!health.ok()) return health;
+  return was_cut ? joined : Status(SL_ERR_PEER_LOST, "another rank aborted the communicator while it was made");
 }
 
 Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent) {
@@ -539,6 +547,19 @@ void Communicator::Drain() {
 
 void Communicator::Leave(Fate fate) {
   if (tree_ != nullptr) tree_->Depart(fate);
+}
+
+void Communicator::KeepMemoryOnly() {
+  {
+    const auto held = process_->control()->Hold();  // a failure that is found there is told to runs_
+    runs_.reset();
+  }
+  links_.reset();
+  for (const Transport& transport : transports_) transport.ops->close(transport.handle);
+  transports_.clear();
+  extension_.reset();  // who calls hears that it has ended
+  // What peers withdraw stays mapped.
+  if (reach_ != nullptr) process_->reach_keeper()->Remove(reach_.get());
 }
 
 void Communicator::AwaitFarewell() const {

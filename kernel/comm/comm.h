@@ -79,6 +79,8 @@ class Communicator {
   void Drain();
   // Leaves: other ranks hear of it. Never waits.
   void Leave(Fate fate);
+  // Of one that was left: what captured graphs may still use stays, the rest ends.
+  void KeepMemoryOnly();
   // Waits until ranks on other hosts have heard of it, for as long as a host may be silent at most.
   void AwaitFarewell() const;
   // Ends every wait of this rank with SL_ERR_ABORTED.   [any]
@@ -99,6 +101,11 @@ class Communicator {
 
   // The first failure stays, and the other ranks hear of it.   [any]
   void Fail(const Status& status);
+  // The same, and what was launched ends.   [any]
+  void FailLaunches(const Status& status) {
+    Fail(status);
+    StopLaunches(status.code());
+  }
   // SL_OK, or why this communicator is of no use any more: its failure, a lost rank, or another rank's failure.   [any]
   Status Health() const;
   // One load: nothing has gone wrong yet.   [data]
@@ -132,6 +139,8 @@ class Communicator {
   RunPool* runs() { return runs_.get(); }
   // NULL where peers do not reach the memory of callers.
   Reach* reach() { return reach_.get(); }
+  // NULL on devices whose launches end under a watch.
+  sl_control_t* control() { return control_.load(); }
   OpLog* op_log() { return &op_log_; }
   // For who reads the log outside of operations: it stays while the lock is held.
   std::unique_lock<std::mutex> HoldLog() const { return std::unique_lock(log_mutex_); }

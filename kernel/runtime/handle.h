@@ -13,6 +13,7 @@
 
 #include "kernel/comm/comm.h"
 #include "kernel/memory/registration_cache.h"
+#include "kernel/runtime/launch_watch.h"
 #include "kernel/runtime/relay.h"
 
 namespace sl::kernel {
@@ -52,7 +53,7 @@ struct sl_comm_t {
       : comm(process, std::move(config)), registrations(comm.device().ops, comm.device().handle) {}
 
   // Captures its operations are part of that are not gone yet.   [any]
-  uint32_t graphs() const { return 0; }
+  uint32_t graphs() const { return holds.load() - (is_dropped.load() ? 0 : 1); }
 
   sl::kernel::Communicator comm;
   bool nonblocking = false;
@@ -74,6 +75,12 @@ struct sl_comm_t {
   sl::kernel::PendingPool pending;
   std::unique_ptr<sl::kernel::Relay> relay;  // where ranks' devices do not all reach each other's memory
   sl::kernel::RegistrationCache registrations;
+  sl::kernel::LaunchWatch watch{this};  // of launches that no thread watches
+
+  // Who still needs its memory: the program until it destroys or aborts it, and every captured graph until it is gone.
+  // The last one to let go deletes it (graph_hold.h).
+  std::atomic<uint32_t> holds{1};
+  std::atomic<bool> is_dropped{false};  // by the program
 
   // One non-blocking call at a time.
   std::mutex work_mutex;

@@ -159,6 +159,7 @@ bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns) {
 void StopIssuing(sl_comm_t* handle) {
   handle->relay.reset();
   const Device& device = handle->comm.device();
+  handle->watch.Stop();
   handle->comm.CloseReach();
   if (handle->engine_image != nullptr) device.ops->image_unload(device.handle, handle->engine_image);
   for (sl_event_t* event : {handle->order_event, handle->join_event}) {

@@ -10,6 +10,7 @@
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
 #include "kernel/runtime/control_call.h"
+#include "kernel/runtime/graph_hold.h"
 
 namespace sl::kernel {
 namespace {
@@ -30,16 +31,6 @@ Status CheckConfig(const sl_comm_config_t& config) {
   }
   return {};
 }
-
-void Free(sl_comm_t* handle) {
-  JoinWorker(handle);
-  StopIssuing(handle);
-  delete handle;
-}
-
-}  // namespace
-
-namespace {
 
 Result<std::vector<RendezvousId>> DecodeIds(const sl_comm_config_t& config) {
   std::vector<RendezvousId> ids;
@@ -97,11 +88,11 @@ Status CommState(sl_comm_t* handle) {
   }
   if (handle->revoked.load()) return {};  // what it failed by is over with it
   SL_TRY(handle->comm.Health());
-  // Who waits on the host finds mismatches itself; launches that nobody watches are looked after by who asks.
+  // Who waits on the host finds mismatches itself. Calls that no launch waits for are compared when somebody asks.
   const bool is_idle = handle->comm.state.load() != Communicator::State::kReady;
   if (is_idle || handle->comm.device().is_watched()) return {};
   Status mismatch = FindMismatch(handle);
-  if (!mismatch.ok()) handle->comm.Fail(mismatch);
+  if (!mismatch.ok()) handle->comm.FailLaunches(mismatch);
   return mismatch;
 }
 
@@ -167,7 +158,8 @@ Status DestroyComm(sl_comm_t* handle) {
   handle->comm.Drain();
   handle->comm.Leave(Fate::kDeparted);
   handle->comm.AwaitFarewell();
-  Free(handle);
+  JoinWorker(handle);
+  Drop(handle);
   return {};
 }
 
@@ -181,7 +173,8 @@ Status AbortComm(sl_comm_t* handle) {
          handle->comm.rank());
     return {};
   }
-  Free(handle);
+  JoinWorker(handle);
+  Drop(handle);
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include "kernel/events/last_error.h"
 #include "kernel/events/ring.h"
 #include "kernel/plan/signature.h"
+#include "kernel/runtime/graph_hold.h"
 #include "sdk/datatype.h"
 
 namespace sl::kernel {
@@ -65,6 +66,8 @@ Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream) {
   for (IssueOrder& order : handle->captured) {
     if (order.capture != 0 && order.capture_id == id) return &order;
   }
+  SL_TRY(HoldByGraph(handle, stream));
+  handle->watch.Expect();  // who launches the graph later does not say so
   const uint64_t number = ++handle->captures;
   IssueOrder* order = &handle->captured[number % std::size(handle->captured)];
   *order = {number, id, nullptr, false};
@@ -93,6 +96,7 @@ Status MarkEnd(sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream) 
   const Device& device = handle->comm.device();
   if (device.is_watched() || order.capture != 0) return {};
   const sl_status_t status = device.ops->event_record(device.handle, handle->order_event, stream);
+  handle->watch.Expect();
   return status == SL_OK ? Status() : Status(status, LastError());
 }
 

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Captured graphs go on using a communicator's memory after the program has destroyed it: they hold it, and the last
+// one to go frees it. A launch of such a graph does no harm; what it computes is right as long as every rank's lives.
+#pragma once
+
+#include "kernel/runtime/handle.h"
+
+namespace sl::kernel {
+
+// The capture that `stream` is in, met for the first time, holds the communicator until its graph is gone.   [data]
+Status HoldByGraph(sl_comm_t* handle, sl_stream_t* stream);
+// The program's part is over: frees the communicator, or leaves that to the last graph.   [control]
+void Drop(sl_comm_t* handle);
+
+}  // namespace sl::kernel

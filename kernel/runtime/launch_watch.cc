@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/runtime/launch_watch.h"
+
+#include <algorithm>
+
+#include "kernel/events/log.h"
+#include "kernel/plan/signature.h"
+#include "kernel/runtime/issue.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kLongestPeriodNs = 500'000'000;
+constexpr uint64_t kShortestPeriodNs = 20'000'000;  // launches answer after some 10 ms
+constexpr size_t kMostWaits = 64;                   // of one launch: other threads of it wait alike
+constexpr uint32_t kMostNamed = 8;
+
+// Short time limits are kept to within a quarter.
+uint64_t PeriodNs(const Communicator& comm) {
+  const auto& settings = comm.process()->profile().settings().comm;
+  uint64_t period_ns = kLongestPeriodNs;
+  for (const uint64_t limit_ms : {settings.operation_timeout_ms, settings.report_wait_ms}) {
+    if (limit_ms != 0) period_ns = std::min(period_ns, limit_ms * 1'000'000 / 4);
+  }
+  return std::max(period_ns, kShortestPeriodNs);
+}
+
+}  // namespace
+
+void LaunchWatch::SwitchOn() {
+  if (is_over_.load() || handle_->comm.control() == nullptr || is_on_.exchange(true)) return;
+  LookLater();
+}
+
+void LaunchWatch::LookLater() {
+  ControlThread* control = handle_->comm.process()->control();
+  const uint64_t task = control->At(NowNs() + PeriodNs(handle_->comm), [this] { Look(); });
+  task_.store(task);
+  if (is_over_.load()) control->Cancel(task);
+}
+
+// The task may make its successor while it is cancelled; that one is cancelled by LookLater, which sees is_over_.
+void LaunchWatch::Stop() {
+  is_over_.store(true);
+  if (const uint64_t task = task_.load(); task != 0) handle_->comm.process()->control()->Cancel(task);
+}
+
+// Switched off before it looks, and a call marks itself before it looks at the switch: so a launch is either seen here
+// or switches the watch on again.
+void LaunchWatch::Look() {
+  if (is_over_.load()) return;
+  is_on_.store(false, std::memory_order_seq_cst);
+  const LogRankScope rank_scope(handle_->comm.rank());
+  sl_control_t* control = handle_->comm.control();
+  const uint32_t answered = std::atomic_ref<uint32_t>(control->answered).load(std::memory_order_acquire);
+  if (judged_ != asked_ && answered == asked_) {
+    judged_ = asked_;
+    Judge(NowNs());
+  } else {
+    waits_.clear();  // nobody has waited for long
+  }
+  if (!MayRun()) return waits_.clear();
+  if (is_on_.exchange(true)) return;
+  std::atomic_ref<uint32_t>(control->asked).store(++asked_, std::memory_order_release);
+  LookLater();
+}
+
+bool LaunchWatch::MayRun() const {
+  if (handle_->in_call.load(std::memory_order_seq_cst) != 0 || handle_->graphs() != 0) return true;
+  const Device& device = handle_->comm.device();
+  return device.ops->event_query(device.handle, handle_->order_event) == SL_ERR_AGAIN;
+}
+
+LaunchWatch::Seen* LaunchWatch::Find(const sl_control_t& said, uint64_t now_ns) {
+  const auto same = [&said](const Seen& wait) {
+    return wait.peer == said.peer && wait.step == said.step && wait.seen == said.seen && wait.wanted == said.wanted;
+  };
+  const auto found = std::find_if(waits_.begin(), waits_.end(), same);
+  if (found != waits_.end()) return &*found;
+  if (waits_.size() == kMostWaits) waits_.erase(waits_.begin());
+  return &waits_.emplace_back(Seen{said.peer, said.step, said.seen, said.wanted, now_ns, false});
+}
+
+// Counters only grow, so a wait that is named twice with the same words has gone on in between.
+void LaunchWatch::Judge(uint64_t now_ns) {
+  Communicator& comm = handle_->comm;
+  if (!comm.healthy()) return;
+  if (const Status mismatch = FindMismatch(handle_); !mismatch.ok()) return comm.FailLaunches(mismatch);
+  const auto& settings = comm.process()->profile().settings().comm;
+  Seen* wait = Find(*comm.control(), now_ns);
+  const uint64_t waited_ms = (now_ns - wait->since_ns) / 1'000'000;
+  if (settings.operation_timeout_ms != 0 && waited_ms >= settings.operation_timeout_ms) {
+    return comm.FailLaunches(
+        {SL_ERR_TIMEOUT, "timeout after " + std::to_string(settings.operation_timeout_ms) + " ms: " + Describe(*wait)});
+  }
+  if (wait->is_reported || settings.report_wait_ms == 0 || waited_ms < settings.report_wait_ms) return;
+  for (Seen& other : waits_) other.is_reported = true;  // of the same launch
+  Logf(SL_LOG_WARN, "communicator {:016x} rank {}: waiting for {} s: {}", comm.id(), comm.rank(), waited_ms / 1000,
+       Describe(*wait));
+}
+
+std::string LaunchWatch::Describe(const Seen& wait) const {
+  Communicator& comm = handle_->comm;
+  std::string text = "a launch waits for " + comm.RankName(static_cast<uint32_t>(wait.peer)) + ", step " +
+                     std::to_string(wait.step) + ", seen " + std::to_string(wait.seen) + ", wanted " +
+                     std::to_string(wait.wanted);
+  const auto held = comm.HoldLog();
+  const uint64_t newest = comm.op_log()->Newest(comm.rank());
+  if (newest == 0 || comm.shape().domain_size != comm.size()) return text;
+  std::string behind;
+  uint32_t count = 0;
+  for (uint32_t rank = 0; rank < comm.size(); ++rank) {
+    const uint64_t theirs = comm.op_log()->Newest(rank);
+    if (theirs >= newest || ++count > kMostNamed) continue;
+    uint64_t signature = 0;
+    const bool is_known = comm.op_log()->Read(comm.rank(), theirs + 1, &signature);
+    behind += (behind.empty() ? "" : ", ") + comm.RankName(rank) + " has not called #" + std::to_string(theirs + 1) +
+              (is_known ? " (" + DescribeSignature(signature) + ")" : "");
+  }
+  if (count > kMostNamed) behind += " and " + std::to_string(count - kMostNamed) + " more ranks";
+  if (count == 0) behind = "all ranks have called #" + std::to_string(newest);
+  return text + "; " + behind;
+}
+
+}  // namespace sl::kernel

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the host's waiting operations find out for themselves (wait_check.cc), for launches that no thread watches:
+// while some may run, the control thread asks them now and then what they wait for (sl_control_t), compares the calls
+// of all ranks, says who is waited for, and ends what waits for longer than the time limit.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sdk/status.h"
+#include "sl_algorithm.h"
+
+struct sl_comm_t;
+
+namespace sl::kernel {
+
+class LaunchWatch {
+ public:
+  explicit LaunchWatch(sl_comm_t* handle) : handle_(handle) {}
+  ~LaunchWatch() { Stop(); }
+  LaunchWatch(const LaunchWatch&) = delete;
+  LaunchWatch& operator=(const LaunchWatch&) = delete;
+
+  // Something was launched, or captured. One load while the watch is on; else it is switched on, which takes a lock.
+  // Inside a call that marks the communicator as in use (InCall).   [data]
+  void Expect() {
+    if (!is_on_.load(std::memory_order_seq_cst)) [[unlikely]]
+      SwitchOn();
+  }
+  // No look begins or runs after it.   [control]
+  void Stop();
+
+ private:
+  // One wait that was named, since when.
+  struct Seen {
+    int32_t peer;
+    uint32_t step;
+    uint64_t seen;
+    uint64_t wanted;
+    uint64_t since_ns;
+    bool is_reported;
+  };
+
+  void SwitchOn();
+  void LookLater();
+  void Look();  // this and what follows on the control thread
+  bool MayRun() const;
+  void Judge(uint64_t now_ns);
+  Seen* Find(const sl_control_t& said, uint64_t now_ns);
+  std::string Describe(const Seen& wait) const;
+
+  sl_comm_t* const handle_;
+  std::atomic<bool> is_on_{false};
+  std::atomic<bool> is_over_{false};
+  std::atomic<uint64_t> task_{0};
+  uint32_t asked_ = 0;       // the newest question
+  uint32_t judged_ = 0;      // the newest one whose answer was looked at
+  std::vector<Seen> waits_;  // that go on
+};
+
+}  // namespace sl::kernel

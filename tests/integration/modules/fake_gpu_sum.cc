@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An algorithm for tests over the fake CUDA driver (modules/device-cuda/tests): a small all-reduce whose launches
+// nobody watches. A launch waits until every rank has made the same call, by the Vigil that real kernels use.
+#include <atomic>
+#include <cstring>
+
+#include "modules/device-cuda/tests/fake_driver.h"
+#include "sdk/algorithm_module.h"
+#include "sdk/device/vigil.h"
+#include "sl_device.h"
+
+namespace {
+
+constexpr uint32_t kMostRanks = 16;
+constexpr uint32_t kMostCount = 1024;
+constexpr uint32_t kStep = 7;
+
+// One rank's part of the symmetric heap.
+struct Slice {
+  uint64_t begun;  // launches
+  uint64_t ended;
+  uint32_t claim;
+  uint64_t arrived[kMostRanks];     // the peer's newest launch
+  uint64_t signatures[kMostRanks];  // of that call
+  int32_t data[2][kMostCount];  // by launch parity: who begins a launch knows that all have ended the one before last
+};
+
+struct Args {
+  sl_symmetric_t heap;
+  sl_control_t* control;
+  const int32_t* send;
+  int32_t* recv;
+  uint64_t count;
+  uint64_t signature;
+  uint32_t rank;
+  uint32_t size;
+};
+
+Slice& SliceOf(const Args& args, uint32_t rank) {
+  return *reinterpret_cast<Slice*>(args.heap.base + rank * args.heap.stride);
+}
+
+void Begin(const Args& args) {
+  Slice& mine = SliceOf(args, args.rank);
+  ++mine.begun;
+  std::memcpy(mine.data[mine.begun % 2], args.send, args.count * sizeof(int32_t));
+  for (uint32_t peer = 0; peer < args.size; ++peer) {
+    Slice& theirs = SliceOf(args, peer);
+    std::atomic_ref(theirs.signatures[args.rank]).store(args.signature);
+    std::atomic_ref(theirs.arrived[args.rank]).store(mine.begun);
+  }
+}
+
+// Called until it is done, by whoever calls the driver.
+bool Sum(const void* memory, size_t) {
+  Args args;
+  std::memcpy(&args, memory, sizeof(args));
+  Slice& mine = SliceOf(args, args.rank);
+  if (mine.begun == mine.ended) Begin(args);
+  for (uint32_t peer = 0; peer < args.size; ++peer) {
+    const uint64_t seen = std::atomic_ref(mine.arrived[peer]).load();
+    const bool is_same = std::atomic_ref(mine.signatures[peer]).load() == args.signature;
+    if (seen >= mine.begun && (is_same || seen > mine.begun)) continue;
+    const sl::dev::Warden warden{args.control, &mine.claim};
+    const bool gives_up = sl::dev::Vigil(warden).GivesUp({static_cast<int32_t>(peer), kStep, mine.begun}, seen);
+    if (gives_up) mine.ended = mine.begun;
+    return gives_up;
+  }
+  for (uint64_t i = 0; i < args.count; ++i) {
+    int32_t sum = 0;
+    for (uint32_t peer = 0; peer < args.size; ++peer) sum += SliceOf(args, peer).data[mine.begun % 2][i];
+    args.recv[i] = sum;
+  }
+  mine.ended = mine.begun;
+  return true;
+}
+
+constexpr FakeKernel kKernels[] = {{"sum", Sum}, {nullptr, nullptr}};
+constexpr FakeImage kImage = {kFakeImageMagic, 90, kKernels};
+constexpr const char* kNames[] = {"sum"};
+
+}  // namespace
+
+struct sl_instance_t {
+  const sl_host_t* host;
+};
+
+struct sl_algorithm_t {
+  sl_algorithm_t(const sl_host_t* the_host, const sl_algorithm_env_t& environment)
+      : host(the_host), env(environment), shape(environment.shape) {}
+  ~sl_algorithm_t() {
+    if (image != nullptr) env.device_ops->image_unload(env.device, image);
+  }
+
+  sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out_estimate) const {
+    const bool is_served = op.kind == SL_OP_ALL_REDUCE && op.datatype == SL_INT32 && op.count <= kMostCount;
+    if (!is_served) return SL_ERR_UNSUPPORTED;
+    out_estimate->time_ns = 1000;
+    out_estimate->run = SL_RUN_LAUNCH;
+    out_estimate->determinism = SL_DETERMINISM_RANK;
+    return SL_OK;
+  }
+
+  sl_status_t Launch(const sl_op_t& op, void* memory, sl_launch_t* launch) {
+    const Args args{env.symmetric,
+                    env.control,
+                    static_cast<const int32_t*>(op.send),
+                    static_cast<int32_t*>(op.recv),
+                    op.count,
+                    op.signature,
+                    shape->rank,
+                    shape->size};
+    std::memcpy(memory, &args, sizeof(args));
+    launch->image = image;
+    launch->args = memory;
+    launch->args_bytes = sizeof(args);
+    for (int i = 0; i < 3; ++i) launch->grid[i] = launch->block[i] = 1;
+    return SL_OK;
+  }
+
+  const sl_host_t* const host;
+  const sl_algorithm_env_t env;
+  const sl_comm_shape_t* const shape;
+  sl_image_t* image = nullptr;
+};
+
+namespace {
+
+sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader&) { return sl_instance_t{host}; }
+
+sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
+  if (env.control == nullptr || env.symmetric.base == nullptr || env.shape->size > kMostRanks) {
+    return sl::Status(SL_ERR_UNSUPPORTED, "for up to 16 ranks on fake GPUs");
+  }
+  auto algorithm = std::make_unique<sl_algorithm_t>(instance.host, env);
+  const sl_image_desc_t desc{sizeof(desc), 1, nullptr, &kImage, sizeof(kImage), kNames};
+  const sl_status_t status = env.device_ops->image_load(env.device, &desc, &algorithm->image);
+  if (status != SL_OK) return sl::Status(status, "image_load");
+  return algorithm;
+}
+
+sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out_demand) {
+  out_demand->symmetric_bytes = sizeof(Slice);
+  return SL_OK;
+}
+
+constexpr sl_algorithm_ops_t kOps = sl::kLaunchingOps<Make, Demand>;
+const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("fake-sum", &kOps)};
+const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
+using Calls = sl::InstanceCalls<Open>;
+
+constexpr sl_module_t kModule = sl::DescribeModule({
+    .name = SL_MODULE_NAME,
+    .version = SL_MODULE_VERSION,
+    .vendor = "Starling",
+    .summary = "sums on fake GPUs",
+    .provides = sl::kPointersTo<kProvides>,
+    .requirements = sl::kPointersTo<kRequirements>,
+    .open = Calls::Open,
+    .quiesce = Calls::Quiesce,
+    .close = Calls::Close,
+});
+
+}  // namespace
+
+extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
+  return sl::AnswerQuery(hello, &kModule, out_module);
+}

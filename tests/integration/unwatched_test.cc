@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Communicators on a device whose launches nobody watches, over the fake CUDA driver: what waits is named and ended
+// without anybody asking; graphs hold the memory; GPUs that are missing, hidden or full are told of.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "modules/device-cuda/tests/fake_driver.h"
+#include "tests/integration/team.h"
+
+namespace sl::integration {
+namespace {
+
+// The fake driver, as the program of a rank uses it: the first device's context is this thread's.
+class FakeGpu {
+ public:
+  FakeGpu() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
+    int device = 0;
+    cu::Context* context = nullptr;
+    EXPECT_EQ(Call<decltype(cuInit)>("cuInit")(0), cu::kSuccess);
+    EXPECT_EQ(Call<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, device), cu::kSuccess);
+    EXPECT_EQ(Call<decltype(cuCtxPushCurrent_v2)>("cuCtxPushCurrent_v2")(context), cu::kSuccess);
+  }
+
+  // The default stream; the driver works while it is asked.
+  bool IsIdle() const { return Call<decltype(cuStreamQuery)>("cuStreamQuery")(nullptr) == cu::kSuccess; }
+  bool Synchronize(double seconds) const {
+    return WaitUntil(seconds, [this] { return IsIdle(); });
+  }
+  void Capture(uint64_t id) const { Call<decltype(sl_fake_cuda_capture)>("sl_fake_cuda_capture")(nullptr, id); }
+  void DestroyGraph(uint64_t id) const { Call<decltype(sl_fake_cuda_destroy_graph)>("sl_fake_cuda_destroy_graph")(id); }
+  void FailNext(const char* call) const {
+    Call<decltype(sl_fake_cuda_fail)>("sl_fake_cuda_fail")(call, cu::kOutOfMemory);
+  }
+
+ private:
+  template <typename Function>
+  Function* Call(const char* name) const {
+    auto* function = reinterpret_cast<Function*>(dlsym(library_, name));
+    EXPECT_NE(function, nullptr) << name;
+    return function;
+  }
+  void* const library_;
+};
+
+// Descriptors of memory, which the fake driver keeps as long as it keeps the memory.
+int MemoryDescriptors() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    count += std::filesystem::read_symlink(entry.path(), gone).string().find("memfd:") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+ncclResult_t AsyncError(ncclComm_t comm) {
+  ncclResult_t state = ncclInternalError;
+  EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+  return state;
+}
+
+// Read before the first test changes it.
+const std::string& ModuleFolders() {
+  static const std::string folders = std::getenv("STARLING_MODULE_PATH");
+  return folders;
+}
+
+class Unwatched : public testing::Test {
+ protected:
+  Unwatched() {
+    std::ofstream(path_) << "profile_version = 1\n[roles]\ndevice = \"cuda\"\n[comm]\noperation_timeout_ms = 400\n"
+                            "[modules.algo-symmetric]\nenabled = false\n";
+  }
+  ~Unwatched() override { unlink(path_.c_str()); }
+
+  const std::string path_ = testing::TempDir() + "unwatched-" + std::to_string(getpid()) + ".toml";
+  const std::string folders_ = ModuleFolders() + ":" + SL_FAKE_GPU_MODULES;
+  const Environment modules_{"STARLING_MODULE_PATH", folders_.c_str()};
+  const Environment profile_{"STARLING_PROFILE", path_.c_str()};
+};
+
+ncclResult_t Add(ncclComm_t comm, int* values, size_t count, ncclRedOp_t op = ncclSum) {
+  return ncclAllReduce(values, values, count, ncclInt32, op, comm, nullptr);
+}
+
+TEST_F(Unwatched, LaunchesComputeAndEnd) {
+  RunProcesses(3, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    for (int call = 0; call < 50; ++call) {
+      int values[] = {team.rank(), call};
+      NCCL_OK(Add(comm, values, 2));
+      ASSERT_TRUE(gpu.Synchronize(10));
+      EXPECT_EQ(values[0], 3);
+      EXPECT_EQ(values[1], 3 * call);
+    }
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TEST_F(Unwatched, LaunchThatWaitsTooLongEndsAndNamesWhoHasNotCalled) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    int value = 1;
+    NCCL_OK(Add(comm, &value, 1));
+    ASSERT_TRUE(gpu.Synchronize(10));
+    if (team.rank() == 0) {
+      NCCL_OK(Add(comm, &value, 1));
+      ASSERT_TRUE(gpu.Synchronize(10)) << "it is ended without being asked";
+      ASSERT_TRUE(WaitUntil(10, [&] { return AsyncError(comm) == ncclRemoteError; }));
+      EXPECT_TRUE(LastErrorHas("timeout after 400 ms: a launch waits for rank 1 (process "));
+      EXPECT_TRUE(LastErrorHas("step 7, seen 1, wanted 2; rank 1 (process "));
+      EXPECT_TRUE(LastErrorHas("has not called #2 ("));
+    }
+    team.Barrier();
+    NCCL_OK(ncclCommAbort(comm));
+  });
+}
+
+TEST_F(Unwatched, CallsThatDifferAreNamedWhileALaunchWaits) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    int value = 1;
+    NCCL_OK(Add(comm, &value, 1, team.rank() == 0 ? ncclSum : ncclMax));
+    ASSERT_TRUE(gpu.Synchronize(10));
+    ASSERT_TRUE(WaitUntil(10, [&] { return AsyncError(comm) != ncclSuccess; }));
+    EXPECT_TRUE(LastErrorHas("operation #1: "));
+    EXPECT_TRUE(LastErrorHas("max"));
+    team.Barrier();
+    NCCL_OK(ncclCommAbort(comm));
+  });
+}
+
+TEST_F(Unwatched, RevokeEndsALaunchAndLeavesTheRestOfUse) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    int value = 1;
+    if (team.rank() == 0) {
+      NCCL_OK(Add(comm, &value, 1));
+    }
+    NCCL_OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+    EXPECT_TRUE(gpu.Synchronize(1));
+    EXPECT_EQ(AsyncError(comm), ncclSuccess);
+    EXPECT_EQ(Add(comm, &value, 1), ncclInvalidUsage);
+    ncclComm_t child = nullptr;
+    NCCL_OK(ncclCommSplit(comm, 0, 0, &child, nullptr));
+    value = 1;
+    NCCL_OK(Add(child, &value, 1));
+    ASSERT_TRUE(gpu.Synchronize(10));
+    EXPECT_EQ(value, 2);
+    NCCL_OK(ncclCommDestroy(child));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TEST_F(Unwatched, SuspendFreesDeviceMemory) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    for (int round = 0; round < 3; ++round) {
+      uint64_t bytes = 0;
+      NCCL_OK(ncclCommMemStats(comm, ncclStatGpuMemSuspend, &bytes));
+      EXPECT_GT(bytes, 0u);
+      NCCL_OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+      NCCL_OK(ncclCommResume(comm));
+      int value = team.rank();
+      NCCL_OK(Add(comm, &value, 1));
+      ASSERT_TRUE(gpu.Synchronize(10));
+      EXPECT_EQ(value, 1);
+    }
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TEST_F(Unwatched, CapturedGraphsHoldTheMemoryUntilTheyAreGone) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const int before = MemoryDescriptors();
+    const ncclComm_t comm = team.MakeComm();
+    int value = 1;
+    gpu.Capture(7);
+    NCCL_OK(Add(comm, &value, 1));
+    NCCL_OK(Add(comm, &value, 1));
+    gpu.Capture(0);
+    ASSERT_TRUE(gpu.Synchronize(10));
+    EXPECT_EQ(value, 4);
+    EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
+    EXPECT_TRUE(LastErrorHas("has 1 captured graph whose operations use the memory"));
+    team.Barrier();
+    NCCL_OK(ncclCommDestroy(comm));
+    EXPECT_GT(MemoryDescriptors(), before) << "the graph could still be launched";
+    gpu.DestroyGraph(7);
+    EXPECT_TRUE(WaitUntil(10, [&] { return MemoryDescriptors() == before; })) << "freed with the graph";
+    team.Barrier();
+  });
+}
+
+TEST_F(Unwatched, TooLittleDeviceMemoryIsTold) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclUniqueId id = team.MakeId();
+    if (team.rank() == 1) gpu.FailNext("cuMemCreate");
+    ncclComm_t comm = nullptr;
+    const ncclResult_t result = ncclCommInitRank(&comm, 2, id, team.rank());
+    EXPECT_EQ(result, team.rank() == 1 ? ncclUnhandledCudaError : ncclRemoteError) << ncclGetLastError(nullptr);
+    EXPECT_TRUE(LastErrorHas("cuMemCreate"));
+    EXPECT_EQ(comm, nullptr);
+  });
+}
+
+TEST_F(Unwatched, WithoutAGpuItIsSaid) {
+  const Environment none("SL_FAKE_CUDA_DEVICES", "0");
+  RunProcesses(1, [](Team&) {
+    ncclComm_t comm = nullptr;
+    ncclUniqueId id;
+    NCCL_OK(ncclGetUniqueId(&id));
+    EXPECT_NE(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess);
+    EXPECT_TRUE(LastErrorHas("roles.device is \"cuda\", but this machine has no such device"));
+  });
+}
+
+TEST_F(Unwatched, RankWhoseGpuIsHiddenIsNamed) {
+  std::ofstream(path_) << "profile_version = 1\n[modules.algo-symmetric]\nenabled = false\n";
+  RunProcesses(2, [](Team& team) {
+    const ncclUniqueId id = team.MakeId();
+    if (team.rank() == 1) setenv("SL_FAKE_CUDA_DEVICES", "0", 1);
+    if (team.rank() == 0) static const FakeGpu gpu;
+    ncclComm_t comm = nullptr;
+    EXPECT_NE(ncclCommInitRank(&comm, 2, id, team.rank()), ncclSuccess);
+    EXPECT_TRUE(LastErrorHas("CUDA_VISIBLE_DEVICES"));
+  });
+}
+
+}  // namespace
+}  // namespace sl::integration
