@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The NCCL API on GPUs against the oracle: random calls, the same on all ranks, eager and in graphs, on threads, on
-// processes and on one thread with groups; aborts, and ranks that die. Ranks share GPUs where there are more of them.
+// processes and on one thread with groups; aborts, revocations, and ranks that die. Ranks share GPUs where there are
+// more of them.
 //
-//   SL_GPU_RANKS  ranks of a communicator (2, or the GPUs when there are more)
-//   SL_GPU_CALLS  random calls of a test (400)
+//   --ranks N, SL_GPU_RANKS  ranks of a communicator (2, or the GPUs when there are more)
+//   --calls N, SL_GPU_CALLS  random calls of a test (400)
+//   --seed N, SL_GPU_SEED    from which they are drawn (1)
+//   --comms N, SL_GPU_COMMS  communicators that are made and destroyed (20)
 //   SL_GPU_LARGEST  elements of the largest calls, as a power of two (22)
-//   SL_GPU_GRAPHS 0: none are captured
-//   SL_GPU_NEEDED 1: a machine without a GPU is a failure
-//   SL_GPU_ARENA  bytes that a rank takes of its GPU for buffers (1 GiB)
+//   SL_GPU_GRAPHS   0: none are captured, and operations pass the host
+//   SL_GPU_NEEDED   1: a machine without a GPU is a failure
+//   SL_GPU_ARENA    bytes that a rank takes of its GPU for buffers (1 GiB)
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <memory>
 #include <random>
 
@@ -52,11 +59,15 @@ int CountGpus() {
 
 int Ranks() { return FromEnvironment("SL_GPU_RANKS", std::max(2, CountGpus())); }
 int Calls() { return FromEnvironment("SL_GPU_CALLS", 400); }
+int Comms() { return FromEnvironment("SL_GPU_COMMS", 20); }
 
 void UseMyGpu(int rank) {
   ASSERT_EQ(OpenCuda(), "");
   UseDevice(rank % DeviceCount());
 }
+
+// Tests draw different calls from one seed.
+uint32_t Seed(uint32_t test) { return static_cast<uint32_t>(FromEnvironment("SL_GPU_SEED", 1)) * 2 + test - 2; }
 
 // What all ranks draw alike, and what is each rank's own choice.
 class Soak {
@@ -118,7 +129,11 @@ class Soak {
   }
 
   void Issue(const NcclCase& test, CudaStream stream) {
-    NCCL_OK(Buffers(test)->Issue(comm_, stream)) << test.ToString();
+    GpuBuffers* buffers = Buffers(test);
+    if (own_() % 8 == 0) {
+      NCCL_OK(buffers->Register(comm_)) << test.ToString();
+    }
+    NCCL_OK(buffers->Issue(comm_, stream)) << test.ToString();
   }
 
   void Group(int size) {
@@ -216,9 +231,18 @@ class Gpu : public testing::Test {
   }
 };
 
+// What is of GPUs whose launches reach each other's memory.
+class GpuLaunches : public Gpu {
+ protected:
+  void SetUp() override {
+    Gpu::SetUp();
+    if (FromEnvironment("SL_GPU_GRAPHS", 1) == 0) GTEST_SKIP() << "operations pass the host";
+  }
+};
+
 TeamOptions Patient() {
   TeamOptions options;
-  options.seconds = 240;
+  options.seconds = 240 + Calls() / 10;
   return options;
 }
 
@@ -254,7 +278,7 @@ TEST_F(Gpu, ComputesEveryCollectiveOnEveryType) {
 
 TEST_F(Gpu, EndsRandomCallsRightOnProcesses) {
   integration::RunProcesses(
-      Ranks(), [](Team& team) { Soak(team, 1, false).Run(Calls()); }, Patient());
+      Ranks(), [](Team& team) { Soak(team, Seed(1), false).Run(Calls()); }, Patient());
 }
 
 // A spinning kernel ends, the communicator and the GPU stay of use.
@@ -290,6 +314,195 @@ TEST_F(Gpu, AbortsWhatWaitsForARankThatNeverCalls) {
         NCCL_OK(ncclCommDestroy(comm));
       },
       Patient());
+}
+
+TEST_F(GpuLaunches, RevokesWhatWaitsAndGoesOnWithASplit) {
+  integration::RunProcesses(
+      2,
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        ncclComm_t comm = team.MakeComm();
+        const CudaStream stream = MakeStream();
+        NcclCase test;
+        test.count = 1 << 20;
+        GpuBuffers waiting(test, team.rank(), 2, 0);
+        if (team.rank() == 0) {
+          NCCL_OK(waiting.Issue(comm, stream));
+        }
+        const double begin = integration::Seconds();
+        NCCL_OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+        EXPECT_LT(integration::Seconds() - begin, 1.5) << "revoking is bounded";
+        ASSERT_TRUE(WaitFor(stream, 1)) << "the kernel spins on";
+        ncclComm_t child = nullptr;
+        NCCL_OK(ncclCommSplit(comm, 0, 0, &child, nullptr));
+        GpuBuffers buffers(test, team.rank(), 2, 0);
+        NCCL_OK(buffers.Issue(child, stream));
+        ASSERT_TRUE(WaitFor(stream, kPatience));
+        EXPECT_EQ(buffers.Check(), "");
+        NCCL_OK(ncclCommDestroy(child));
+        NCCL_OK(ncclCommDestroy(comm));
+      },
+      Patient());
+}
+
+// Nobody asks: the time limit alone ends the kernel, and names the rank that has not called.
+TEST_F(GpuLaunches, EndsALaunchThatWaitsTooLong) {
+  const integration::Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "1000");
+  integration::RunProcesses(
+      2,
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        ncclComm_t comm = team.MakeComm();
+        const CudaStream stream = MakeStream();
+        NcclCase test;
+        test.count = 1000;
+        if (team.rank() == 0) {
+          GpuBuffers buffers(test, 0, 2, 0);
+          NCCL_OK(buffers.Issue(comm, stream));
+          ASSERT_TRUE(WaitFor(stream, 10)) << "it waits for ever";
+          ncclResult_t state = ncclSuccess;
+          ASSERT_TRUE(integration::WaitUntil(
+              5, [&] { return ncclCommGetAsyncError(comm, &state) == ncclSuccess && state != ncclSuccess; }));
+          const std::string text = ncclGetLastError(comm);
+          EXPECT_NE(text.find("timeout after 1000 ms: a launch waits for rank 1"), std::string::npos) << text;
+          EXPECT_NE(text.find("has not called #1"), std::string::npos) << text;
+        }
+        team.Barrier();
+        NCCL_OK(ncclCommAbort(comm));
+      },
+      Patient());
+}
+
+// Each rank uses its two streams in an order of its own.
+TEST_F(GpuLaunches, ServesTwoCommunicatorsInOppositeOrders) {
+  integration::RunProcesses(
+      2,
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        ncclComm_t comms[] = {team.MakeComm(), team.MakeComm()};
+        const CudaStream streams[] = {MakeStream(), MakeStream()};
+        for (int round = 0; round < 50; ++round) {
+          NcclCase test;
+          test.count = size_t{1} << (round % 20);
+          test.salt = static_cast<uint32_t>(round);
+          std::unique_ptr<GpuBuffers> buffers[2];
+          for (auto& one : buffers) one = std::make_unique<GpuBuffers>(test, team.rank(), 2, 0);
+          for (int i = 0; i < 2; ++i) {
+            const int turn = (i + team.rank()) % 2;
+            NCCL_OK(buffers[turn]->Issue(comms[turn], streams[turn]));
+          }
+          for (int i = 0; i < 2; ++i) {
+            ASSERT_TRUE(WaitFor(streams[i], kPatience)) << "round " << round << " hangs";
+            ASSERT_EQ(buffers[i]->Check(), "");
+          }
+        }
+        for (ncclComm_t comm : comms) NCCL_OK(ncclCommDestroy(comm));
+      },
+      Patient());
+}
+
+// The graph is launched after its communicator was destroyed, and computes.
+TEST_F(GpuLaunches, KeepsTheMemoryOfACommunicatorForItsGraphs) {
+  integration::RunProcesses(
+      2,
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        ncclComm_t comm = team.MakeComm();
+        const CudaStream stream = MakeStream();
+        NcclCase test;
+        test.count = 1000;
+        GpuBuffers buffers(test, team.rank(), 2, 0);
+        BeginCapture(stream);
+        NCCL_OK(buffers.Issue(comm, stream));
+        CudaGraphExec graph = EndCapture(stream);
+        EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
+        NCCL_OK(ncclCommDestroy(comm));
+        team.Barrier();
+        Launch(graph, stream);
+        ASSERT_TRUE(WaitFor(stream, kPatience));
+        EXPECT_EQ(buffers.Check(), "");
+        team.Barrier();
+        const size_t before = FreeMemory();
+        DestroyGraph(graph);
+        EXPECT_TRUE(integration::WaitUntil(10, [&] { return FreeMemory() > before; })) << "its memory was not freed";
+        team.Barrier();
+      },
+      Patient());
+}
+
+TEST_F(GpuLaunches, FreesMemoryWhileSuspended) {
+  integration::RunProcesses(
+      2,
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        ncclComm_t comm = team.MakeComm();
+        const CudaStream stream = MakeStream();
+        for (int round = 0; round < 3; ++round) {
+          NcclCase test;
+          test.count = 100000;
+          GpuBuffers buffers(test, team.rank(), 2, 0);
+          team.Barrier();
+          const size_t before = FreeMemory();
+          team.Barrier();
+          NCCL_OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+          uint64_t bytes = 0;
+          NCCL_OK(ncclCommMemStats(comm, ncclStatGpuMemSuspend, &bytes));
+          EXPECT_GE(FreeMemory(), before + bytes);
+          team.Barrier();
+          NCCL_OK(ncclCommResume(comm));
+          NCCL_OK(buffers.Issue(comm, stream));
+          ASSERT_TRUE(WaitFor(stream, kPatience));
+          EXPECT_EQ(buffers.Check(), "");
+        }
+        NCCL_OK(ncclCommDestroy(comm));
+      },
+      Patient());
+}
+
+int OpenDescriptors() {
+  const std::filesystem::directory_iterator folder("/proc/self/fd");
+  return static_cast<int>(std::distance(begin(folder), end(folder)));
+}
+
+double ResidentMib() {
+  long pages = 0;
+  std::ifstream("/proc/self/statm").ignore(64, ' ') >> pages;
+  return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+TEST_F(GpuLaunches, LeavesNothingOfManyCommunicators) {
+  TeamOptions options = Patient();
+  options.seconds += Comms();
+  integration::RunProcesses(
+      2,
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        const CudaStream stream = MakeStream();
+        NcclCase test;
+        test.count = 1000;
+        size_t free_before = 0;
+        int descriptors_before = 0;
+        for (int made = 0; made <= Comms(); ++made) {
+          ncclComm_t comm = team.MakeComm();
+          {
+            GpuBuffers buffers(test, team.rank(), 2, 0);
+            NCCL_OK(buffers.Issue(comm, stream));
+            ASSERT_TRUE(WaitFor(stream, kPatience));
+            ASSERT_EQ(buffers.Check(), "");
+          }
+          NCCL_OK(ncclCommDestroy(comm));
+          team.Barrier();
+          const bool is_settled = made == Comms() / 10;  // what the process makes once is there
+          if (is_settled) free_before = FreeMemory(), descriptors_before = OpenDescriptors();
+          if (!is_settled && made != Comms()) continue;
+          std::printf(
+              "rank %d after %d communicators: %d descriptors, %.1f MiB of host memory, %.1f MiB of the GPU free\n",
+              team.rank(), made, OpenDescriptors(), ResidentMib(), static_cast<double>(FreeMemory()) / (1 << 20));
+        }
+        EXPECT_LE(OpenDescriptors(), descriptors_before + 4);
+        EXPECT_GE(FreeMemory() + (size_t{4} << 20), free_before) << "device memory is lost";
+      },
+      options);
 }
 
 TEST_F(Gpu, NamesARankThatDiesAndGoesOnWithoutIt) {
@@ -332,7 +545,7 @@ TEST_F(Gpu, NamesARankThatDiesAndGoesOnWithoutIt) {
 
 TEST_F(Gpu, EndsRandomCallsRightOnThreads) {
   integration::RunThreads(
-      Ranks(), [](Team& team) { Soak(team, 2, true).Run(Calls()); }, Patient());
+      Ranks(), [](Team& team) { Soak(team, Seed(2), true).Run(Calls()); }, Patient());
 }
 
 void ServeFromOneThread(int size) {
@@ -375,3 +588,18 @@ TEST_F(Gpu, ServesAllRanksFromOneThread) {
 
 }  // namespace
 }  // namespace sl::gpu
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const std::map<std::string, const char*> known = {
+      {"--ranks", "SL_GPU_RANKS"}, {"--calls", "SL_GPU_CALLS"}, {"--seed", "SL_GPU_SEED"}, {"--comms", "SL_GPU_COMMS"}};
+  for (int i = 1; i < argc; i += 2) {
+    const auto found = known.find(argv[i]);
+    if (found == known.end() || i + 1 == argc) {
+      std::fprintf(stderr, "%s: %s is none of --ranks, --calls, --seed and --comms with a number\n", argv[0], argv[i]);
+      return 2;
+    }
+    setenv(found->second, argv[i + 1], 1);
+  }
+  return RUN_ALL_TESTS();
+}

@@ -26,6 +26,7 @@ struct Driver {
   int (*primary_retain)(void**, int);
   int (*set_current)(void*);
   int (*allocate)(uint64_t*, size_t);
+  int (*memory_info)(size_t*, size_t*);  // NULL: a driver for tests, which cannot tell
   int (*to_device)(uint64_t, const void*, size_t, void*);
   int (*from_device)(void*, uint64_t, size_t, void*);
   int (*on_device)(uint64_t, uint64_t, size_t, void*);
@@ -111,6 +112,7 @@ std::string OpenCuda() {
       Find(library, "cuGraphLaunch", &driver.launch) && Find(library, "cuGraphDestroy", &driver.graph_destroy) &&
       Find(library, "cuGraphExecDestroy", &driver.exec_destroy) && Find(library, "cuGetErrorName", &driver.error_name);
   if (!found) return "the CUDA driver is too old: a function is missing";
+  if (!Find(library, "cuMemGetInfo_v2", &driver.memory_info)) driver.memory_info = nullptr;
   if (driver.init(0) != 0) return "the CUDA driver does not start";
   return DeviceCount() == 0 ? "no GPU" : "";
 }
@@ -119,6 +121,13 @@ int DeviceCount() {
   int count = 0;
   Check(driver.device_count(&count), "cuDeviceGetCount");
   return count;
+}
+
+size_t FreeMemory() {
+  size_t available = 0;
+  size_t total = 0;
+  if (driver.memory_info != nullptr) Check(driver.memory_info(&available, &total), "cuMemGetInfo");
+  return available;
 }
 
 void UseDevice(int ordinal) {

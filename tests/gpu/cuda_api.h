@@ -17,6 +17,8 @@ using CudaGraphExec = void*;
 // "" when the driver and a GPU are there; else why not.
 std::string OpenCuda();
 int DeviceCount();
+// Of the calling thread's device; 0 when the driver cannot tell.
+size_t FreeMemory();
 
 // The device's primary context becomes the calling thread's.
 void UseDevice(int ordinal);

@@ -19,6 +19,9 @@ class GpuBuffers {
     offset_ = offset;
   }
   ~GpuBuffers() {
+    if (registration_ != nullptr) {
+      EXPECT_EQ(ncclCommDeregister(comm_, registration_), ncclSuccess);
+    }
     Free(send_);
     Free(recv_);
   }
@@ -27,6 +30,11 @@ class GpuBuffers {
 
   ncclResult_t Issue(ncclComm_t comm, CudaStream stream) {
     return host_.Issue(comm, reinterpret_cast<cudaStream_t>(stream));
+  }
+  // Makes the receive buffer known to the communicator, which outlives this.
+  ncclResult_t Register(ncclComm_t comm) {
+    comm_ = comm;
+    return ncclCommRegister(comm, recv_, offset_ + host_.recv_memory().size(), &registration_);
   }
   // After the stream is idle.
   std::string Check() {
@@ -49,6 +57,8 @@ class GpuBuffers {
   uint8_t* send_ = nullptr;
   uint8_t* recv_ = nullptr;
   size_t offset_ = 0;
+  ncclComm_t comm_ = nullptr;
+  void* registration_ = nullptr;  // with comm_
 };
 
 }  // namespace sl::gpu

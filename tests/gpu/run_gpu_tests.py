@@ -2,19 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs everything that needs GPUs, from a built tree, and sums it up.
 
-    run_gpu_tests.py [--build DIR] [--out DIR] [--nccl-tests DIR] [--only TEXT]
+    run_gpu_tests.py [--build DIR] [--out DIR] [--nccl-tests DIR] [--only TEXT] [--whole]
 
   --build DIR        the built tree (build)
   --out DIR          logs, report.json and report.xml (JUnit) go there (build/gpu-test)
   --nccl-tests DIR   also run the nccl-tests binaries in DIR
   --only TEXT        only what has TEXT in its name
+  --whole            10,000 random calls from each of ten seeds, and 1,000 communicators
 
 Without a GPU everything is skipped and counted, exit code 0. Exit code 1 when anything fails. Needs no network.
 """
 import argparse
+import glob
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -93,34 +96,52 @@ class Losses:
         return "" if worst < 2e-4 else f"losses differ from the other library's by up to {worst:.1e}"
 
 
-def gtest_jobs(program, seconds, how="", environment=None):
+def gtest_jobs(program, seconds, how="", environment=None, whole=False):
     listed = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=False).stdout
     suite = ""
     for line in listed.splitlines():
         if line.startswith(" "):
-            yield Job(f"{os.path.basename(program)}{how} {suite}{line.split()[0]}",
-                      [program, f"--gtest_filter={suite}{line.split()[0]}"], seconds, environment=environment)
+            test = suite + line.split()[0]
+            name, command = f"{os.path.basename(program)}{how} {test}", [program, f"--gtest_filter={test}"]
+            if whole and "RandomCalls" in test:
+                for seed in range(1, 11):
+                    yield Job(f"{name} seed {seed}", [*command, "--calls", "10000", "--seed", str(seed)], 1500,
+                              environment=environment)
+            elif whole and "ManyCommunicators" in test:
+                yield Job(name, [*command, "--comms", "1000"], 1500, environment=environment)
+            else:
+                yield Job(name, command, seconds, environment=environment)
         elif line.endswith("."):
             suite = line.strip()
 
 
 def nccl_tests_jobs(folder, gpus, library):
-    """Threads, one thread for all GPUs, graphs, windows; every type and operation once."""
+    """All programs of nccl-tests in the folder: threads, one thread for all GPUs, graphs, registered buffers, windows and,
+    where mpirun is and the program was built for it, a process a GPU; every type and operation once."""
     environment = {"LD_LIBRARY_PATH": library}
-    for name in ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "broadcast", "reduce", "gather",
-                 "scatter", "alltoallv", "hypercube"):
-        program = os.path.join(folder, f"{name}_perf")
-        if not os.path.exists(program):
-            continue
+    threads = ["-t", str(gpus), "-g", "1"]
+    mpirun = shutil.which("mpirun")
+    for program in sorted(glob.glob(os.path.join(folder, "*_perf"))):
+        name = os.path.basename(program).removesuffix("_perf")
         sizes = ["-b", "8", "-e", "32M", "-f", "16", "-n", "5", "-w", "2", "-c", "1"]
-        for how, options in (("threads", ["-t", str(gpus), "-g", "1"]), ("one thread", ["-t", "1", "-g", str(gpus)]),
-                             ("graph", ["-t", str(gpus), "-g", "1", "-G", "3"]),
-                             ("registered", ["-t", str(gpus), "-g", "1", "-R", "1"]),
-                             ("windows", ["-t", str(gpus), "-g", "1", "-R", "2"])):
+        for how, options in (("threads", threads), ("one thread", ["-t", "1", "-g", str(gpus)]), ("graph", [*threads, "-G", "3"]),
+                             ("registered", [*threads, "-R", "1"]), ("windows", [*threads, "-R", "2"])):
             yield Job(f"nccl-tests {name} {how}", [program, *sizes, *options], 120, judge_nccl_tests, environment)
         yield Job(f"nccl-tests {name} all types and operations",
-                  [program, "-b", "1K", "-e", "1M", "-f", "32", "-n", "2", "-w", "1", "-c", "1", "-t", str(gpus), "-g", "1",
-                   "-d", "all", "-o", "all"], 300, judge_nccl_tests, environment)
+                  [program, "-b", "1K", "-e", "1M", "-f", "32", "-n", "2", "-w", "1", "-c", "1", *threads, "-d", "all", "-o", "all"],
+                  300, judge_nccl_tests, environment)
+        if mpirun and needs_mpi(program):
+            for registration in ("0", "1", "2"):
+                yield Job(f"nccl-tests {name} mpirun -R {registration}",
+                          [mpirun, "--allow-run-as-root", "--oversubscribe", "-np", str(gpus), "-x", "LD_LIBRARY_PATH",
+                           "-x", "STARLING_MODULE_PATH", program, *sizes, "-t", "1", "-g", "1", "-R", registration],
+                          180, judge_nccl_tests, environment)
+
+
+def needs_mpi(program):
+    """Whether it was built with MPI=1; without, every process of mpirun would test by itself."""
+    with open(program, "rb") as file:
+        return b"MPI_Init" in file.read()
 
 
 def jobs_of(arguments, gpus):
@@ -137,7 +158,7 @@ def jobs_of(arguments, gpus):
     if os.path.exists(kernels):
         yield Job("symmetric kernels", [kernels], 300)
     calls = os.path.join(build, "tests", "gpu.calls_test")
-    yield from gtest_jobs(calls, 300)
+    yield from gtest_jobs(calls, 300, whole=arguments.whole)
     # As if no GPU reached another one's memory; small pieces, and TCP as between hosts, make another profile each.
     # Ranks that share a GPU in threads must not share its hardware queues: a wait holds up all streams of a queue.
     relayed = {"SL_GPU_GRAPHS": "0", "STARLING_COMM_DIRECT_RANKS": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
@@ -183,6 +204,7 @@ def main():
     parser.add_argument("--out", default="")
     parser.add_argument("--nccl-tests", default="")
     parser.add_argument("--only", default="")
+    parser.add_argument("--whole", action="store_true")
     arguments = parser.parse_args()
     out = arguments.out or os.path.join(arguments.build, "gpu-test")
     os.makedirs(out, exist_ok=True)
