@@ -197,6 +197,9 @@ typedef struct sl_device_ops_t {
   /* Frees what allocate() made; peers' mappings stay readable until they unmap.
    * thread: [any]   returns: SL_OK | SL_ERR_INVALID not an allocation's start   since: 1 */
   sl_status_t (*release)(sl_device_t* device, void* memory);
+  /* Memory of the device that nobody has taken at present, other processes included.
+   * thread: [any]   blocking: never   returns: SL_OK | SL_ERR_DEVICE   since: 1 */
+  sl_status_t (*free_memory)(sl_device_t* device, uint64_t* out_bytes);
   /* Facts about any address, which need not be this device's.
    * thread: [any]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*pointer_info)(sl_device_t* device, const void* pointer, sl_pointer_info_t* out_info);

@@ -179,11 +179,11 @@ void Member::Run(size_t library, const Point& point) {
   CheckNccl(api, result, point.collective.c_str(), comm);
 }
 
-void Member::Await(const Point& point) {
+void Member::Await(size_t library, const Point& point) {
   if (gpu::SpinFor(stream_, kPatienceSeconds)) return;
   throw tools::CommandError(tools::kExitFailure, "rank " + std::to_string(rank_) + " still waits after " +
-                                                     std::to_string(static_cast<int>(kPatienceSeconds)) +
-                                                     " s: " + point.Text());
+                                                     std::to_string(static_cast<int>(kPatienceSeconds)) + " s for " +
+                                                     libraries_[library].path + ": " + point.Text());
 }
 
 double Member::Measure(size_t library, const Point& point, Meeting* meeting) {
@@ -196,7 +196,7 @@ double Member::Measure(size_t library, const Point& point, Meeting* meeting) {
     graph = gpu::EndCapture(stream_);
     gpu::Launch(graph, stream_);
   }
-  Await(point);
+  Await(library, point);
   meeting->Wait();
   const double begin = Now();
   if (graph != nullptr) {
@@ -204,7 +204,7 @@ double Member::Measure(size_t library, const Point& point, Meeting* meeting) {
   } else {
     for (int i = 0; i < effort.operations; ++i) Run(library, point);
   }
-  Await(point);
+  Await(library, point);
   const double took = Now() - begin;
   meeting->Wait();
   if (graph != nullptr) gpu::DestroyGraph(graph);
@@ -225,7 +225,7 @@ std::vector<uint8_t> Member::Result(size_t library, const Point& point, Meeting*
   gpu::ToDevice(recv(library) + bytes - tail, result.data(), tail);
   meeting->Wait();
   Run(library, point);
-  Await(point);
+  Await(library, point);
   const bool has_result = point.kind != tools::Collective::kReduce || rank_ == 0;
   gpu::FromDevice(result.data(), recv(library), head);
   gpu::FromDevice(result.data() + head, recv(library) + bytes - tail, tail);

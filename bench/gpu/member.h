@@ -52,7 +52,7 @@ class Member {
   void Run(size_t library, const Point& point);
   int RunUneven(const tools::NcclApi& api, tools::NcclComm comm, const Point& point, const uint8_t* send,
                 uint8_t* recv);
-  void Await(const Point& point);
+  void Await(size_t library, const Point& point);
   const uint8_t* send(size_t library) const;
   uint8_t* recv(size_t library) const;
 

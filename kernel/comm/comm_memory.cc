@@ -15,6 +15,8 @@ namespace {
 
 // For all peers to map an allocation; the largest that fit a GPU take half a second.
 constexpr uint64_t kReachPatienceNs = 2'000'000'000;
+// Of a device's memory, that stays free besides what peers have mapped.
+constexpr uint64_t kSparedShare = 16;
 
 }  // namespace
 
@@ -72,6 +74,7 @@ Status Communicator::MakeReach() {
       .rank = config_.rank,
       .shares_process = std::move(shares_process),
       .most_bytes = process_->profile().settings().comm.reach_mib << 20,
+      .spared_bytes = device().info.memory_bytes / kSparedShare,
       .patience_ns = kReachPatienceNs,
       .ring = [this] { tree_->Ring(); },
       .is_over = [this] { return cancelled() || !healthy() || !complete(); },

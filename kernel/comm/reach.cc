@@ -88,6 +88,7 @@ Reach::Own* Reach::Offer(const sl_pointer_info_t& info, std::string* out_reason)
     return nullptr;
   };
   if (info.bytes > setting_.most_bytes) return refuse("its allocation is larger than comm.reach_mib");
+  if (!LeavesEnough(info.bytes)) return refuse("too little memory of the device is free besides");
   Own* own = FindRoom(info.bytes);
   if (own == nullptr) return refuse("comm.reach_mib, or all places for allocations, are in use");
   OfferBoard::Offer* offer = setting_.board.OfferOf(setting_.rank, IndexOf(*own));
@@ -125,20 +126,45 @@ Reach::Own* Reach::Offer(const sl_pointer_info_t& info, std::string* out_reason)
 Reach::Own* Reach::FindRoom(uint64_t bytes) {
   Own* room = nullptr;
   for (;;) {
-    Own* oldest = nullptr;
     for (Own& own : own_) {
       const bool is_withdrawn = own.state == State::kWithdrawn && IsAnswered(own, own.turn);
       if (is_withdrawn) own.state = State::kFree;
       if (own.state == State::kFree && room == nullptr) room = &own;
-      const bool may_go = own.state == State::kReady || own.state == State::kRefused;
-      if (may_go && !own.is_captured && (oldest == nullptr || own.last_use < oldest->last_use)) oldest = &own;
     }
     if (room != nullptr && offered_bytes_ + bytes <= setting_.most_bytes) return room;
-    if (oldest == nullptr || (is_idle_ && !is_idle_())) return nullptr;
+    Own* oldest = Oldest();
+    if (oldest == nullptr) return nullptr;
     // Its memory and its place are free again when peers have answered.
     Withdraw(oldest);
     if (room == nullptr) return nullptr;
   }
+}
+
+// Of what may go, what was not used for longest.
+Reach::Own* Reach::Oldest() {
+  Own* oldest = nullptr;
+  for (Own& own : own_) {
+    const bool may_go = own.state == State::kReady || own.state == State::kRefused;
+    if (may_go && !own.is_captured && (oldest == nullptr || own.last_use < oldest->last_use)) oldest = &own;
+  }
+  return is_idle_ && !is_idle_() ? nullptr : oldest;
+}
+
+// What the device keeps for peers, should all of it be freed now.
+uint64_t Reach::HeldBytes() const {
+  uint64_t bytes = 0;
+  for (const Own& own : own_) {
+    const bool is_given_back = own.state == State::kWithdrawn && IsAnswered(own, own.turn);
+    if (own.state != State::kFree && !is_given_back) bytes += own.bytes;
+  }
+  return bytes;
+}
+
+// With so many bytes more.
+bool Reach::LeavesEnough(uint64_t bytes) const {
+  uint64_t free_bytes = 0;
+  if (setting_.device_ops->free_memory(setting_.device, &free_bytes) != SL_OK) return false;
+  return HeldBytes() + bytes + setting_.spared_bytes <= free_bytes;
 }
 
 void Reach::Withdraw(Own* own) {
@@ -184,26 +210,26 @@ void Reach::CollectAnswers(Own* own) {
   }
 }
 
-bool Reach::Keep() {
+bool Reach::Keep(bool may_unmap) {
   std::lock_guard keep(keep_mutex_);
   if (is_closed_) return false;
   bool is_wanted = false;
   for (uint32_t owner = 0; owner < setting_.board.ranks(); ++owner) {
     for (uint32_t index = 0; index < OfferBoard::kOffers && owner != setting_.rank; ++index) {
-      is_wanted |= KeepTaken(owner, index);
+      is_wanted |= KeepTaken(owner, index, may_unmap);
     }
   }
   return KeepOwn() || is_wanted;
 }
 
 // True while there is something left to do.
-bool Reach::KeepTaken(uint32_t owner, uint32_t index) {
+bool Reach::KeepTaken(uint32_t owner, uint32_t index, bool may_unmap) {
   OfferBoard::Offer* offer = setting_.board.OfferOf(owner, index);
   Taken& taken = taken_[uint64_t{owner} * OfferBoard::kOffers + index];
   const uint64_t turn = OfferBoard::Turn(offer);
   if (turn == taken.turn) return false;
   if (taken.mapping != nullptr) {
-    if (!IsIdle()) return true;
+    if (!may_unmap) return true;
     setting_.device_ops->unmap(setting_.device, std::exchange(taken.mapping, nullptr));
   }
   OfferBoard::Answer* answer = setting_.board.AnswerTo(owner, index, setting_.rank);
@@ -231,7 +257,7 @@ uint64_t Reach::Map(const OfferBoard::Offer& offer, bool is_local, sl_mapping_t*
   return 0;
 }
 
-// Memory that its owner has freed stays taken from the device until peers unmap it, so it is looked for.
+// Whether what is offered is still there, and not too much by now.
 bool Reach::KeepOwn() {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return true;
@@ -244,7 +270,9 @@ bool Reach::KeepOwn() {
       is_offered = true;
     }
   }
-  return is_offered;
+  if (!is_offered || LeavesEnough(0)) return is_offered;
+  if (Own* oldest = Oldest(); oldest != nullptr) Withdraw(oldest);
+  return true;
 }
 
 bool Reach::IsGone(const Own& own) const {

@@ -3,9 +3,10 @@
 // Buffers of callers that peers load from and store to where they lie: sl_reach_ops_t of one communicator.
 //
 // The first operation on an allocation offers it to the other ranks of the host (offer_board.h) and waits until all
-// have mapped it and said where they see it; later ones find that here. An offer is withdrawn when its allocation is
-// gone, for the device keeps the memory as long as a peer maps it, or when others need its place. Unmapping waits for
-// running launches, so peers unmap when they run none.
+// have mapped it and said where they see it; later ones find that here. The device keeps what a peer maps, even when
+// its owner has freed it. So an offer is withdrawn when its allocation is gone, or when others need its place; and no
+// more is offered than is free besides, so that a program may free everything and allocate as much at once. The driver
+// makes unmapping wait for running kernels, and launches wait for an unmapping, so peers unmap when they run nothing.
 #pragma once
 
 #include <array>
@@ -34,6 +35,7 @@ class Reach : public sl_reach_t {
     uint32_t rank;
     std::vector<bool> shares_process;  // of each rank: it is of this process
     uint64_t most_bytes;               // that may be offered at a time
+    uint64_t spared_bytes;             // of the device, that stay free besides
     uint64_t patience_ns;              // for peers to map an allocation
     std::function<void()> ring;        // lets all peers look at their boards soon; never waits
     std::function<bool()> is_over;     // nobody will answer any more
@@ -47,11 +49,14 @@ class Reach : public sl_reach_t {
   // As sl_reach_ops_t.   [data]
   sl_status_t Addresses(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses);
 
-  // Looks at all boards: maps what is offered, unmaps what is withdrawn, withdraws what is gone. True: it wants to be
-  // called again soon, although nobody rings. By one thread at a time; returns at once after Close().
-  bool Keep();
+  // Looks at all boards: maps what is offered, unmaps what is withdrawn, if it may, and withdraws what is gone or too
+  // much. True: it wants to be called again soon, although nobody rings. By one thread at a time; returns at once after
+  // Close().
+  bool Keep(bool may_unmap);
+  // No launch of the communicator runs, as far as is known: replays of graphs are not.   thread: [any]
+  bool IsIdle() const;
 
-  // Whether launches of the communicator run; till it is said, none does.   [init]
+  // Tells whether launches of the communicator have ended; till it is set, they have.   [init]
   void SetIdle(std::function<bool()> is_idle);
   // Withdraws everything and unmaps everything; no launch runs. Waits for a running Keep().   [control]
   void Close();
@@ -83,6 +88,9 @@ class Reach : public sl_reach_t {
   // NULL: not to be had, with the reason.
   Own* Offer(const sl_pointer_info_t& info, std::string* out_reason);
   Own* FindRoom(uint64_t bytes);
+  Own* Oldest();
+  uint64_t HeldBytes() const;
+  bool LeavesEnough(uint64_t bytes) const;
   bool IsAnswered(const Own& own, uint64_t turn) const;
   bool AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock);
   void CollectAnswers(Own* own);
@@ -90,10 +98,9 @@ class Reach : public sl_reach_t {
   bool IsGone(const Own& own) const;
   sl_status_t Refuse(const std::string& reason);
 
-  bool KeepTaken(uint32_t owner, uint32_t index);
+  bool KeepTaken(uint32_t owner, uint32_t index, bool may_unmap);
   bool KeepOwn();
   uint64_t Map(const OfferBoard::Offer& offer, bool is_local, sl_mapping_t** out_mapping) const;
-  bool IsIdle() const;
 
   uint32_t IndexOf(const Own& own) const { return static_cast<uint32_t>(&own - own_.data()); }
 

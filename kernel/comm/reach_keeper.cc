@@ -75,8 +75,10 @@ void ReachKeeper::Loop() {
       is_woken_ = false;
     }
     std::lock_guard lock(mutex_);
+    const bool is_idle =
+        std::all_of(reaches_.begin(), reaches_.end(), [](const Reach* reach) { return reach->IsIdle(); });
     looks = false;
-    for (Reach* reach : reaches_) looks |= reach->Keep();
+    for (Reach* reach : reaches_) looks |= reach->Keep(is_idle);
   }
 }
 

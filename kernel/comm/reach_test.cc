@@ -27,6 +27,7 @@ struct sl_device_t {
   static inline std::mutex mutex;
   static inline std::map<uint64_t, Allocation> allocations;  // by address; guarded by mutex
   uint64_t shift = 0;                                        // of what this device maps
+  std::atomic<uint64_t> free_bytes{uint64_t{64} << 20};
   std::atomic<uint32_t> imports{0};
   std::atomic<uint32_t> mappings{0};
   std::atomic<bool> refuses{false};
@@ -79,9 +80,15 @@ sl_status_t Unmap(sl_device_t* device, sl_mapping_t* mapping) {
   return SL_OK;
 }
 
+sl_status_t FreeMemory(sl_device_t* device, uint64_t* out_bytes) {
+  *out_bytes = device->free_bytes;
+  return SL_OK;
+}
+
 sl_device_ops_t Ops() {
   sl_device_ops_t ops{};
   ops.struct_size = sizeof(ops);
+  ops.free_memory = FreeMemory;
   ops.pointer_info = PointerInfo;
   ops.export_memory = Export;
   ops.import_memory = Import;
@@ -116,6 +123,7 @@ class ReachTest : public ::testing::Test {
         .rank = rank,
         .shares_process = {rank != 2, rank != 2, rank == 2},
         .most_bytes = 4 * kMiB,
+        .spared_bytes = kMiB,
         .patience_ns = patience_ns_,
         .ring = [this] { ++rings_; },
         .is_over = [this] { return is_over_.load(); },
@@ -132,7 +140,7 @@ class ReachTest : public ::testing::Test {
   }
 
   void KeepPeers() {
-    for (uint32_t rank = 1; rank < kRanks; ++rank) ranks_[rank]->Keep();
+    for (uint32_t rank = 1; rank < kRanks; ++rank) ranks_[rank]->Keep(true);
   }
   // Of rank 0's memory, while the peers look at their boards.
   sl_status_t Ask(uint64_t address, uint64_t bytes = 16, uint64_t capture = 0) {
@@ -178,9 +186,9 @@ TEST_F(ReachTest, AsksPeersOnceForAnAllocation) {
 TEST_F(ReachTest, WithdrawsWhatWasFreed) {
   Allocate(kMiB, 7);
   ASSERT_EQ(Ask(kMiB), SL_OK);
-  EXPECT_TRUE(ranks_[0]->Keep());  // it goes on looking
+  EXPECT_TRUE(ranks_[0]->Keep(true));  // it goes on looking
   Free(kMiB);
-  EXPECT_FALSE(ranks_[0]->Keep());
+  EXPECT_FALSE(ranks_[0]->Keep(true));
   KeepPeers();
   EXPECT_EQ(ranks_[0]->offered(), 0u);
   EXPECT_EQ(ranks_[1]->mapped(), 0u);
@@ -202,11 +210,11 @@ TEST_F(ReachTest, UnmapsWhenNoLaunchRuns) {
   std::atomic<bool> idle{false};
   ranks_[1]->SetIdle([&] { return idle.load(); });
   Free(kMiB);
-  ranks_[0]->Keep();
-  EXPECT_TRUE(ranks_[1]->Keep());
+  ranks_[0]->Keep(true);
+  EXPECT_TRUE(ranks_[1]->Keep(ranks_[1]->IsIdle()));
   EXPECT_EQ(ranks_[1]->mapped(), 1u);
   idle = true;
-  EXPECT_FALSE(ranks_[1]->Keep());
+  EXPECT_FALSE(ranks_[1]->Keep(ranks_[1]->IsIdle()));
   EXPECT_EQ(ranks_[1]->mapped(), 0u);
 }
 
@@ -243,7 +251,7 @@ TEST_F(ReachTest, KeepsWhatAGraphHasCaptured) {
   Allocate(5 * kMiB, 5);
   EXPECT_EQ(Ask(5 * kMiB), SL_ERR_UNSUPPORTED);
   Free(2 * kMiB);
-  ranks_[0]->Keep();
+  ranks_[0]->Keep(true);
   KeepPeers();
   EXPECT_EQ(Ask(5 * kMiB), SL_OK);
 }
@@ -256,6 +264,31 @@ TEST_F(ReachTest, UsesEveryPlaceAgain) {
     ASSERT_EQ(status, SL_OK) << i;
   }
   EXPECT_EQ(ranks_[0]->offered(), 1u);
+}
+
+TEST_F(ReachTest, OffersNoMoreThanIsFreeBesides) {
+  devices_[0].free_bytes = 3 * kMiB - 1;
+  Allocate(kMiB, 1);
+  ASSERT_EQ(Ask(kMiB), SL_OK);
+  Allocate(2 * kMiB, 2);
+  EXPECT_EQ(Ask(2 * kMiB), SL_ERR_UNSUPPORTED);
+  devices_[0].free_bytes = 3 * kMiB;
+  EXPECT_EQ(Ask(2 * kMiB), SL_OK);
+}
+
+TEST_F(ReachTest, WithdrawsWhenLessIsFree) {
+  for (uint64_t i = 1; i <= 3; ++i) {
+    Allocate(i * kMiB, i);
+    ASSERT_EQ(Ask(i * kMiB), SL_OK) << i;
+  }
+  devices_[0].free_bytes = 2 * kMiB;
+  while (ranks_[0]->offered() > 1) {
+    ranks_[0]->Keep(true);
+    KeepPeers();
+  }
+  ranks_[0]->Keep(true);
+  EXPECT_EQ(ranks_[0]->offered(), 1u);
+  EXPECT_EQ(ranks_[1]->mapped(), 1u);
 }
 
 TEST_F(ReachTest, RefusesWhatCannotBeShared) {

@@ -295,6 +295,7 @@ constexpr Call kClose = {.name = "close", .interface = kInterface, .words = Word
 constexpr Call kInfo = Shared("info", 1);
 constexpr Call kAllocate = Shared("allocate", 1, true);
 constexpr Call kRelease = Shared("release");
+constexpr Call kFreeMemory = Shared("free_memory", 1);
 constexpr Call kPointerInfo = Shared("pointer_info", 1);
 constexpr Call kExport = Shared("export_memory", 1);
 constexpr Call kReserve = Shared("reserve", 1, true);
@@ -336,6 +337,7 @@ constexpr sl_device_ops_t kDeviceOps = {
     .info = Checked<&Ops::info, kInfo, InfoHook>,
     .allocate = Checked<&Ops::allocate, kAllocate, AllocateHook>,
     .release = Checked<&Ops::release, kRelease, ReleaseHook>,
+    .free_memory = Checked<&Ops::free_memory, kFreeMemory>,
     .pointer_info = Checked<&Ops::pointer_info, kPointerInfo>,
     .export_memory = Checked<&Ops::export_memory, kExport>,
     .reserve = Checked<&Ops::reserve, kReserve>,

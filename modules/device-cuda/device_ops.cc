@@ -104,6 +104,16 @@ sl_status_t Release(sl_device_t* device, void* memory) {
   return Control(device, [&] { return device->instance->allocations.Release(*device, memory); });
 }
 
+sl_status_t FreeMemory(sl_device_t* device, uint64_t* out_bytes) {
+  return Control(device, [&]() -> Status {
+    size_t free_bytes = 0;
+    size_t total_bytes = 0;
+    SL_TRY(SL_CUDA(*device, MemGetInfo, &free_bytes, &total_bytes));
+    *out_bytes = free_bytes;
+    return {};
+  });
+}
+
 sl_status_t PointerInfo(sl_device_t* device, const void* pointer, sl_pointer_info_t* out_info) {
   const ContextScope scope(*device);
   const PointerFacts facts = Allocations::Describe(*device, pointer);
@@ -336,6 +346,7 @@ const sl_device_ops_t kDeviceOps = {
     .info = Info,
     .allocate = Allocate,
     .release = Release,
+    .free_memory = FreeMemory,
     .pointer_info = PointerInfo,
     .export_memory = ExportMemory,
     .reserve = Reserve,

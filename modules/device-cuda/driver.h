@@ -36,6 +36,7 @@
   X(CtxEnablePeerAccess, cuCtxEnablePeerAccess, (cu::Context * peer, unsigned flags))                                  \
   X(MemAlloc, cuMemAlloc_v2, (cu::Address * out, size_t bytes))                                                        \
   X(MemFree, cuMemFree_v2, (cu::Address address))                                                                      \
+  X(MemGetInfo, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                          \
   X(MemHostAlloc, cuMemHostAlloc, (void** out, size_t bytes, unsigned flags))                                          \
   X(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (cu::Address * out, void* host, unsigned flags))            \
   X(MemFreeHost, cuMemFreeHost, (void* host))                                                                          \

@@ -3,6 +3,7 @@
 // sl.device/1 of the host: checks arguments and calls the nouns. Slots of the data path (launch, pointer_info,
 // capture_state, reduce_function) do without Guard unless they fail or queue.
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -88,6 +89,11 @@ sl_status_t Allocate(sl_device_t* device, uint32_t memory_kind, uint64_t bytes, 
 
 sl_status_t Release(sl_device_t* device, void* memory) {
   return Guarded(device, [&] { return device->instance->memory.Release(memory); });
+}
+
+sl_status_t FreeMemory(sl_device_t*, uint64_t* out_bytes) {
+  *out_bytes = static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return SL_OK;
 }
 
 sl_status_t PointerInfo(sl_device_t* device, const void* pointer, sl_pointer_info_t* out_info) {
@@ -389,6 +395,7 @@ const sl_device_ops_t kDeviceOps = {
     .info = Info,
     .allocate = Allocate,
     .release = Release,
+    .free_memory = FreeMemory,
     .pointer_info = PointerInfo,
     .export_memory = ExportMemory,
     .reserve = Reserve,

@@ -140,6 +140,13 @@ cu::Code cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
   return cu::kSuccess;
 }
 
+cu::Code cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
+  SL_FAKE_ENTER_CONTEXT(cuMemGetInfo, false);
+  *free_bytes = kMostBytes;
+  *total_bytes = 2 * kMostBytes;
+  return cu::kSuccess;
+}
+
 cu::Code cuMemHostGetDevicePointer_v2(cu::Address* out, void* host, unsigned) {
   SL_FAKE_ENTER_CONTEXT(cuMemHostGetDevicePointer, false);
   if (!IsHostMemory(AddressOf(host))) return cu::kInvalidValue;

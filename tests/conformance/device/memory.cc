@@ -105,6 +105,14 @@ void RefusesToRelease(Trial& trial) {
   trial.Expect(again == SL_ERR_INVALID, "releasing twice gave {}", StatusName(again));
 }
 
+void KnowsWhatIsFree(Trial& trial) {
+  Bench bench(trial);
+  uint64_t bytes = 0;
+  bench.Good(bench.ops.free_memory(bench.device, &bytes), "free_memory");
+  trial.Expect(bytes != 0 && bytes <= bench.info.memory_bytes, "{} bytes are free, of {}", bytes,
+               bench.info.memory_bytes);
+}
+
 sl_pointer_info_t InfoOf(const Bench& bench, const void* pointer) {
   sl_pointer_info_t info{};
   info.struct_size = sizeof(info);
@@ -222,6 +230,7 @@ std::vector<Test> MemoryTests() {
       {"Device.ThatIsNotThereIsNotFound", "an ordinal behind the last gives SL_ERR_NOT_FOUND", NoSuchDevice},
       {"Device.LeavesNothingBehind", "no thread and no descriptor after close", LeavesNothing},
       {"Memory.IsZeroedAndAligned", "every allocation, also where memory was used before", Zeroed},
+      {"Memory.KnowsWhatIsFree", "not nothing, and not more than there is", KnowsWhatIsFree},
       {"Memory.RefusesWhatCannotBe", "nothing, unknown kinds, more than there is", RefusesToAllocate},
       {"Memory.ReleasesAllocationsOnly", "an allocation's start, once", RefusesToRelease},
       {"Pointer.IsKnownInEveryByte", "base, bytes and id from any address inside, and nothing else", PointersKnown},
