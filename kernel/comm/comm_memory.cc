@@ -15,6 +15,9 @@ namespace {
 
 // For all peers to map an allocation; the largest that fit a GPU take half a second.
 constexpr uint64_t kReachPatienceNs = 2'000'000'000;
+// No call takes so long from asking to launching, and who works with more memory than may be offered does not gain by
+// mapping it anew all the time.
+constexpr uint64_t kReachRestNs = 10'000'000'000;
 // Of a device's memory, that stays free besides what peers have mapped.
 constexpr uint64_t kSparedShare = 16;
 
@@ -76,6 +79,7 @@ Status Communicator::MakeReach() {
       .most_bytes = process_->profile().settings().comm.reach_mib << 20,
       .spared_bytes = device().info.memory_bytes / kSparedShare,
       .patience_ns = kReachPatienceNs,
+      .rest_ns = kReachRestNs,
       .ring = [this] { tree_->Ring(); },
       .is_over = [this] { return cancelled() || !healthy() || !complete(); },
   });

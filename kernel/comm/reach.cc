@@ -53,7 +53,7 @@ sl_status_t Reach::Addresses(const void* memory, uint64_t bytes, uint64_t captur
   }
   if (own->state == State::kOffered && !AwaitAnswers(own, &lock)) return Refuse("peers have not mapped it in time");
   if (own->state != State::kReady) return Refuse("a peer could not map it");
-  own->last_use = ++uses_;
+  own->last_use_ns = NowNs();
   if (capture != 0) own->is_captured = true;
   for (size_t rank = 0; rank < own->addresses.size(); ++rank) out_addresses[rank] = own->addresses[rank] + offset;
   return SL_OK;
@@ -132,8 +132,9 @@ Reach::Own* Reach::FindRoom(uint64_t bytes) {
       if (own.state == State::kFree && room == nullptr) room = &own;
     }
     if (room != nullptr && offered_bytes_ + bytes <= setting_.most_bytes) return room;
-    Own* oldest = Oldest();
-    if (oldest == nullptr) return nullptr;
+    // What this very call has asked for is not launched yet.
+    Own* oldest = Oldest(NowNs() - setting_.rest_ns);
+    if (oldest == nullptr || (have_ended_ && !have_ended_())) return nullptr;
     // Its memory and its place are free again when peers have answered.
     Withdraw(oldest);
     if (room == nullptr) return nullptr;
@@ -141,13 +142,14 @@ Reach::Own* Reach::FindRoom(uint64_t bytes) {
 }
 
 // Of what may go, what was not used for longest.
-Reach::Own* Reach::Oldest() {
+Reach::Own* Reach::Oldest(uint64_t unused_since_ns) {
   Own* oldest = nullptr;
   for (Own& own : own_) {
-    const bool may_go = own.state == State::kReady || own.state == State::kRefused;
-    if (may_go && !own.is_captured && (oldest == nullptr || own.last_use < oldest->last_use)) oldest = &own;
+    const bool may_go = (own.state == State::kReady || own.state == State::kRefused) && !own.is_captured;
+    if (!may_go || own.last_use_ns > unused_since_ns) continue;
+    if (oldest == nullptr || own.last_use_ns < oldest->last_use_ns) oldest = &own;
   }
-  return is_idle_ && !is_idle_() ? nullptr : oldest;
+  return oldest;
 }
 
 // What the device keeps for peers, should all of it be freed now.
@@ -271,7 +273,7 @@ bool Reach::KeepOwn() {
     }
   }
   if (!is_offered || LeavesEnough(0)) return is_offered;
-  if (Own* oldest = Oldest(); oldest != nullptr) Withdraw(oldest);
+  if (Own* oldest = Oldest(UINT64_MAX); oldest != nullptr && IsIdleLocked()) Withdraw(oldest);
   return true;
 }
 
@@ -285,12 +287,16 @@ bool Reach::IsGone(const Own& own) const {
 
 bool Reach::IsIdle() const {
   std::lock_guard lock(mutex_);
-  return !is_idle_ || is_idle_();
+  return IsIdleLocked();
 }
 
-void Reach::SetIdle(std::function<bool()> is_idle) {
+// A call has recorded the end of its launches before it ends; in this order nothing slips through.
+bool Reach::IsIdleLocked() const { return !have_ended_ || (!is_called_() && have_ended_()); }
+
+void Reach::WatchUse(std::function<bool()> have_ended, std::function<bool()> is_called) {
   std::lock_guard lock(mutex_);
-  is_idle_ = std::move(is_idle);
+  have_ended_ = std::move(have_ended);
+  is_called_ = std::move(is_called);
 }
 
 void Reach::Close() {
@@ -300,7 +306,7 @@ void Reach::Close() {
     if (taken.mapping != nullptr) setting_.device_ops->unmap(setting_.device, std::exchange(taken.mapping, nullptr));
   }
   std::lock_guard lock(mutex_);
-  is_idle_ = nullptr;
+  have_ended_ = nullptr;
   for (Own& own : own_) {
     if (own.state != State::kFree && own.state != State::kWithdrawn) Withdraw(&own);
   }

@@ -37,6 +37,7 @@ class Reach : public sl_reach_t {
     uint64_t most_bytes;               // that may be offered at a time
     uint64_t spared_bytes;             // of the device, that stay free besides
     uint64_t patience_ns;              // for peers to map an allocation
+    uint64_t rest_ns;                  // unused for so long, an allocation may make room for others
     std::function<void()> ring;        // lets all peers look at their boards soon; never waits
     std::function<bool()> is_over;     // nobody will answer any more
   };
@@ -56,8 +57,9 @@ class Reach : public sl_reach_t {
   // No launch of the communicator runs, as far as is known: replays of graphs are not.   thread: [any]
   bool IsIdle() const;
 
-  // Tells whether launches of the communicator have ended; till it is set, they have.   [init]
-  void SetIdle(std::function<bool()> is_idle);
+  // How the communicator stands: whether its launches have ended, and whether a call is under way, which may have
+  // asked for addresses and not launched yet. Till it is set, they have and none is.   [init]
+  void WatchUse(std::function<bool()> have_ended, std::function<bool()> is_called);
   // Withdraws everything and unmaps everything; no launch runs. Waits for a running Keep().   [control]
   void Close();
 
@@ -75,7 +77,7 @@ class Reach : public sl_reach_t {
     uint64_t generation = 0;
     uint64_t base = 0;
     uint64_t bytes = 0;
-    uint64_t last_use = 0;
+    uint64_t last_use_ns = 0;
     uint64_t patience_end_ns = 0;
     std::vector<uint64_t> addresses;  // of each rank; own: base
   };
@@ -88,7 +90,7 @@ class Reach : public sl_reach_t {
   // NULL: not to be had, with the reason.
   Own* Offer(const sl_pointer_info_t& info, std::string* out_reason);
   Own* FindRoom(uint64_t bytes);
-  Own* Oldest();
+  Own* Oldest(uint64_t unused_since_ns);
   uint64_t HeldBytes() const;
   bool LeavesEnough(uint64_t bytes) const;
   bool IsAnswered(const Own& own, uint64_t turn) const;
@@ -100,6 +102,7 @@ class Reach : public sl_reach_t {
 
   bool KeepTaken(uint32_t owner, uint32_t index, bool may_unmap);
   bool KeepOwn();
+  bool IsIdleLocked() const;
   uint64_t Map(const OfferBoard::Offer& offer, bool is_local, sl_mapping_t** out_mapping) const;
 
   uint32_t IndexOf(const Own& own) const { return static_cast<uint32_t>(&own - own_.data()); }
@@ -108,8 +111,8 @@ class Reach : public sl_reach_t {
   mutable std::mutex mutex_;
   std::array<Own, OfferBoard::kOffers> own_;  // guarded by mutex_
   uint64_t offered_bytes_ = 0;                // guarded by mutex_
-  uint64_t uses_ = 0;                         // guarded by mutex_
-  std::function<bool()> is_idle_;             // guarded by mutex_
+  std::function<bool()> have_ended_;          // guarded by mutex_
+  std::function<bool()> is_called_;           // guarded by mutex_
   bool told_refusal_ = false;                 // guarded by mutex_
 
   mutable std::mutex keep_mutex_;  // taken before mutex_

@@ -125,6 +125,7 @@ class ReachTest : public ::testing::Test {
         .most_bytes = 4 * kMiB,
         .spared_bytes = kMiB,
         .patience_ns = patience_ns_,
+        .rest_ns = rest_ns_,
         .ring = [this] { ++rings_; },
         .is_over = [this] { return is_over_.load(); },
     });
@@ -158,6 +159,7 @@ class ReachTest : public ::testing::Test {
   std::vector<uint8_t> memory_;
   sl_device_t devices_[kRanks];
   uint64_t patience_ns_ = 30'000'000'000;
+  uint64_t rest_ns_ = 0;
   std::atomic<uint32_t> rings_{0};
   std::atomic<bool> is_over_{false};
   std::vector<std::unique_ptr<Reach>> ranks_;
@@ -208,7 +210,7 @@ TEST_F(ReachTest, UnmapsWhenNoLaunchRuns) {
   Allocate(kMiB, 7);
   ASSERT_EQ(Ask(kMiB), SL_OK);
   std::atomic<bool> idle{false};
-  ranks_[1]->SetIdle([&] { return idle.load(); });
+  ranks_[1]->WatchUse([&] { return idle.load(); }, [] { return false; });
   Free(kMiB);
   ranks_[0]->Keep(true);
   EXPECT_TRUE(ranks_[1]->Keep(ranks_[1]->IsIdle()));
@@ -234,13 +236,25 @@ TEST_F(ReachTest, MakesRoomByWhatWasNotUsedForLongest) {
 }
 
 TEST_F(ReachTest, RefusesMoreThanItsShareWhileLaunchesRun) {
-  ranks_[0]->SetIdle([] { return false; });
+  ranks_[0]->WatchUse([] { return false; }, [] { return true; });
   for (uint64_t i = 1; i <= 4; ++i) {
     Allocate(i * kMiB, i);
     ASSERT_EQ(Ask(i * kMiB), SL_OK) << i;
   }
   Allocate(5 * kMiB, 5);
   EXPECT_EQ(Ask(5 * kMiB), SL_ERR_UNSUPPORTED);
+}
+
+TEST_F(ReachTest, KeepsWhatWasJustAskedFor) {
+  rest_ns_ = 30'000'000'000;
+  ranks_[0] = Make(0);
+  for (uint64_t i = 1; i <= 4; ++i) {
+    Allocate(i * kMiB, i);
+    ASSERT_EQ(Ask(i * kMiB), SL_OK) << i;
+  }
+  Allocate(5 * kMiB, 5);
+  EXPECT_EQ(Ask(5 * kMiB), SL_ERR_UNSUPPORTED);  // the call may be about to launch with any of the four
+  EXPECT_EQ(ranks_[0]->offered(), 4u);
 }
 
 TEST_F(ReachTest, KeepsWhatAGraphHasCaptured) {

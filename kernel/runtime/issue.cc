@@ -138,9 +138,11 @@ Status PrepareToIssue(sl_comm_t* handle) {
   }
   handle->oversubscribed = handle->comm.is_crowded();
   if (Reach* reach = handle->comm.reach(); reach != nullptr) {
-    reach->SetIdle([&device, event = handle->order_event] {
-      return device.ops->event_query(device.handle, event) != SL_ERR_AGAIN;
-    });
+    reach->WatchUse(
+        [&device, event = handle->order_event] {
+          return device.ops->event_query(device.handle, event) != SL_ERR_AGAIN;
+        },
+        [handle] { return handle->in_call.load(std::memory_order_acquire) != 0; });
   }
   return {};
 }
