@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// size: a rank's whole state; what can stand alone is a class of its own.
-//
 // A communicator, as one rank holds it: who the others are, what was agreed with them, and what has become of it.
 // Everything a rank allocates hangs off here. Issuing operations is the runtime's (kernel/runtime/issue.h).
 //
