@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- *
+ * size: the table of an interface stands in one file.
  * sl.device/1 (draft): memory, streams, copies, reductions and launches of one kind of device. The host is a device
  * like any other; a GPU module implements the same table.
  *
