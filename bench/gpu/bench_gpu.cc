@@ -232,6 +232,7 @@ int Run(int argc, char** argv) {
   for (const std::string& path : options.libraries) libraries.push_back(tools::LoadNccl(path));
   Comparison comparison(options, libraries, gpus);
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(gpus));
   for (int rank = 0; rank < gpus; ++rank) {
     threads.emplace_back([&comparison, rank] {
       try {

@@ -99,8 +99,7 @@ Status Communicator::WhyGivenUp(const Status& joined) const {
     const timespec nap{0, 1'000'000};
     nanosleep(&nap, nullptr);
   }
-  const Status health = Health();
-  if (!health.ok()) return health;
+  SL_TRY(Health());
   return was_cut ? joined : Status(SL_ERR_PEER_LOST, "another rank aborted the communicator while it was made");
 }
 

@@ -67,7 +67,7 @@ Status ResumeComm(sl_comm_t* handle) {
   if (comm.state.load() != State::kSuspended) return {SL_ERR_STATE, "resume of a communicator that is not suspended"};
   if (!handle->revoked.load()) SL_TRY(comm.Health());
   return RunCall(handle, handle->nonblocking, [handle]() -> Status {
-    const Status resumed = handle->comm.RemakeHeap();
+    Status resumed = handle->comm.RemakeHeap();
     if (resumed.ok()) {
       handle->comm.state.store(State::kReady, std::memory_order_release);
     } else {

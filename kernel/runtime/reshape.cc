@@ -79,7 +79,7 @@ Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_co
 Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_t flags, const sl_comm_config_t* config,
                   sl_comm_t** out_comm) {
   const bool abort = (flags & SL_SHRINK_ABORT) != 0;
-  const Status usable = CheckParent(*parent, "shrink");
+  Status usable = CheckParent(*parent, "shrink");
   if (usable.code() == SL_ERR_STATE) return usable;
   if ((flags & ~SL_SHRINK_ABORT) != 0) {
     return {SL_ERR_INVALID, "shrink knows no flags " + std::to_string(flags & ~SL_SHRINK_ABORT)};
