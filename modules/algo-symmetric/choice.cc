@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "modules/algo-symmetric/kernels/args.h"
+#include "modules/algo-symmetric/kernels/p2p.h"
 #include "sdk/datatype.h"
 #include "sdk/device/packet.h"
 
@@ -273,6 +274,11 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
   if (FitsTwoShot(op, size)) consider(ChooseTwoShot(op, rank, size));
   if (FitsOneShot(op, size)) consider(ChooseOneShot(op, rank, size));
   return best;
+}
+
+uint64_t OfferedBytes(const GpuSettings& settings) {
+  if (!settings.reaches || (settings.forced && settings.family == Family::kStaged)) return UINT64_MAX;
+  return settings.forced && settings.family == Family::kDirect ? 1 : kernels::kOfferedBytes;
 }
 
 uint64_t P2pNanoseconds(const sl_op_t& op) {

@@ -20,8 +20,10 @@ struct GpuSettings {
   uint32_t graph_lanes;    // lanes of captured graphs
   bool forced;             // `family` serves whatever it can
   Family family;
-  bool reaches = false;  // peers may reach the memory of callers
-  bool pushes = true;    // direct all-gathers and all-to-alls store to their peers; else they load from them
+  bool reaches = false;      // peers may reach the memory of callers
+  bool pushes = true;        // direct all-gathers and all-to-alls store to their peers; else they load from them
+  uint32_t dawdle_ns = 0;    // tests: see sdk/device/dawdle.h
+  uint32_t first_epoch = 0;  // tests: counters whose low half wraps begin here
 };
 
 struct Choice {
@@ -40,6 +42,9 @@ struct Choice {
 
 // Of a collective, for one rank; ranks differ in `pattern` and in the direct work alone.
 Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings);
+
+// From how many bytes on a receiver tells where a message goes; those of a family that is forced.
+uint64_t OfferedBytes(const GpuSettings& settings);
 
 // Of one message between two ranks.
 uint64_t P2pNanoseconds(const sl_op_t& op);

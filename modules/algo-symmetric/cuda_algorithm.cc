@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/algo-symmetric/cuda_algorithm.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "sdk/datatype.h"
 
@@ -129,9 +132,17 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       reach_(env.reach),
       rank_(env.shape->rank),
       size_(env.shape->size),
-      p2p_(env.shape->size, env.reach_ops, env.reach) {}
+      p2p_(env.shape->size, env.reach_ops, env.reach, OfferedBytes(settings_)) {}
 
 CudaAlgorithm::~CudaAlgorithm() {
+  if (settings_.forced && host != nullptr) {
+    const uint64_t out_of_reach = out_of_reach_ + p2p_.out_of_reach();
+    const std::string text = "rank " + std::to_string(rank_) + ": of " + std::to_string(operations_) +
+                             " operations on the GPU " + std::to_string(served_) + " ran as " +
+                             FamilyName(settings_.family) + ", which is forced; " + std::to_string(out_of_reach) +
+                             " had a buffer out of reach";
+    host->log(host->ctx, SL_LOG_INFO, text.c_str());
+  }
   for (sl_image_t* image : images_) {
     if (image != nullptr) device_ops_->image_unload(device_, image);
   }
@@ -150,6 +161,28 @@ Status CudaAlgorithm::LoadKernels() {
   return {};
 }
 
+Status CudaAlgorithm::WindCounters() {
+  sl_stream_t* stream = nullptr;
+  SL_TRY(Status(device_ops_->stream_create(device_, &stream)));
+  const std::vector<uint32_t> epochs(kernels::kPacketBlocks, settings_.first_epoch);
+  const std::vector<uint64_t> numbers(std::max(layout_.staged_blocks, size_ * layout_.channels), settings_.first_epoch);
+  sl_status_t status = SL_OK;
+  const auto wind = [&](uint8_t* counters, const void* from, uint64_t bytes) {
+    if (status == SL_OK) status = device_ops_->copy(device_, stream, counters, from, bytes);
+  };
+  for (uint32_t lane = 0; lane <= settings_.graph_lanes; ++lane) {
+    const kernels::Team team = TeamFor(lane);
+    wind(team.At(rank_, layout_.epochs), epochs.data(), epochs.size() * sizeof(uint32_t));
+    wind(team.At(rank_, layout_.meetings), numbers.data(), layout_.staged_blocks * sizeof(uint64_t));
+    for (uint64_t table : {layout_.offered, layout_.answered}) {
+      wind(team.At(rank_, table), numbers.data(), uint64_t{size_} * layout_.channels * sizeof(uint64_t));
+    }
+  }
+  if (status == SL_OK) status = device_ops_->stream_wait_idle(device_, stream, UINT64_MAX);
+  device_ops_->stream_destroy(device_, stream);
+  return Status(status);
+}
+
 sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
   out->scratch_bytes = 0;
   out->determinism = SL_DETERMINISM_RANK;
@@ -160,8 +193,7 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
     out->processors = (channels + kernels::kChannelsOfBlock - 1) / kernels::kChannelsOfBlock;
     out->time_ns = P2pNanoseconds(op);
     std::snprintf(out->reason, sizeof(out->reason), "%s, on %u SMs",
-                  reach_ops_ != nullptr && bytes >= kernels::kOfferedBytes ? "into the receiver's buffer"
-                                                                           : "through the receiver's inbox",
+                  bytes >= p2p_.offered_bytes() ? "into the receiver's buffer" : "through the receiver's inbox",
                   out->processors);
     return SL_OK;
   }
@@ -178,7 +210,8 @@ kernels::Team CudaAlgorithm::TeamFor(uint64_t capture) const {
   team.lane = symmetric_.base + kSliceHeadBytes + lane * layout_.total;
   team.stride = symmetric_.stride;
   team.layout = layout_;
-  team.warden = {control_, reinterpret_cast<uint32_t*>(symmetric_.base + rank_ * symmetric_.stride)};
+  auto* claim = reinterpret_cast<uint32_t*>(symmetric_.base + rank_ * symmetric_.stride);
+  team.warden = {control_, claim, settings_.dawdle_ns};
   team.rank = rank_;
   team.size = size_;
   return team;
@@ -207,7 +240,7 @@ bool CudaAlgorithm::Ask(const void* memory, uint64_t bytes, uint64_t capture, ui
   return bytes != 0 && reach_ops_->addresses(reach_, memory, bytes, capture, out_addresses) == SL_OK;
 }
 
-Reach CudaAlgorithm::ReachFor(const sl_op_t& op, const Choice& choice) const {
+Reach CudaAlgorithm::ReachFor(const sl_op_t& op, const Choice& choice) {
   constexpr uint64_t kUntouched = 1;
   Reach reach{};
   const uint64_t send_bytes = SendBytes(op, size_);
@@ -216,6 +249,7 @@ Reach CudaAlgorithm::ReachFor(const sl_op_t& op, const Choice& choice) const {
   const bool swaps = op.kind == SL_OP_ALL_TO_ALL && Overlap(op.send, send_bytes, op.recv, recv_bytes);
   if (swaps || (choice.send_reached && !Ask(op.send, send_bytes, op.capture, reach.send)) ||
       (choice.recv_reached && !Ask(op.recv, recv_bytes, op.capture, reach.recv))) {
+    ++out_of_reach_;
     return {};
   }
   for (uint32_t r = 0; r < size_; ++r) {
@@ -227,7 +261,7 @@ Reach CudaAlgorithm::ReachFor(const sl_op_t& op, const Choice& choice) const {
   return reach;
 }
 
-LongArgs CudaAlgorithm::LongArgsFor(const sl_op_t& op, const Choice& choice) const {
+LongArgs CudaAlgorithm::LongArgsFor(const sl_op_t& op, const Choice& choice) {
   LongArgs args{ArgsFor(op, choice), choice.direct, {}};
   if (choice.family == Family::kDirect) args.reach = ReachFor(op, choice);
   return args;
@@ -246,6 +280,8 @@ void CudaAlgorithm::FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, u
 sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
   if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) return FillGroup<FewMessages>(&op, 1, kFew, args, out);
   const Choice choice = Choose(op, rank_, size_, settings_);
+  ++operations_;
+  if (choice.family == settings_.family) ++served_;
   const KernelRef kernel = KernelFor(choice.family, HasReduction(op.kind), op.datatype);
   FillGrid(kernel.image, kernel.kernel, choice.blocks, choice.threads, out);
   out->args = args;
@@ -266,6 +302,8 @@ sl_status_t CudaAlgorithm::FillGroup(const sl_op_t* ops, uint32_t count, uint32_
   group->team = TeamFor(ops[0].capture);
   uint32_t blocks = 0;
   if (sl_status_t status = p2p_.Fill(ops, count, group, &blocks); status != SL_OK) return status;
+  operations_ += count;
+  if (settings_.family == Family::kStaged || settings_.family == Family::kDirect) served_ += count;
   FillGrid(kP2p, kernel, blocks, kernels::kThreads, out);
   out->args = group;
   out->args_bytes = sizeof(GroupArgs);

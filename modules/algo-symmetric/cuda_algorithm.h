@@ -25,20 +25,23 @@ class CudaAlgorithm final : public sl_algorithm_t {
   ~CudaAlgorithm() override;
 
   Status LoadKernels();
+  // For tests: starts all counters whose low half wraps at settings.first_epoch. Before the first operation, on all
+  // ranks.
+  Status WindCounters();
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const override;
   sl_status_t Launch(const sl_op_t& op, void* args, sl_launch_t* out) override;
   sl_status_t LaunchGroup(const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity, sl_launch_t* out) override;
 
   // The arguments of `op`, cut as chosen.
   kernels::Args ArgsFor(const sl_op_t& op, const Choice& choice) const;
-  kernels::LongArgs LongArgsFor(const sl_op_t& op, const Choice& choice) const;
+  kernels::LongArgs LongArgsFor(const sl_op_t& op, const Choice& choice);
   const GpuSettings& settings() const { return settings_; }
 
  private:
   static constexpr uint32_t kImages = 4;
 
   kernels::Team TeamFor(uint64_t capture) const;
-  kernels::Reach ReachFor(const sl_op_t& op, const Choice& choice) const;
+  kernels::Reach ReachFor(const sl_op_t& op, const Choice& choice);
   bool Ask(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses) const;
   void FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, uint32_t threads, sl_launch_t* out) const;
   template <typename GroupArgs>
@@ -56,6 +59,11 @@ class CudaAlgorithm final : public sl_algorithm_t {
   const uint32_t rank_;
   const uint32_t size_;
   P2pGroup p2p_;
+  // Where a family is forced: operations so far, those that it could serve, and those of them that had a buffer of this
+  // rank out of reach.
+  uint64_t operations_ = 0;
+  uint64_t served_ = 0;
+  uint64_t out_of_reach_ = 0;
 };
 
 }  // namespace sl::algo_symmetric

@@ -33,6 +33,11 @@ const sl_option_t kOptions[] = {
                   "lanes of GPU memory for captured graphs; graphs that share one must not overlap", "2", 1, 16),
     sl::ChoiceOption("gpu_family", "protocol of GPU kernels, where it can serve the operation", "auto",
                      "auto,one_shot,two_shot,staged,direct"),
+    sl::IntOption("gpu_dawdle_ns", "ns",
+                  "for tests: GPU threads stop by chance for up to so long between the steps of a protocol", "0", 0,
+                  sl::dev::kMostDawdleNs),
+    sl::IntOption("gpu_first_epoch", "", "for tests: where the counters of GPU kernels begin that wrap at 2^32", "0", 0,
+                  UINT32_MAX),
 };
 
 sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
@@ -65,6 +70,7 @@ sl::Result<std::unique_ptr<sl_algorithm_t>> MakeForCuda(const sl_instance_t& ins
   }
   auto algorithm = std::make_unique<CudaAlgorithm>(instance.host, env, instance.gpu);
   SL_TRY(algorithm->LoadKernels());
+  if (instance.gpu.first_epoch != 0) SL_TRY(algorithm->WindCounters());
   return std::unique_ptr<sl_algorithm_t>(std::move(algorithm));
 }
 
@@ -90,6 +96,8 @@ sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& op
                : family == "two_shot" ? Family::kTwoShot
                : family == "direct"   ? Family::kDirect
                                       : Family::kStaged;
+  gpu.dawdle_ns = static_cast<uint32_t>(value(6));
+  gpu.first_epoch = static_cast<uint32_t>(value(7));
   return sl_instance_t{host, {value(0), value(1), value(2)}, gpu};
 }
 

@@ -9,7 +9,6 @@ namespace sl::algo_symmetric {
 
 using kernels::ChannelsOf;
 using kernels::kChannelsOfBlock;
-using kernels::kOfferedBytes;
 using kernels::kP2pBlocks;
 using kernels::kVectorBytes;
 using kernels::Message;
@@ -23,8 +22,12 @@ bool SameQueue(const sl_op_t& a, const sl_op_t& b) { return a.kind == b.kind && 
 
 // Where `peer` sees the buffer of a long receive; 0: it does not, or another way is quicker.
 uint64_t P2pGroup::ReachedBy(uint32_t peer, const sl_op_t& op, uint64_t bytes) {
-  if (reach_ops_ == nullptr || bytes < kOfferedBytes || !dev::IsAligned(op.recv, kVectorBytes)) return 0;
-  if (reach_ops_->addresses(reach_, op.recv, bytes, op.capture, addresses_.data()) != SL_OK) return 0;
+  if (bytes < offered_bytes_) return 0;
+  if (!dev::IsAligned(op.recv, kVectorBytes) ||
+      reach_ops_->addresses(reach_, op.recv, bytes, op.capture, addresses_.data()) != SL_OK) {
+    ++out_of_reach_;
+    return 0;
+  }
   return addresses_[peer];
 }
 

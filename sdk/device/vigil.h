@@ -4,20 +4,17 @@
 // says what it waited for. So does the first that sees that the CPU asks.
 #pragma once
 
-#include "sdk/device/sync.h"
+#include "sdk/device/dawdle.h"
 #include "sl_algorithm.h"
-
-#ifndef __CUDA_ARCH__
-#include <thread>
-#endif
 
 namespace sl::dev {
 
 // Where trouble is told. `claim` is a word of this rank's own memory: the question that was answered last, or kFault
-// once somebody has given up; zero at first.
+// once somebody has given up; zero at first. Threads may dawdle by as much between steps.
 struct Warden {
   sl_control_t* control;
   uint32_t* claim;
+  uint32_t dawdle_ns = 0;
 };
 
 // What is waited for, as it appears in the record.
@@ -81,6 +78,7 @@ SL_HD bool AwaitAtLeast(const uint64_t* word, const Wanted& wanted, const Warden
     if (seen >= wanted.value) break;
     if (vigil.GivesUp(wanted, seen)) return false;
   }
+  Dawdle(warden.dawdle_ns);
   LoadAcquire(word);
   return true;
 }

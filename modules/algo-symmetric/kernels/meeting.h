@@ -54,6 +54,7 @@ SL_HD bool AwaitMarked(const uint64_t* word, const dev::Wanted& wanted, const de
   while ((seen = dev::Poll(word)) >> 32 != wanted.value) {
     if (vigil.GivesUp(wanted, seen >> 32)) return false;
   }
+  dev::Dawdle(warden.dawdle_ns);
   *out_half = dev::LoadAcquire(word) & UINT32_MAX;
   return true;
 }
@@ -71,6 +72,7 @@ class Meeting {
     for (uint32_t i = block_.thread(); i < words; i += block_.threads()) {  // R6
       const uint32_t peer = team_.Peer(i / kMeetingWords);
       const uint32_t word = i % kMeetingWords;
+      dev::Dawdle(team_.warden.dawdle_ns);
       dev::StoreRelease(Word(peer, team_.rank, word), Number() << 32 | reach.Half(peer, word));
     }
     bool given_up = false;
@@ -94,6 +96,7 @@ class Meeting {
   SL_HD bool End() const {
     block_.Sync();
     for (uint32_t i = block_.thread(); i + 1 < team_.size; i += block_.threads()) {  // R7
+      dev::Dawdle(team_.warden.dawdle_ns);
       dev::StoreRelease(team_.Flag(team_.Peer(i), team_.layout.left, block_.index, team_.rank), number_);
     }
     bool given_up = false;

@@ -31,8 +31,7 @@ struct Message {
   uint64_t reached;  // receives: where the sender sees `user`; 0: it does not
 };
 
-// From this length on, receivers tell where messages go. Both ends compute it.
-constexpr uint64_t kOfferedBytes = 256 << 10;
+constexpr uint64_t kOfferedBytes = 256 << 10;  // from which on it pays to ask where a message goes
 
 // What one block does: the messages [first, first + count) of a queue, as far as they use its channels.
 struct P2pTask {
@@ -49,7 +48,7 @@ template <uint32_t kMessages>
 struct P2pArgs {
   static constexpr uint32_t kMost = kMessages;
   Team team;
-  bool offers;               // on all ranks, or on none: receivers tell senders where long messages go
+  uint64_t offered_bytes;    // equal on all ranks: from this length on, receivers tell senders where messages go
   P2pTask task[kP2pBlocks];  // of each block
   Message message[kMessages];
 };
@@ -91,7 +90,7 @@ class P2pChannel {
       const uint64_t part = ((message.bytes + used - 1) / used + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
       const uint64_t begin = channel_ * part;
       const uint64_t end = begin + part < message.bytes ? begin + part : message.bytes;
-      if (args_.offers && message.bytes >= kOfferedBytes && begin < end) {
+      if (message.bytes >= args_.offered_bytes && begin < end) {
         const Outcome outcome =
             task_.receives != 0 ? Answer(message, ++offer) : Land(message.user, begin, end, ++offer);
         if (outcome == Outcome::kGivenUp) return;
@@ -127,7 +126,9 @@ class P2pChannel {
   }
   SL_HD void Signal(uint64_t table, uint64_t value) const {  // R4, R5
     block_.Sync();
-    if (block_.thread() == 0) dev::StoreRelease(Word(task_.peer, table, team_.rank), value);
+    if (block_.thread() != 0) return;
+    dev::Dawdle(team_.warden.dawdle_ns);
+    dev::StoreRelease(Word(task_.peer, table, team_.rank), value);
   }
 
   SL_HD bool Push(const uint8_t* from, uint32_t bytes, uint64_t chunk) const {
@@ -154,6 +155,7 @@ class P2pChannel {
   SL_HD Outcome Answer(const Message& message, uint64_t number) const {
     for (uint32_t word = block_.thread(); word < kOfferWords; word += block_.threads()) {  // R8
       const uint64_t half = word == 0 ? message.reached & UINT32_MAX : message.reached >> 32;
+      dev::Dawdle(team_.warden.dawdle_ns);
       dev::StoreRelease(OfferWord(task_.peer, team_.rank, word), number << 32 | half);
     }
     if (message.reached == 0) return Outcome::kOutOfReach;

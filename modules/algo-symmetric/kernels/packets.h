@@ -16,6 +16,7 @@ class PacketBox {
       : team_(team), block_(block), epoch_(dev::NextEpoch(*Epoch())) {}
 
   SL_HD void Push(uint32_t shot, uint32_t peer, uint32_t packet, const dev::Vec8& data) const {
+    dev::Dawdle(team_.warden.dawdle_ns);
     dev::StorePacket(team_.Packets(peer, shot, epoch_, block_.index, team_.rank) + packet, data, epoch_);
   }
 
@@ -28,6 +29,7 @@ class PacketBox {
       const dev::Wanted wanted{static_cast<int32_t>(from), shot == 0 ? kStepPacket : kStepResult, epoch_};
       if (vigil.GivesUp(wanted, seen)) return false;
     }
+    dev::Dawdle(team_.warden.dawdle_ns);
     return true;
   }
 

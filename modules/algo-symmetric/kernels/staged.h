@@ -119,6 +119,7 @@ class Staged {
     block_.Sync();
     for (uint32_t i = block_.thread(); i < team_.size; i += block_.threads()) {
       const uint32_t r = i + 1 < team_.size ? team_.Peer(i) : team_.rank;
+      dev::Dawdle(team_.warden.dawdle_ns);
       dev::StoreRelease(team_.Flag(r, table, block_.index, team_.rank), value);
     }
   }

@@ -65,7 +65,7 @@ void RunGroup(GpuTeam& team, std::vector<Transfer>& transfers, std::mt19937& ran
     args.push_back(std::make_unique<FewMessages>());
     args.back()->team = team.team(r);
     const std::vector<sl_op_t> ops = GroupOf(r, transfers, random);
-    P2pGroup group(team.size(), &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&team.reach(r)));
+    P2pGroup group = team.MakeGroup(r);
     uint32_t blocks = 0;
     ASSERT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.back().get(), &blocks), SL_OK);
     for (uint32_t i = 0; i < blocks * kChannelsOfBlock; ++i) {
@@ -153,6 +153,35 @@ TEST(GpuP2p, LandsMessagesWhenTheLowHalfOfTheirNumberWraps) {
   EXPECT_EQ(*Answered(team, 1, 0), uint64_t{UINT32_MAX} - 2 + 6);
 }
 
+// All orders of events that chance brings about, of long and short messages, landed and not, with numbers that wrap.
+TEST(GpuP2p, DeliversUnderHostileTiming) {
+  constexpr uint64_t kBytes[] = {1, 4096, 16385, 50000, 300000};
+  constexpr uint32_t kSize = 3;
+  for (Family family : {Family::kStaged, Family::kDirect}) {
+    GpuSettings settings = GpuTeam::SettingsOf(1);
+    settings.forced = true;
+    settings.family = family;
+    settings.dawdle_ns = 20000;
+    settings.first_epoch = UINT32_MAX - 3;
+    GpuTeam team(kSize, settings);
+    for (uint32_t r = 0; r < kSize; ++r) team.reach(r).refuses_every = 3 + r;
+    std::mt19937 random(37);
+    std::vector<Transfer> transfers;
+    for (uint32_t i = 0; i < 30; ++i) {
+      transfers.push_back(MakeTransfer(i % kSize, (i + 1 + i / kSize % 2) % kSize, kBytes[i % 5], random));
+    }
+    RunGroup(team, transfers, random);
+    for (const Transfer& transfer : transfers) {
+      const auto skip = static_cast<std::ptrdiff_t>((transfer.sent.size() - 1) % 2);
+      ASSERT_TRUE(
+          std::equal(transfer.sent.begin() + skip, transfer.sent.end() - 1 + skip, transfer.received.begin() + skip))
+          << FamilyName(family) << " from " << transfer.from << " to " << transfer.to << " bytes "
+          << transfer.sent.size() - 1;
+    }
+    EXPECT_EQ(team.reach(0).asked != 0, family == Family::kDirect);
+  }
+}
+
 // More chunks than slots on every channel, both ways at once.
 TEST(GpuP2p, ExchangesMoreThanTheInboxesHold) {
   GpuTeam team(2, 1);
@@ -175,7 +204,7 @@ TEST(GpuP2p, RefusesWhatDoesNotFit) {
   const std::vector<sl_op_t> ops(sizeof(FewMessages::message) / sizeof(Message) + 1, OpOf(transfer, SL_OP_SEND));
   auto args = std::make_unique<FewMessages>();
   args->team = team.team(0);
-  P2pGroup group(2, nullptr, nullptr);
+  P2pGroup group(2, nullptr, nullptr, UINT64_MAX);
   uint32_t blocks = 0;
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.get(), &blocks), SL_ERR_LIMIT);
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()) - 1, args.get(), &blocks), SL_OK);
@@ -192,7 +221,7 @@ TEST(GpuP2p, GivesUpAndNamesThePeerWhenAborted) {
   FewMessages args{};
   args.team = team.team(0);
   const sl_op_t op = OpOf(transfer, SL_OP_RECV);
-  P2pGroup group(3, &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&team.reach(0)));
+  P2pGroup group = team.MakeGroup(0);
   uint32_t blocks = 0;
   ASSERT_EQ(group.Fill(&op, 1, &args, &blocks), SL_OK);
   std::thread waiting([&] {

@@ -10,23 +10,13 @@
 namespace sl::algo_symmetric {
 namespace {
 
-void RunAll(GpuTeam& team, std::vector<Case>& cases) {
-  std::vector<std::thread> threads;
-  for (uint32_t r = 0; r < team.size(); ++r) {
-    threads.emplace_back([&, r] {
-      for (Case& one : cases) team.Run(r, one.For(r), one.family);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
 TEST(GpuProtocols, AgreeWithTheOracleWhenRanksAreThreads) {
   for (uint32_t size : {1u, 2u, 3u, 5u}) {
     GpuTeam team(size, 2);
     std::mt19937 random(size);
     std::vector<Case> cases;
     for (int i = 0; i < 150; ++i) cases.push_back(Case::Random(size, random));
-    RunAll(team, cases);
+    team.RunAll(cases);
     for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
   }
 }
@@ -47,7 +37,7 @@ TEST(GpuProtocols, ReduceEveryTypeByEveryOperation) {
       one.Fill();
       cases.push_back(one);
     }
-    RunAll(team, cases);
+    team.RunAll(cases);
     for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
   }
 }
@@ -73,7 +63,7 @@ TEST(GpuProtocols, StageLongMessages) {
     one.Fill();
     cases.push_back(one);
   }
-  RunAll(team, cases);
+  team.RunAll(cases);
   for (Case& one : cases) EXPECT_EQ(one.Wrong(), "");
 }
 
@@ -97,7 +87,7 @@ TEST(GpuProtocols, ReachIntoBuffersWhereTheyLie) {
         one.Fill();
         cases.push_back(one);
       }
-      RunAll(team, cases);
+      team.RunAll(cases);
       for (Case& one : cases) ASSERT_EQ(one.Wrong(), "") << (pushes ? "stored" : "loaded");
     }
     EXPECT_EQ(team.control(0).fault, 0u);
@@ -118,7 +108,7 @@ TEST(GpuProtocols, GoOnInRoundsWhenABufferIsOutOfReach) {
     cases.back().family = Family::kDirect;
     cases.back().Fill();
   }
-  RunAll(team, cases);
+  team.RunAll(cases);
   for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
 }
 
@@ -138,7 +128,7 @@ TEST(GpuProtocols, MeetWhenTheLowHalfOfTheirNumberWraps) {
     cases.back().op.reduction = SL_SUM;
     cases.back().Fill();
   }
-  RunAll(team, cases);
+  team.RunAll(cases);
   for (Case& one : cases) EXPECT_EQ(one.Wrong(), "");
   EXPECT_EQ(*Meeting::Count(team.team(0), dev::Block::Whole(0)), uint64_t{UINT32_MAX} - 6 + 40);
 }
@@ -188,7 +178,7 @@ TEST(GpuProtocols, StayRightWhenEpochsWrap) {
     if (i % 2 != 0) cases.back().op.kind = SL_OP_ALL_REDUCE;
     cases.back().Fill();
   }
-  RunAll(team, cases);
+  team.RunAll(cases);
   for (Case& one : cases) EXPECT_EQ(one.Wrong(), "");
   EXPECT_LT(Epochs(team, 0)[0], 100u);
 }
@@ -207,7 +197,7 @@ TEST(GpuProtocols, StampEveryPacketNowAndThen) {
   const uint32_t per_block = view.layout.packets_per_block;
   const uint32_t epochs = 2 * per_block + 1;
   std::vector<Case> cases(epochs, one);
-  RunAll(team, cases);
+  team.RunAll(cases);
   ASSERT_EQ(Epochs(team, 0)[0], epochs);
   for (uint32_t place = 0; place < kShots * kPacketSlots * kSize; ++place) {
     const dev::LlPacket* packets = view.Packets(0, place / (kPacketSlots * kSize), place / kSize, 0, place % kSize);
@@ -261,6 +251,34 @@ TEST(GpuProtocols, SayWhatTheyWaitForWhenAskedAndWaitOn) {
     team.Run(1, one.For(1), static_cast<Family>(family));
     waiting.join();
     EXPECT_EQ(control.fault, 0u) << "it has gone on";
+  }
+}
+
+GpuTeam HostileTeam(uint32_t size, uint32_t first_epoch) {
+  GpuSettings settings = GpuTeam::SettingsOf(2);
+  settings.dawdle_ns = 20000;
+  settings.first_epoch = first_epoch;
+  return {size, settings};
+}
+
+// Orders of events that chance brings about, in every family, of all sizes back to back, while numbers wrap and buffers
+// are out of reach now and then.
+TEST(GpuProtocols, StayRightUnderHostileTiming) {
+  for (uint32_t size : {2u, 3u}) {
+    for (uint32_t family = 0; family < kFamilies; ++family) {
+      GpuTeam team = HostileTeam(size, UINT32_MAX - 20);
+      for (uint32_t r = 0; r < size; ++r) team.reach(r).refuses_every = 5 + r;
+      std::mt19937 random(size + family);
+      std::vector<Case> cases;
+      for (int i = 0; i < 40; ++i) {
+        cases.push_back(Case::Random(size, random));
+        cases.back().family = static_cast<Family>(family);
+        if (cases.back().family == Family::kTwoShot) cases.back().op.kind = SL_OP_ALL_REDUCE;
+        cases.back().Fill();
+      }
+      team.RunAll(cases);
+      for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
+    }
   }
 }
 

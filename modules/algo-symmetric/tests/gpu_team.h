@@ -3,6 +3,8 @@
 // GPU protocols on a host: ranks over one heap, a thread for each rank or for each block of it.
 #pragma once
 
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/staged.h"
 #include "modules/algo-symmetric/kernels/two_shot.h"
+#include "modules/algo-symmetric/p2p_group.h"
 #include "modules/algo-symmetric/tests/collective_case.h"
 
 namespace sl::algo_symmetric {
@@ -72,10 +75,30 @@ inline sl_status_t FakeAddresses(sl_reach_t* reach, const void* memory, uint64_t
 }
 inline constexpr sl_reach_ops_t kFakeReachOps = {sizeof(sl_reach_ops_t), 0, FakeAddresses};
 
+// The part of a device that counters are wound with: its memory is the host's.
+inline sl_status_t FakeStream(sl_device_t*, sl_stream_t** out) {
+  *out = nullptr;
+  return SL_OK;
+}
+inline sl_status_t FakeCopy(sl_device_t*, sl_stream_t*, void* to, const void* from, uint64_t bytes) {
+  std::memcpy(to, from, bytes);
+  return SL_OK;
+}
+inline constexpr sl_device_ops_t kFakeDeviceOps = [] {
+  sl_device_ops_t ops{};
+  ops.stream_create = FakeStream;
+  ops.stream_destroy = [](sl_device_t*, sl_stream_t*) { return SL_OK; };
+  ops.stream_wait_idle = [](sl_device_t*, sl_stream_t*, uint64_t) { return SL_OK; };
+  ops.copy = FakeCopy;
+  return ops;
+}();
+
 class GpuTeam {
  public:
-  GpuTeam(uint32_t size, uint32_t blocks)
-      : settings_{blocks, 1, false, Family::kStaged, true, true}, reaches_(size), controls_(size) {
+  static GpuSettings SettingsOf(uint32_t blocks) { return {blocks, 1, false, Family::kStaged, true, true}; }
+
+  GpuTeam(uint32_t size, uint32_t blocks) : GpuTeam(size, SettingsOf(blocks)) {}
+  GpuTeam(uint32_t size, const GpuSettings& settings) : settings_(settings), reaches_(size), controls_(size) {
     const uint64_t slice = CudaAlgorithm::SliceBytes(size, settings_);
     heap_.resize(slice * size / sizeof(Line) + 1);
     for (uint32_t r = 0; r < size; ++r) {
@@ -86,10 +109,12 @@ class GpuTeam {
       env.shape = &shape;
       env.symmetric = {heap_[0].bytes, slice, slice};
       env.control = &controls_[r];
+      env.device_ops = &kFakeDeviceOps;
       reaches_[r].size = size;
       env.reach_ops = &kFakeReachOps;
       env.reach = reinterpret_cast<sl_reach_t*>(&reaches_[r]);
       ranks_.push_back(std::make_unique<CudaAlgorithm>(nullptr, env, settings_));
+      if (settings_.first_epoch != 0 && !ranks_[r]->WindCounters().ok()) std::abort();
     }
   }
   uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
@@ -97,6 +122,9 @@ class GpuTeam {
   // Whether direct moves store to their peers.
   void SetPushes(bool pushes) { settings_.pushes = pushes; }
   sl_control_t& control(uint32_t rank) { return controls_[rank]; }
+  P2pGroup MakeGroup(uint32_t rank) {
+    return {size(), &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&reaches_[rank]), OfferedBytes(settings_)};
+  }
   Team team(uint32_t rank) { return ranks_[rank]->ArgsFor(sl_op_t{}, Choice{}).team; }
 
   Choice ChoiceFor(uint32_t rank, const sl_op_t& op, Family family) const {
@@ -104,6 +132,16 @@ class GpuTeam {
     settings.forced = true;
     settings.family = family;
     return Choose(op, rank, size(), settings);
+  }
+  // Runs the cases back to back, a thread a rank.
+  void RunAll(std::vector<Case>& cases) {
+    std::vector<std::thread> threads;
+    for (uint32_t r = 0; r < size(); ++r) {
+      threads.emplace_back([&, r] {
+        for (Case& one : cases) Run(r, one.For(r), one.family);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
   // The whole launch of one rank, block after block; blocks of different numbers never wait for each other.
   void Run(uint32_t rank, const sl_op_t& op, Family family) {
