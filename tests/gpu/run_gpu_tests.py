@@ -10,7 +10,8 @@
   --only TEXT        only what has TEXT in its name
   --whole            10,000 random calls from each of ten seeds, and 1,000 communicators
 
-Without a GPU everything is skipped and counted, exit code 0. Exit code 1 when anything fails. Needs no network.
+Without a GPU everything is skipped and counted, exit code 0. Exit code 1 when anything fails, 2 when the tree is not
+built. Needs no network.
 """
 import argparse
 import glob
@@ -78,6 +79,12 @@ def judge_nccl_tests(log):
     return "" if found and found.group(2) == "OK" else f"wrong values: {found.group(1) if found else 'no verdict'}"
 
 
+def missing_programs(build):
+    """What of the built tree no test can do without."""
+    needed = [os.path.join("bin", "starling"), os.path.join("tests", "gpu.calls_test")]
+    return [name for name in needed if not os.path.exists(os.path.join(build, name))]
+
+
 class Losses:
     """The training must not depend on the library: the second run is compared with the first."""
 
@@ -97,6 +104,7 @@ class Losses:
 
 
 def gtest_jobs(program, seconds, how="", environment=None, whole=False):
+    """A job for every test of a program."""
     listed = subprocess.run([program, "--gtest_list_tests"], capture_output=True, text=True, check=False).stdout
     suite = ""
     for line in listed.splitlines():
@@ -206,13 +214,17 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--whole", action="store_true")
     arguments = parser.parse_args()
-    out = arguments.out or os.path.join(arguments.build, "gpu-test")
-    os.makedirs(out, exist_ok=True)
     build = os.path.abspath(arguments.build)
     environment = {**os.environ, "STARLING_MODULE_PATH": os.path.join(build, "lib", "starling"), "SL_TEST_BUILD_DIR": build,
                    "SL_TEST_SOURCE_DIR": os.path.dirname(os.path.dirname(HERE))}
     environment.setdefault("LD_LIBRARY_PATH", "")
     environment["LD_LIBRARY_PATH"] = os.path.join(build, "lib") + ":" + environment["LD_LIBRARY_PATH"]
+    if missing := missing_programs(build):
+        print(f"gpu-test: {build} has no {' and no '.join(missing)}; build it with ./run build, tests included, or name "
+              "another tree with --build", file=sys.stderr)
+        return 2
+    out = arguments.out or os.path.join(arguments.build, "gpu-test")
+    os.makedirs(out, exist_ok=True)
     gpus = count_gpus()
     jobs = [job for job in jobs_of(arguments, gpus) if arguments.only in job.name]
     for job in jobs:
