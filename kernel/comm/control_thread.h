@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernel/comm/fd.h"
+#include "sdk/fd.h"
 #include "sdk/status.h"
 
 namespace sl::kernel {

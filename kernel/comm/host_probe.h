@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernel/comm/control_thread.h"
-#include "kernel/comm/fd.h"
+#include "sdk/fd.h"
 
 namespace sl::kernel {
 

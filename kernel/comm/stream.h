@@ -11,8 +11,8 @@
 #include <span>
 #include <utility>
 
-#include "kernel/comm/fd.h"
 #include "kernel/comm/tls.h"
+#include "sdk/fd.h"
 #include "sdk/status.h"
 
 namespace sl::kernel {

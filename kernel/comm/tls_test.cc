@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "kernel/comm/fd.h"
+#include "sdk/fd.h"
 
 namespace sl::kernel {
 namespace {
