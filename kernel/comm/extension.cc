@@ -30,7 +30,7 @@ void Extension::OnCaller(Switchboard::Caller caller) {
   Desk desk;
   {
     std::lock_guard lock(mutex_);
-    desk = desk_;
+    if (const auto found = desks_.find(caller.type); found != desks_.end()) desk = found->second;
   }
   if (desk && desk(&caller)) return;
   std::lock_guard lock(mutex_);
@@ -38,9 +38,9 @@ void Extension::OnCaller(Switchboard::Caller caller) {
   arrived_.notify_all();
 }
 
-void Extension::SetDesk(Desk desk) {
+void Extension::SetDesk(FrameType type, Desk desk) {
   std::lock_guard lock(mutex_);
-  desk_ = std::move(desk);
+  desks_[type] = std::move(desk);
   if (showing_ == 0) showing_ = switchboard_->control()->At(0, [this] { ShowThoseWhoWait(); });
 }
 

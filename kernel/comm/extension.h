@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 
 #include "kernel/comm/switchboard.h"
@@ -27,10 +28,11 @@ class Extension {
   // returns: SL_ERR_TIMEOUT | SL_ERR_ABORTED
   Result<Switchboard::Caller> Take(FrameType type, const Patience& patience);
 
-  // From now on callers, those who wait included, are shown to `desk` on the control thread; one for whom it returns
-  // false waits on. Replaces the desk before. What it refers to lives as long as it does.   thread: [any]
+  // From now on callers with a frame of this type, those who wait included, are shown to `desk` on the control thread;
+  // one for whom it returns false waits on. Replaces the type's desk before. What it refers to lives as long as it
+  // does.   thread: [any]
   using Desk = std::function<bool(Switchboard::Caller*)>;
-  void SetDesk(Desk desk);
+  void SetDesk(FrameType type, Desk desk);
 
  private:
   explicit Extension(Switchboard* switchboard) : switchboard_(switchboard) {}
@@ -42,7 +44,7 @@ class Extension {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Switchboard::Caller> callers_;  // guarded by mutex_
-  Desk desk_;                                // guarded by mutex_
+  std::map<FrameType, Desk> desks_;          // guarded by mutex_
   uint64_t showing_ = 0;                     // the task that shows those who wait; guarded by mutex_
 };
 

@@ -7,9 +7,12 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 namespace sl::kernel {
 namespace {
+
+constexpr size_t kDescriptorRoom = CMSG_SPACE(kMostDescriptors * sizeof(int));
 
 Status Gone() { return {SL_ERR_PEER_LOST, "the other end of a local socket is gone"}; }
 
@@ -82,20 +85,20 @@ Result<Fd> AcceptLocal(const Fd& listener) {
   }
 }
 
-Status SendDescriptor(int fd, int descriptor, const Patience& patience) {
+Status SendDescriptors(int fd, std::span<const int> descriptors, const Patience& patience) {
   uint8_t byte = 0;
   iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  alignas(cmsghdr) char control[kDescriptorRoom] = {};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof(control);
+  message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
   cmsghdr* header = CMSG_FIRSTHDR(&message);
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+  std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
   for (;;) {
     if (sendmsg(fd, &message, MSG_NOSIGNAL) == 1) return {};
     if (errno == EAGAIN) {
@@ -106,15 +109,15 @@ Status SendDescriptor(int fd, int descriptor, const Patience& patience) {
   }
 }
 
-Result<Fd> ReceiveDescriptor(int fd, const Patience& patience) {
+Result<std::vector<Fd>> ReceiveDescriptors(int fd, size_t count, const Patience& patience) {
   uint8_t byte = 0;
   iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  alignas(cmsghdr) char control[kDescriptorRoom] = {};
   msghdr message{};
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control;
-  message.msg_controllen = sizeof(control);
+  message.msg_controllen = CMSG_SPACE(count * sizeof(int));
   for (;;) {
     const ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     if (got == 1) break;
@@ -126,15 +129,27 @@ Result<Fd> ReceiveDescriptor(int fd, const Patience& patience) {
     }
   }
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if ((message.msg_flags & MSG_CTRUNC) != 0 && header == nullptr) {
+  std::vector<Fd> descriptors;
+  if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
+    std::vector<int> numbers((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+    std::memcpy(numbers.data(), CMSG_DATA(header), numbers.size() * sizeof(int));
+    for (const int number : numbers) descriptors.emplace_back(number);
+  }
+  if (descriptors.size() == count) return descriptors;
+  if ((message.msg_flags & MSG_CTRUNC) != 0 && descriptors.size() < count) {
     return Status(SL_ERR_LIMIT, "no descriptor is left to take one from a local peer; raise the limit (ulimit -n)");
   }
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(int))) {
-    return Status(SL_ERR_LINK_CORRUPT, "a local peer sent no descriptor where one was due");
-  }
-  int descriptor = -1;
-  std::memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
-  return Fd(descriptor);
+  return Status(SL_ERR_LINK_CORRUPT, "a local peer sent " + std::to_string(descriptors.size()) + " descriptors where " +
+                                         std::to_string(count) + " were due");
+}
+
+Status SendDescriptor(int fd, int descriptor, const Patience& patience) {
+  return SendDescriptors(fd, {&descriptor, 1}, patience);
+}
+
+Result<Fd> ReceiveDescriptor(int fd, const Patience& patience) {
+  SL_ASSIGN(std::vector<Fd> descriptors, ReceiveDescriptors(fd, 1, patience));
+  return std::move(descriptors[0]);
 }
 
 }  // namespace sl::kernel

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "kernel/comm/stream.h"
 
@@ -30,7 +32,12 @@ Result<Fd> ConnectLocal(const SocketName& name, const Patience& patience);
 // The next connection of a process of the same user; others are closed unread. SL_ERR_AGAIN when none waits.
 Result<Fd> AcceptLocal(const Fd& listener);
 
-// One descriptor with one byte.
+// One descriptor with one byte, or up to kMostDescriptors with one.
+// returns: SL_ERR_PEER_LOST | SL_ERR_TIMEOUT | SL_ERR_LIMIT no descriptor is left to take one | SL_ERR_LINK_CORRUPT
+// another number of them came
+constexpr size_t kMostDescriptors = 253;  // SCM_MAX_FD of Linux
+Status SendDescriptors(int fd, std::span<const int> descriptors, const Patience& patience);
+Result<std::vector<Fd>> ReceiveDescriptors(int fd, size_t count, const Patience& patience);
 Status SendDescriptor(int fd, int descriptor, const Patience& patience);
 Result<Fd> ReceiveDescriptor(int fd, const Patience& patience);
 

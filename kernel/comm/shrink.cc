@@ -55,7 +55,6 @@ class ShrinkDesk {
 
   // Control thread only. False: it waits on.
   bool OnCaller(Switchboard::Caller* caller) {
-    if (caller->type != FrameType::kJoin) return false;
     const Result<JoinRequest> request = JoinRequest::Decode(caller->body);
     if (!request.ok()) return true;  // dropped
     Status refusal;
@@ -168,7 +167,7 @@ Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t
     desk->HostAt(process_->rendezvous(),
                  process_->rendezvous()->Host({members, terms, config_.timeout_ns / 1000000, kRemedy, on_refused}));
   }
-  parent->extension_->SetDesk([desk](Switchboard::Caller* caller) { return desk->OnCaller(caller); });
+  parent->extension_->SetDesk(FrameType::kJoin, [desk](Switchboard::Caller* caller) { return desk->OnCaller(caller); });
   uint64_t next_probe_ns = NowNs() + kProbeNs;
   uint32_t probed = 0;
   const auto look = [&]() -> Status {
