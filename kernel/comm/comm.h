@@ -16,6 +16,7 @@
 
 #include "kernel/comm/comm_config.h"
 #include "kernel/comm/control_tree.h"
+#include "kernel/comm/handle_desk.h"
 #include "kernel/comm/join.h"
 #include "kernel/comm/op_log.h"
 #include "kernel/comm/process.h"
@@ -169,7 +170,7 @@ class Communicator {
   bool ReachesDirectly(uint32_t rank) const;
   uint32_t HostProcessors() const;
   void FillShape();
-  Status MakeControl();  // this and the next ten in comm_memory.cc
+  Status MakeControl();  // this and the next eleven in comm_memory.cc
   Status MakeHeap();
   Status MakeReach();
   Result<std::unique_ptr<SymmetricHeap>> ShareSegment(const Device& device, uint64_t slice_bytes);
@@ -179,6 +180,7 @@ class Communicator {
   void StandAlone();
   Status ServeDescriptor(const SymmetricHeap& heap, FrameType asked_by);
   Result<Stream> CallNeighbour(uint32_t rank, FrameType type) const;
+  Result<HandleList> FetchHandles(uint32_t owner, const HandleDesk::Ticket& ticket) const;
   Status MakeAlgorithms();
   void DestroyAlgorithms();
   Status MakeLinks();
@@ -231,7 +233,9 @@ class Communicator {
   std::atomic<uint32_t> shrinks_{0};             // that this rank has called for
   std::atomic<sl_control_t*> control_{nullptr};  // of devices whose launches nobody watches
   std::atomic<uint64_t> stopping_{0};            // the task that stops them; 0: none
-  std::unique_ptr<Reach> reach_;                 // after tree_ and log_heap_, which it uses
+  // shared_ptr: the desk of extension_ keeps it.
+  std::shared_ptr<HandleDesk> handle_desk_ = std::make_shared<HandleDesk>();
+  std::unique_ptr<Reach> reach_;  // after tree_ and log_heap_, which it uses
   std::unique_ptr<LinkTable> links_;
   std::vector<Candidate> algorithms_;
   std::unique_ptr<Selector> selector_;

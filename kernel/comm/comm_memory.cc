@@ -82,6 +82,12 @@ Status Communicator::MakeReach() {
       .rest_ns = kReachRestNs,
       .ring = [this] { tree_->Ring(); },
       .is_over = [this] { return cancelled() || !healthy() || !complete(); },
+      .desk = handle_desk_.get(),
+      .fetch = [this](uint32_t owner, const HandleDesk::Ticket& ticket) { return FetchHandles(owner, ticket); },
+  });
+  extension_->SetDesk(FrameType::kHandles, [desk = handle_desk_](Switchboard::Caller* caller) {
+    desk->Serve(caller);
+    return true;
   });
   tree_->WatchRings([keeper = process_->reach_keeper()] { keeper->Wake(); });
   return process_->reach_keeper()->Add(reach_.get());
@@ -91,6 +97,7 @@ void Communicator::CloseReach() {
   if (reach_ == nullptr) return;
   process_->reach_keeper()->Remove(reach_.get());
   reach_->Close();
+  handle_desk_->TakeAllBack();
 }
 
 Status Communicator::MakeControl() {
@@ -164,6 +171,14 @@ Status Communicator::ServeDescriptor(const SymmetricHeap& heap, FrameType asked_
     SL_TRY(SendDescriptor(member.stream.fd(), descriptor.get(), patience()));
   }
   return {};
+}
+
+Result<HandleList> Communicator::FetchHandles(uint32_t owner, const HandleDesk::Ticket& ticket) const {
+  const Patience patience{NowNs() + kReachPatienceNs, &cancelled_ns_};
+  const Endpoint& endpoint = roster_->cards()[owner].endpoint;
+  SL_ASSIGN(const Stream stream, process_->switchboard()->Call(endpoint, tree_->identity().secret, FrameType::kHandles,
+                                                               HandleDesk::Ask(ticket), patience));
+  return HandleDesk::Receive(stream, patience);
 }
 
 Result<Stream> Communicator::CallNeighbour(uint32_t rank, FrameType type) const {

@@ -20,25 +20,26 @@ namespace sl::kernel {
 using Bytes = std::vector<uint8_t, PageAllocator<uint8_t>>;
 
 enum class FrameType : uint16_t {
-  kJoin = 1,     // rank -> rendezvous
-  kWelcome = 2,  // rendezvous -> rank: where the parent is
-  kRefuse = 3,   // either way: status and text
-  kChild = 4,    // child -> parent, first frame
-  kGather = 5,   // child -> parent: contributions of a subtree
-  kSpread = 6,   // parent -> child: all contributions
-  kFault = 7,    // any neighbour: a rank is lost
-  kDepart = 8,   // any neighbour: a rank has left in good order, or aborted
-  kReport = 9,   // any neighbour: an operation of a rank has failed; status and text
-  kHello = 10,   // caller -> called: which extension, a challenge
-  kAnswer = 11,  // called -> caller: a challenge, a proof
-  kHeap = 12,    // caller -> owner of a symmetric heap, who sends a descriptor
-  kOpen = 13,    // rendezvous -> rank: the job spans hosts, be reachable from others
-  kOpened = 14,  // rank -> rendezvous: where
-  kBeat = 15,    // any neighbour on another host: still here
-  kSlice = 16,   // caller -> owner of a slice of a symmetric heap, who sends a descriptor
-  kCalled = 17,  // child -> parent: what ranks that wait have called
-  kId = 18,      // rank -> rank 0, behind a given address: its number; back: an id
-  kReach = 19,   // any neighbour: a rank's board of offered memory has changed
+  kJoin = 1,      // rank -> rendezvous
+  kWelcome = 2,   // rendezvous -> rank: where the parent is
+  kRefuse = 3,    // either way: status and text
+  kChild = 4,     // child -> parent, first frame
+  kGather = 5,    // child -> parent: contributions of a subtree
+  kSpread = 6,    // parent -> child: all contributions
+  kFault = 7,     // any neighbour: a rank is lost
+  kDepart = 8,    // any neighbour: a rank has left in good order, or aborted
+  kReport = 9,    // any neighbour: an operation of a rank has failed; status and text
+  kHello = 10,    // caller -> called: which extension, a challenge
+  kAnswer = 11,   // called -> caller: a challenge, a proof
+  kHeap = 12,     // caller -> owner of a symmetric heap, who sends a descriptor
+  kOpen = 13,     // rendezvous -> rank: the job spans hosts, be reachable from others
+  kOpened = 14,   // rank -> rendezvous: where
+  kBeat = 15,     // any neighbour on another host: still here
+  kSlice = 16,    // caller -> owner of a slice of a symmetric heap, who sends a descriptor
+  kCalled = 17,   // child -> parent: what ranks that wait have called
+  kId = 18,       // rank -> rank 0, behind a given address: its number; back: an id
+  kReach = 19,    // any neighbour: a rank's board of offered memory has changed
+  kHandles = 20,  // caller -> owner of offered memory, who sends its handles (handle_desk.h)
 };
 
 struct FrameHeader {

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
 
 #include "kernel/comm/stream.h"
 #include "kernel/events/last_error.h"
@@ -17,6 +20,8 @@ namespace {
 // Peers in the middle of a call answer within microseconds; mapping takes up to some milliseconds for each GiB.
 constexpr uint64_t kYieldNs = 100'000;
 constexpr timespec kNap = {0, 50'000};
+// Allocations of an offer that are looked at each time: asking the driver for one takes about a microsecond.
+constexpr uint32_t kLook = 8;
 
 uint64_t AddressOf(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
 
@@ -37,31 +42,29 @@ Reach::Reach(Setting setting) : setting_(std::move(setting)) {
 Reach::~Reach() = default;
 
 sl_status_t Reach::Addresses(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses) {
-  sl_pointer_info_t info{};
-  info.struct_size = sizeof(info);
-  const sl_status_t status = setting_.device_ops->pointer_info(setting_.device, memory, &info);
-  if (status != SL_OK || info.allocation_id == 0) return SL_ERR_UNSUPPORTED;
-  const uint64_t offset = AddressOf(memory) - AddressOf(info.base);
   std::unique_lock lock(mutex_);
-  if (info.exportable == 0) return Refuse("its allocator makes memory that cannot be shared");
-  if (bytes > info.bytes - offset) return Refuse("it spans several allocations");
-  Own* own = Find(info);
+  if (const char* why = asked_.Find(setting_.device_ops, setting_.device, memory, bytes); why != nullptr) {
+    return *why == '\0' ? SL_ERR_UNSUPPORTED : Refuse(why);
+  }
+  ++asked_times_;
+  Own* own = Find();
   if (own == nullptr) {
     std::string reason;
-    own = Offer(info, &reason);
+    own = Offer(&reason);
     if (own == nullptr) return Refuse(reason);
   }
   if (own->state == State::kOffered && !AwaitAnswers(own, &lock)) return Refuse("peers have not mapped it in time");
   if (own->state != State::kReady) return Refuse("a peer could not map it");
   own->last_use_ns = NowNs();
   if (capture != 0) own->is_captured = true;
+  const uint64_t offset = AddressOf(memory) - own->extent.base();
   for (size_t rank = 0; rank < own->addresses.size(); ++rank) out_addresses[rank] = own->addresses[rank] + offset;
   return SL_OK;
 }
 
 // Not an error: the operation goes another way. Said once, for it is slower.
 sl_status_t Reach::Refuse(const std::string& reason) {
-  if (!std::exchange(told_refusal_, true)) {
+  if (refused_times_++ == 0) {
     Logf(SL_LOG_INFO, "rank {}: peers do not reach a buffer directly, its data is copied on the way: {}", setting_.rank,
          reason);
   }
@@ -69,57 +72,86 @@ sl_status_t Reach::Refuse(const std::string& reason) {
 }
 
 // An address that was freed and allocated again is another allocation; what was offered of the old one goes.
-Reach::Own* Reach::Find(const sl_pointer_info_t& info) {
+Reach::Own* Reach::Find() {
   Own* found = nullptr;
   for (Own& own : own_) {
-    if (own.state == State::kFree || own.state == State::kWithdrawn || own.base != AddressOf(info.base)) continue;
-    if (own.allocation_id == info.allocation_id && own.generation == info.generation && own.bytes == info.bytes) {
-      found = &own;
-    } else {
+    if (own.state == State::kFree || own.state == State::kWithdrawn) continue;
+    if (!own.extent.AgreesWith(asked_)) {
       Withdraw(&own);
+    } else if (own.extent.Covers(asked_)) {
+      found = &own;
     }
   }
   return found;
 }
 
-Reach::Own* Reach::Offer(const sl_pointer_info_t& info, std::string* out_reason) {
+Reach::Own* Reach::Offer(std::string* out_reason) {
   const auto refuse = [&](std::string reason) {
     *out_reason = std::move(reason);
     return nullptr;
   };
-  if (info.bytes > setting_.most_bytes) return refuse("its allocation is larger than comm.reach_mib");
-  if (!LeavesEnough(info.bytes)) return refuse("too little memory of the device is free besides");
-  Own* own = FindRoom(info.bytes);
+  if (asked_.bytes() > setting_.most_bytes) return refuse("it lies in more memory than comm.reach_mib");
+  if (!LeavesEnough(asked_.bytes())) return refuse("too little memory of the device is free besides");
+  Own* own = FindRoom(asked_.bytes());
   if (own == nullptr) return refuse("comm.reach_mib, or all places for allocations, are in use");
   OfferBoard::Offer* offer = setting_.board.OfferOf(setting_.rank, IndexOf(*own));
-  sl_memory_handle_t handle{};
-  handle.struct_size = sizeof(handle);
-  const auto make = [&](uint32_t type, uint8_t* out) {
-    const sl_status_t status = setting_.device_ops->export_memory(setting_.device, info.base, type, &handle);
-    if (status == SL_OK) std::memcpy(out, handle.fabric, sizeof(handle.fabric));
-    return status == SL_OK;
-  };
-  if (!make(SL_HANDLE_LOCAL, offer->local)) return refuse(LastError());
-  offer->type = SL_HANDLE_LOCAL;
-  const bool all_here = std::all_of(setting_.shares_process.begin(), setting_.shares_process.end(), std::identity());
-  for (const uint32_t type : {SL_HANDLE_IPC, SL_HANDLE_FABRIC}) {
-    if (all_here || !make(type, offer->handle)) continue;
-    offer->type = type;
-    break;
-  }
-  if (!all_here && offer->type == SL_HANDLE_LOCAL) return refuse(LastError());
-  offer->bytes = handle.bytes;
+  HandleList list;
+  if (const Status exported = Export(offer, &list); !exported.ok()) return refuse(exported.message());
   own->state = State::kOffered;
   own->is_captured = false;
-  own->allocation_id = info.allocation_id;
-  own->generation = info.generation;
-  own->base = AddressOf(info.base);
-  own->bytes = info.bytes;
+  own->extent = asked_;
+  own->next_look = 0;
   own->patience_end_ns = NowNs() + setting_.patience_ns;
-  offered_bytes_ += own->bytes;
-  OfferBoard::SetTurn(offer, ++own->turn);
+  offered_bytes_ += own->extent.bytes();
+  ++own->turn;
+  own->is_laid = !list.handles.empty();
+  if (own->is_laid) setting_.desk->Lay({IndexOf(*own), own->turn}, std::move(list));
+  OfferBoard::SetTurn(offer, own->turn);
   setting_.ring();
   return own;
+}
+
+// Fills the offer but for its turn; the list stays empty where the board holds all there is to know.
+Status Reach::Export(OfferBoard::Offer* offer, HandleList* out_list) const {
+  const bool is_single = asked_.pieces().size() == 1;
+  const bool all_here = std::all_of(setting_.shares_process.begin(), setting_.shares_process.end(), std::identity());
+  const auto make = [&](uint32_t type, uint8_t* out) {
+    sl_memory_handle_t handle{};
+    handle.struct_size = sizeof(handle);
+    void* memory = reinterpret_cast<void*>(asked_.base());
+    const sl_status_t status = setting_.device_ops->export_memory(setting_.device, memory, type, &handle);
+    if (status != SL_OK) return Status(status, LastError());
+    std::memcpy(out, handle.fabric, sizeof(handle.fabric));
+    offer->type = type;
+    return Status();
+  };
+  offer->bytes = asked_.bytes();
+  offer->pieces = 0;
+  if (is_single) {
+    SL_TRY(make(SL_HANDLE_LOCAL, offer->local));
+    if (all_here || make(SL_HANDLE_IPC, offer->handle).ok() || make(SL_HANDLE_FABRIC, offer->handle).ok()) return {};
+  }
+  Result<HandleList> list = ExportAll(SL_HANDLE_FD);
+  if (!list.ok() && !is_single) list = ExportAll(SL_HANDLE_FABRIC);
+  if (!list.ok()) return list.status();
+  *out_list = list.Take();
+  offer->type = out_list->handles[0].type;
+  offer->pieces = static_cast<uint32_t>(asked_.pieces().size());
+  return {};
+}
+
+Result<HandleList> Reach::ExportAll(uint32_t type) const {
+  HandleList list;
+  for (const Extent::Piece& piece : asked_.pieces()) {
+    sl_memory_handle_t handle{};
+    handle.struct_size = sizeof(handle);
+    void* memory = reinterpret_cast<void*>(piece.base);
+    const sl_status_t status = setting_.device_ops->export_memory(setting_.device, memory, type, &handle);
+    if (status != SL_OK) return Status(status, LastError());
+    if (type == SL_HANDLE_FD) list.descriptors.emplace_back(handle.fd);
+    list.handles.push_back(handle);
+  }
+  return list;
 }
 
 // A place, and as many bytes: of free ones, else of those that were not used for longest and are not in use.
@@ -157,7 +189,7 @@ uint64_t Reach::HeldBytes() const {
   uint64_t bytes = 0;
   for (const Own& own : own_) {
     const bool is_given_back = own.state == State::kWithdrawn && IsAnswered(own, own.turn);
-    if (own.state != State::kFree && !is_given_back) bytes += own.bytes;
+    if (own.state != State::kFree && !is_given_back) bytes += own.extent.bytes();
   }
   return bytes;
 }
@@ -171,9 +203,15 @@ bool Reach::LeavesEnough(uint64_t bytes) const {
 
 void Reach::Withdraw(Own* own) {
   own->state = State::kWithdrawn;
-  offered_bytes_ -= own->bytes;
+  offered_bytes_ -= own->extent.bytes();
+  TakeBack(own);
   OfferBoard::SetTurn(setting_.board.OfferOf(setting_.rank, IndexOf(*own)), ++own->turn);
   setting_.ring();
+}
+
+// Its handles: all who wanted them have them, or nobody is to have them any more.
+void Reach::TakeBack(Own* own) {
+  if (std::exchange(own->is_laid, false)) setting_.desk->TakeBack(IndexOf(*own));
 }
 
 bool Reach::IsAnswered(const Own& own, uint64_t turn) const {
@@ -199,7 +237,8 @@ bool Reach::AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock) {
     }
     lock->lock();
   }
-  if (own->state == State::kOffered && own->turn == turn) CollectAnswers(own);
+  if (own->turn != turn) return false;
+  if (own->state == State::kOffered) CollectAnswers(own);
   return true;
 }
 
@@ -207,7 +246,8 @@ void Reach::CollectAnswers(Own* own) {
   own->state = State::kReady;
   for (uint32_t peer = 0; peer < setting_.board.ranks(); ++peer) {
     const bool is_own = peer == setting_.rank;
-    own->addresses[peer] = is_own ? own->base : setting_.board.AnswerTo(setting_.rank, IndexOf(*own), peer)->address;
+    own->addresses[peer] =
+        is_own ? own->extent.base() : setting_.board.AnswerTo(setting_.rank, IndexOf(*own), peer)->address;
     if (own->addresses[peer] == 0) own->state = State::kRefused;
   }
 }
@@ -230,33 +270,47 @@ bool Reach::KeepTaken(uint32_t owner, uint32_t index, bool may_unmap) {
   Taken& taken = taken_[uint64_t{owner} * OfferBoard::kOffers + index];
   const uint64_t turn = OfferBoard::Turn(offer);
   if (turn == taken.turn) return false;
-  if (taken.mapping != nullptr) {
+  if (taken.memory != nullptr) {
     if (!may_unmap) return true;
-    setting_.device_ops->unmap(setting_.device, std::exchange(taken.mapping, nullptr));
+    taken.memory.reset();
   }
   OfferBoard::Answer* answer = setting_.board.AnswerTo(owner, index, setting_.rank);
-  answer->address = OfferBoard::Stands(turn) ? Map(*offer, setting_.shares_process[owner], &taken.mapping) : 0;
+  answer->address = 0;
+  if (OfferBoard::Stands(turn)) {
+    Result<std::unique_ptr<ForeignMemory>> mapped = Map(owner, index, turn);
+    if (mapped.ok()) {
+      taken.memory = mapped.Take();
+      answer->address = taken.memory->address();
+    } else {
+      Logf(SL_LOG_INFO, "rank {}: a buffer of {} bytes of rank {} cannot be mapped: {}", setting_.rank, offer->bytes,
+           owner, mapped.status().message());
+    }
+  }
   taken.turn = turn;
   OfferBoard::SetTurn(answer, turn);
   return false;
 }
 
-// 0 when it cannot be had; why is logged.
-uint64_t Reach::Map(const OfferBoard::Offer& offer, bool is_local, sl_mapping_t** out_mapping) const {
-  sl_memory_handle_t handle{};
-  handle.struct_size = sizeof(handle);
-  handle.type = is_local ? SL_HANDLE_LOCAL : offer.type;
-  handle.fd = -1;
-  handle.bytes = offer.bytes;
-  std::memcpy(handle.fabric, is_local ? offer.local : offer.handle, sizeof(handle.fabric));
-  void* address = nullptr;
-  const sl_status_t status =
-      setting_.device_ops->import_memory(setting_.device, &handle, nullptr, out_mapping, &address);
-  if (status == SL_OK) return AddressOf(address);
-  *out_mapping = nullptr;
-  Logf(SL_LOG_INFO, "rank {}: a peer's buffer of {} bytes cannot be mapped: {}", setting_.rank, offer.bytes,
-       LastError());
-  return 0;
+Result<std::unique_ptr<ForeignMemory>> Reach::Map(uint32_t owner, uint32_t index, uint64_t turn) const {
+  const OfferBoard::Offer& offer = *setting_.board.OfferOf(owner, index);
+  const bool is_local = setting_.shares_process[owner];
+  HandleList list;
+  if (offer.pieces > (is_local ? 1 : 0)) {
+    SL_ASSIGN(list, setting_.fetch(owner, {index, turn}));
+    uint64_t bytes = 0;
+    for (const sl_memory_handle_t& handle : list.handles) bytes += handle.bytes;
+    if (list.handles.size() != offer.pieces || bytes != offer.bytes) {
+      return Status(SL_ERR_MISMATCH, "its handles are of " + std::to_string(bytes) + " bytes");
+    }
+  } else {
+    sl_memory_handle_t& handle = list.handles.emplace_back();
+    handle.struct_size = sizeof(handle);
+    handle.type = is_local ? SL_HANDLE_LOCAL : offer.type;
+    handle.fd = -1;
+    handle.bytes = offer.bytes;
+    std::memcpy(handle.fabric, is_local ? offer.local : offer.handle, sizeof(handle.fabric));
+  }
+  return ForeignMemory::Map(setting_.device_ops, setting_.device, list.handles);
 }
 
 // Whether what is offered is still there, and not too much by now.
@@ -266,7 +320,9 @@ bool Reach::KeepOwn() {
   bool is_offered = false;
   for (Own& own : own_) {
     if (own.state == State::kFree || own.state == State::kWithdrawn) continue;
-    if (IsGone(own)) {
+    if (IsAnswered(own, own.turn)) TakeBack(&own);
+    const uint64_t begin = std::exchange(own.next_look, own.next_look + kLook);
+    if (own.extent.IsGone(setting_.device_ops, setting_.device, begin, kLook)) {
       Withdraw(&own);
     } else {
       is_offered = true;
@@ -275,14 +331,6 @@ bool Reach::KeepOwn() {
   if (!is_offered || LeavesEnough(0)) return is_offered;
   if (Own* oldest = Oldest(UINT64_MAX); oldest != nullptr && IsIdleLocked()) Withdraw(oldest);
   return true;
-}
-
-bool Reach::IsGone(const Own& own) const {
-  sl_pointer_info_t info{};
-  info.struct_size = sizeof(info);
-  const sl_status_t status =
-      setting_.device_ops->pointer_info(setting_.device, reinterpret_cast<const void*>(own.base), &info);
-  return status == SL_OK && (info.allocation_id != own.allocation_id || info.generation != own.generation);
 }
 
 bool Reach::IsIdle() const {
@@ -302,10 +350,11 @@ void Reach::WatchUse(std::function<bool()> have_ended, std::function<bool()> is_
 void Reach::Close() {
   std::lock_guard keep(keep_mutex_);
   if (std::exchange(is_closed_, true)) return;
-  for (Taken& taken : taken_) {
-    if (taken.mapping != nullptr) setting_.device_ops->unmap(setting_.device, std::exchange(taken.mapping, nullptr));
-  }
+  for (Taken& taken : taken_) taken.memory.reset();
   std::lock_guard lock(mutex_);
+  if (refused_times_ != 0) {
+    Logf(SL_LOG_INFO, "rank {}: of {} uses of buffers {} were not direct", setting_.rank, asked_times_, refused_times_);
+  }
   have_ended_ = nullptr;
   for (Own& own : own_) {
     if (own.state != State::kFree && own.state != State::kWithdrawn) Withdraw(&own);
@@ -322,7 +371,12 @@ uint32_t Reach::offered() const {
 uint32_t Reach::mapped() const {
   std::lock_guard keep(keep_mutex_);
   return static_cast<uint32_t>(
-      std::count_if(taken_.begin(), taken_.end(), [](const Taken& taken) { return taken.mapping != nullptr; }));
+      std::count_if(taken_.begin(), taken_.end(), [](const Taken& taken) { return taken.memory != nullptr; }));
+}
+
+uint64_t Reach::refused() const {
+  std::lock_guard lock(mutex_);
+  return refused_times_;
 }
 
 }  // namespace sl::kernel

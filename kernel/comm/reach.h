@@ -2,11 +2,14 @@
 //
 // Buffers of callers that peers load from and store to where they lie: sl_reach_ops_t of one communicator.
 //
-// The first operation on an allocation offers it to the other ranks of the host (offer_board.h) and waits until all
-// have mapped it and said where they see it; later ones find that here. The device keeps what a peer maps, even when
-// its owner has freed it. So an offer is withdrawn when its allocation is gone, or when others need its place; and no
-// more is offered than is free besides, so that a program may free everything and allocate as much at once. The driver
-// makes unmapping wait for running kernels, and launches wait for an unmapping, so peers unmap when they run nothing.
+// The first operation on a buffer offers what lies under it (extent.h), an allocation or a row of them, to the other
+// ranks of the host (offer_board.h) and waits until all have mapped it and said where they see it; later ones find that
+// here. The device keeps what a peer maps, even when its owner has freed it. So an offer is withdrawn when one of its
+// allocations is gone, or when others need its place; and no more is offered than is free besides, so that a program
+// may free everything and allocate as much at once. The driver makes unmapping wait for running kernels, and launches
+// wait for an unmapping, so peers unmap when they run nothing.
+//
+// What is mapped by hand has descriptors for handles, which peers fetch (handle_desk.h); the others stand on the board.
 #pragma once
 
 #include <array>
@@ -15,6 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "kernel/comm/handle_desk.h"
+#include "kernel/memory/extent.h"
+#include "kernel/memory/foreign_memory.h"
 #include "kernel/memory/offer_board.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
@@ -40,6 +46,9 @@ class Reach : public sl_reach_t {
     uint64_t rest_ns;                  // unused for so long, an allocation may make room for others
     std::function<void()> ring;        // lets all peers look at their boards soon; never waits
     std::function<bool()> is_over;     // nobody will answer any more
+    HandleDesk* desk;                  // of this rank; outlives this
+    // What lies on the desk of `owner`; bounded.   thread: the keeper's
+    std::function<Result<HandleList>(uint32_t owner, const HandleDesk::Ticket& ticket)> fetch;
   };
 
   explicit Reach(Setting setting);
@@ -63,32 +72,36 @@ class Reach : public sl_reach_t {
   // Withdraws everything and unmaps everything; no launch runs. Waits for a running Keep().   [control]
   void Close();
 
-  // Allocations that are offered, and mapped from peers.   thread: [any]
+  // Offers that stand, and those mapped from peers.   thread: [any]
   uint32_t offered() const;
   uint32_t mapped() const;
+  // How often the answer was no.   thread: [any]
+  uint64_t refused() const;
 
  private:
   enum class State { kFree, kOffered, kReady, kRefused, kWithdrawn };
   struct Own {  // an offer of this rank
     State state = State::kFree;
     bool is_captured = false;  // by a graph, which may be launched at any time
+    bool is_laid = false;      // on the desk
     uint64_t turn = 0;
-    uint64_t allocation_id = 0;
-    uint64_t generation = 0;
-    uint64_t base = 0;
-    uint64_t bytes = 0;
+    Extent extent;
+    uint64_t next_look = 0;  // the piece to look at next
     uint64_t last_use_ns = 0;
     uint64_t patience_end_ns = 0;
-    std::vector<uint64_t> addresses;  // of each rank; own: base
+    std::vector<uint64_t> addresses;  // of each rank; own: the extent's base
   };
   struct Taken {  // an offer of a peer
     uint64_t turn = 0;
-    sl_mapping_t* mapping = nullptr;
+    std::unique_ptr<ForeignMemory> memory;
   };
 
-  Own* Find(const sl_pointer_info_t& info);
-  // NULL: not to be had, with the reason.
-  Own* Offer(const sl_pointer_info_t& info, std::string* out_reason);
+  // Of what has been asked for. NULL: not to be had, with the reason.
+  Own* Find();
+  Own* Offer(std::string* out_reason);
+  Status Export(OfferBoard::Offer* offer, HandleList* out_list) const;
+  Result<HandleList> ExportAll(uint32_t type) const;
+  void TakeBack(Own* own);
   Own* FindRoom(uint64_t bytes);
   Own* Oldest(uint64_t unused_since_ns);
   uint64_t HeldBytes() const;
@@ -97,23 +110,24 @@ class Reach : public sl_reach_t {
   bool AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock);
   void CollectAnswers(Own* own);
   void Withdraw(Own* own);
-  bool IsGone(const Own& own) const;
   sl_status_t Refuse(const std::string& reason);
 
   bool KeepTaken(uint32_t owner, uint32_t index, bool may_unmap);
   bool KeepOwn();
   bool IsIdleLocked() const;
-  uint64_t Map(const OfferBoard::Offer& offer, bool is_local, sl_mapping_t** out_mapping) const;
+  Result<std::unique_ptr<ForeignMemory>> Map(uint32_t owner, uint32_t index, uint64_t turn) const;
 
   uint32_t IndexOf(const Own& own) const { return static_cast<uint32_t>(&own - own_.data()); }
 
   const Setting setting_;
   mutable std::mutex mutex_;
   std::array<Own, OfferBoard::kOffers> own_;  // guarded by mutex_
+  Extent asked_;                              // by the latest call; guarded by mutex_
+  uint64_t asked_times_ = 0;                  // guarded by mutex_
+  uint64_t refused_times_ = 0;                // guarded by mutex_
   uint64_t offered_bytes_ = 0;                // guarded by mutex_
   std::function<bool()> have_ended_;          // guarded by mutex_
   std::function<bool()> is_called_;           // guarded by mutex_
-  bool told_refusal_ = false;                 // guarded by mutex_
 
   mutable std::mutex keep_mutex_;  // taken before mutex_
   std::vector<Taken> taken_;       // [owner][index]; guarded by keep_mutex_

@@ -22,15 +22,15 @@ class OfferBoard {
 
   struct Offer {
     uint64_t turn;
-    uint64_t bytes;  // of the allocation
-    uint32_t type;   // of `handle`, for ranks of other processes; SL_HANDLE_LOCAL: there are none
-    uint32_t reserved;
-    uint8_t local[kHandleBytes];  // of SL_HANDLE_LOCAL, for ranks of the owner's process
+    uint64_t bytes;   // of all its allocations
+    uint32_t type;    // of `handle`, for ranks of other processes; SL_HANDLE_LOCAL: there are none
+    uint32_t pieces;  // 0: one allocation, whose handles stand here; else as many that are fetched from the owner
+    uint8_t local[kHandleBytes];  // of SL_HANDLE_LOCAL, for ranks of the owner's process; also of one fetched piece
     uint8_t handle[kHandleBytes];
   };
   struct Answer {
     uint64_t turn;
-    uint64_t address;  // of the allocation, for who answers; 0: it cannot map it, or the offer was withdrawn
+    uint64_t address;  // of the memory, for who answers; 0: it cannot map it, or the offer was withdrawn
   };
 
   static constexpr uint64_t SliceBytes(uint32_t ranks) {
