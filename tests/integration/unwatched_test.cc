@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "modules/device-cuda/tests/fake_driver.h"
 #include "tests/integration/team.h"
@@ -36,6 +37,30 @@ class FakeGpu {
   void DestroyGraph(uint64_t id) const { Call<decltype(sl_fake_cuda_destroy_graph)>("sl_fake_cuda_destroy_graph")(id); }
   void FailNext(const char* call) const {
     Call<decltype(sl_fake_cuda_fail)>("sl_fake_cuda_fail")(call, cu::kOutOfMemory);
+  }
+
+  // Memory mapped by hand: physical memory of `bytes` at each place, with a handle of that type or none.
+  static constexpr uint64_t kPiece = 65536;
+  cu::Address Reserve(uint64_t pieces) const {
+    cu::Address address = 0;
+    EXPECT_EQ(Call<decltype(cuMemAddressReserve)>("cuMemAddressReserve")(&address, pieces * kPiece, kPiece, 0, 0),
+              cu::kSuccess);
+    return address;
+  }
+  void Map(cu::Address address, cu::HandleType handle) const {
+    cu::AllocationProp prop{};
+    prop.type = cu::kAllocationPinned;
+    prop.requested_handle_types = handle;
+    prop.location = {cu::kLocationDevice, 0};
+    cu::Memory memory = 0;
+    EXPECT_EQ(Call<decltype(cuMemCreate)>("cuMemCreate")(&memory, kPiece, &prop, 0), cu::kSuccess);
+    EXPECT_EQ(Call<decltype(cuMemMap)>("cuMemMap")(address, kPiece, 0, memory, 0), cu::kSuccess);
+    const cu::AccessDesc access = {{cu::kLocationDevice, 0}, cu::kAccessReadWrite};
+    EXPECT_EQ(Call<decltype(cuMemSetAccess)>("cuMemSetAccess")(address, kPiece, &access, 1), cu::kSuccess);
+    EXPECT_EQ(Call<decltype(cuMemRelease)>("cuMemRelease")(memory), cu::kSuccess);
+  }
+  void Unmap(cu::Address address) const {
+    EXPECT_EQ(Call<decltype(cuMemUnmap)>("cuMemUnmap")(address, kPiece), cu::kSuccess);
   }
 
  private:
@@ -120,6 +145,36 @@ TEST_F(Unwatched, LaunchThatWaitsTooLongEndsAndNamesWhoHasNotCalled) {
     }
     team.Barrier();
     NCCL_OK(ncclCommAbort(comm));
+  });
+}
+
+// As expandable segments of PyTorch are; their descriptors pass the sockets of the ranks.
+TEST_F(Unwatched, BuffersOverSeveralMappingsAreReachedByTheirDescriptors) {
+  RunProcesses(3, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    constexpr uint64_t kPieces = 4;
+    constexpr int kValues = 2 * FakeGpu::kPiece / sizeof(int);  // in three mappings
+    const cu::Address memory = gpu.Reserve(kPieces);
+    for (uint64_t i = 0; i < kPieces; ++i) gpu.Map(memory + i * FakeGpu::kPiece, cu::kHandlePosixFd);
+    int* const values = reinterpret_cast<int*>(memory + FakeGpu::kPiece / 2);
+    std::vector<int> sums(kValues);
+    const auto sum = [&](int salt) {
+      for (int i = 0; i < kValues; ++i) values[i] = i + team.rank() + salt;
+      NCCL_OK(ncclAllReduce(values, sums.data(), kValues, ncclInt32, ncclSum, comm, nullptr));
+      ASSERT_TRUE(gpu.Synchronize(10));
+    };
+    for (int round = 0; round < 3; ++round) {
+      sum(round);
+      for (int i = 0; i < kValues; ++i) ASSERT_EQ(sums[static_cast<size_t>(i)], 3 * (i + round + 1)) << round;
+      gpu.Unmap(memory + FakeGpu::kPiece);  // and other memory at the same address
+      gpu.Map(memory + FakeGpu::kPiece, cu::kHandlePosixFd);
+    }
+    gpu.Unmap(memory + FakeGpu::kPiece);
+    gpu.Map(memory + FakeGpu::kPiece, team.rank() == 1 ? 0 : cu::kHandlePosixFd);
+    sum(0);
+    EXPECT_EQ(sums[0], -1) << "no rank reaches what one cannot share";
+    NCCL_OK(ncclCommDestroy(comm));
   });
 }
 

@@ -74,6 +74,20 @@ class Gpu : public ::testing::Test {
     EXPECT_EQ(cuda_->ops->stream_wait_idle(cuda_->device, stream_, After(10)), SL_OK) << last_error;
     return value;
   }
+  // Fresh physical memory, as programs make it that map by hand.
+  void MapByHand(cu::Address place, uint64_t bytes) {
+    const Calls& calls = cuda_->calls();
+    cu::AllocationProp prop{};
+    prop.type = cu::kAllocationPinned;
+    prop.requested_handle_types = cu::kHandlePosixFd;
+    prop.location = {cu::kLocationDevice, cuda_->device->id};
+    const cu::AccessDesc access = {prop.location, cu::kAccessReadWrite};
+    cu::Memory memory = 0;
+    ASSERT_EQ(calls.MemCreate(&memory, bytes, &prop, 0), cu::kSuccess);
+    ASSERT_EQ(calls.MemMap(place, bytes, 0, memory, 0), cu::kSuccess);
+    ASSERT_EQ(calls.MemSetAccess(place, bytes, &access, 1), cu::kSuccess);
+    calls.MemRelease(memory);
+  }
   unsigned long long* counter() { return reinterpret_cast<unsigned long long*>(memory_); }
 
   std::unique_ptr<CudaDevice> cuda_;
@@ -170,20 +184,9 @@ TEST_F(Gpu, TellsMappingsOfOneReservationApart) {
   const Calls& calls = cuda_->calls();
   const ContextScope scope(*cuda_->device);
   const uint64_t bytes = cuda_->device->info.export_granularity;
-  cu::AllocationProp prop{};
-  prop.type = cu::kAllocationPinned;
-  prop.requested_handle_types = cu::kHandlePosixFd;
-  prop.location = {cu::kLocationDevice, cuda_->device->id};
-  const cu::AccessDesc access = {prop.location, cu::kAccessReadWrite};
   cu::Address base = 0;
   ASSERT_EQ(calls.MemAddressReserve(&base, 2 * bytes, bytes, 0, 0), cu::kSuccess);
-  const auto map = [&](cu::Address place) {
-    cu::Memory memory = 0;
-    ASSERT_EQ(calls.MemCreate(&memory, bytes, &prop, 0), cu::kSuccess);
-    ASSERT_EQ(calls.MemMap(place, bytes, 0, memory, 0), cu::kSuccess);
-    ASSERT_EQ(calls.MemSetAccess(place, bytes, &access, 1), cu::kSuccess);
-    calls.MemRelease(memory);
-  };
+  const auto map = [&](cu::Address place) { MapByHand(place, bytes); };
   const auto info_of = [&](cu::Address place) { return cuda_->InfoOf(reinterpret_cast<void*>(place)); };
   map(base);
   map(base + bytes);
@@ -206,6 +209,41 @@ TEST_F(Gpu, TellsMappingsOfOneReservationApart) {
   calls.MemUnmap(base, bytes);
   calls.MemUnmap(base + bytes, bytes);
   calls.MemAddressFree(base, 2 * bytes);
+}
+
+// As peers do with a buffer over several of them.
+TEST_F(Gpu, MapsARowOfDescriptorsSideBySide) {
+  constexpr uint64_t kPieces = 3;
+  const Calls& calls = cuda_->calls();
+  const ContextScope scope(*cuda_->device);
+  const uint64_t bytes = cuda_->device->info.export_granularity;
+  cu::Address base = 0;
+  ASSERT_EQ(calls.MemAddressReserve(&base, kPieces * bytes, bytes, 0, 0), cu::kSuccess);
+  void* row = nullptr;
+  ASSERT_EQ(cuda_->ops->reserve(cuda_->device, kPieces * bytes, &row), SL_OK) << last_error;
+  std::vector<sl_mapping_t*> mappings;
+  for (uint64_t i = 0; i < kPieces; ++i) {
+    auto* const place = reinterpret_cast<char*>(base + i * bytes);
+    MapByHand(base + i * bytes, bytes);
+    sl_memory_handle_t handle{};
+    handle.struct_size = sizeof(handle);
+    ASSERT_EQ(cuda_->ops->export_memory(cuda_->device, place, SL_HANDLE_FD, &handle), SL_OK) << last_error;
+    EXPECT_EQ(handle.bytes, bytes);
+    sl_mapping_t* mapping = nullptr;
+    void* there = nullptr;
+    ASSERT_EQ(cuda_->ops->import_memory(cuda_->device, &handle, static_cast<char*>(row) + i * bytes, &mapping, &there),
+              SL_OK)
+        << last_error;
+    close(handle.fd);
+    mappings.push_back(mapping);
+    const uint64_t mark = 77 + i;
+    EXPECT_EQ(cuda_->ops->copy(cuda_->device, stream_, place + bytes - sizeof(mark), &mark, sizeof(mark)), SL_OK);
+    EXPECT_EQ(Read<uint64_t>(static_cast<char*>(there) + bytes - sizeof(mark)), mark);
+  }
+  for (sl_mapping_t* mapping : mappings) EXPECT_EQ(cuda_->ops->unmap(cuda_->device, mapping), SL_OK) << last_error;
+  EXPECT_EQ(cuda_->ops->unreserve(cuda_->device, row, kPieces * bytes), SL_OK) << last_error;
+  for (uint64_t i = 0; i < kPieces; ++i) calls.MemUnmap(base + i * bytes, bytes);
+  calls.MemAddressFree(base, kPieces * bytes);
 }
 
 TEST_F(Gpu, ReachesTheMemoryOfAnotherGpu) {

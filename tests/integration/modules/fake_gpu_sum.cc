@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An algorithm for tests over the fake CUDA driver (modules/device-cuda/tests): a small all-reduce whose launches
-// nobody watches. A launch waits until every rank has made the same call, by the Vigil that real kernels use.
+// An algorithm for tests over the fake CUDA driver (modules/device-cuda/tests): an all-reduce whose launches nobody
+// watches. A launch waits until every rank has made the same call, by the Vigil that real kernels use. Small ones pass
+// the symmetric heap; large ones are read from the peers' buffers, and where a rank's cannot be reached, all ranks
+// receive kUnreached.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -15,6 +18,7 @@ namespace {
 constexpr uint32_t kMostRanks = 16;
 constexpr uint32_t kMostCount = 1024;
 constexpr uint32_t kStep = 7;
+constexpr int32_t kUnreached = -1;
 
 // One rank's part of the symmetric heap.
 struct Slice {
@@ -23,6 +27,8 @@ struct Slice {
   uint32_t claim;
   uint64_t arrived[kMostRanks];     // the peer's newest launch
   uint64_t signatures[kMostRanks];  // of that call
+  uint64_t sources[kMostRanks];     // where this rank sees the peer's buffer; 0: nowhere
+  uint64_t done[kMostRanks];        // the peer's newest launch that has read all it wants
   int32_t data[2][kMostCount];  // by launch parity: who begins a launch knows that all have ended the one before last
 };
 
@@ -35,6 +41,9 @@ struct Args {
   uint64_t signature;
   uint32_t rank;
   uint32_t size;
+  uint64_t seen_at[kMostRanks];  // of `send`, by each rank
+
+  bool is_direct() const { return count > kMostCount; }
 };
 
 Slice& SliceOf(const Args& args, uint32_t rank) {
@@ -44,11 +53,28 @@ Slice& SliceOf(const Args& args, uint32_t rank) {
 void Begin(const Args& args) {
   Slice& mine = SliceOf(args, args.rank);
   ++mine.begun;
-  std::memcpy(mine.data[mine.begun % 2], args.send, args.count * sizeof(int32_t));
+  if (!args.is_direct()) std::memcpy(mine.data[mine.begun % 2], args.send, args.count * sizeof(int32_t));
   for (uint32_t peer = 0; peer < args.size; ++peer) {
     Slice& theirs = SliceOf(args, peer);
+    theirs.sources[args.rank] = args.seen_at[peer];
     std::atomic_ref(theirs.signatures[args.rank]).store(args.signature);
     std::atomic_ref(theirs.arrived[args.rank]).store(mine.begun);
+  }
+}
+
+// Every rank tells all others the same, so they decide alike.
+void SumDirectly(const Args& args, const Slice& mine) {
+  bool all_reach = true;
+  for (uint32_t peer = 0; peer < args.size; ++peer) all_reach &= mine.sources[peer] != 0;
+  for (uint64_t i = 0; i < args.count; ++i) {
+    int32_t sum = all_reach ? 0 : kUnreached;
+    for (uint32_t peer = 0; peer < args.size && all_reach; ++peer) {
+      sum += reinterpret_cast<const int32_t*>(mine.sources[peer])[i];
+    }
+    args.recv[i] = sum;
+  }
+  for (uint32_t peer = 0; peer < args.size; ++peer) {
+    std::atomic_ref(SliceOf(args, peer).done[args.rank]).store(mine.begun);
   }
 }
 
@@ -66,6 +92,14 @@ bool Sum(const void* memory, size_t) {
     const bool gives_up = sl::dev::Vigil(warden).GivesUp({static_cast<int32_t>(peer), kStep, mine.begun}, seen);
     if (gives_up) mine.ended = mine.begun;
     return gives_up;
+  }
+  if (args.is_direct()) {
+    if (mine.done[args.rank] != mine.begun) SumDirectly(args, mine);
+    for (uint32_t peer = 0; peer < args.size; ++peer) {
+      if (std::atomic_ref(mine.done[peer]).load() < mine.begun) return false;
+    }
+    mine.ended = mine.begun;
+    return true;
   }
   for (uint64_t i = 0; i < args.count; ++i) {
     int32_t sum = 0;
@@ -94,8 +128,8 @@ struct sl_algorithm_t {
   }
 
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out_estimate) const {
-    const bool is_served = op.kind == SL_OP_ALL_REDUCE && op.datatype == SL_INT32 && op.count <= kMostCount;
-    if (!is_served) return SL_ERR_UNSUPPORTED;
+    const bool is_served = op.kind == SL_OP_ALL_REDUCE && op.datatype == SL_INT32;
+    if (!is_served || (op.count > kMostCount && env.reach == nullptr)) return SL_ERR_UNSUPPORTED;
     out_estimate->time_ns = 1000;
     out_estimate->run = SL_RUN_LAUNCH;
     out_estimate->determinism = SL_DETERMINISM_RANK;
@@ -103,14 +137,20 @@ struct sl_algorithm_t {
   }
 
   sl_status_t Launch(const sl_op_t& op, void* memory, sl_launch_t* launch) {
-    const Args args{env.symmetric,
-                    env.control,
-                    static_cast<const int32_t*>(op.send),
-                    static_cast<int32_t*>(op.recv),
-                    op.count,
-                    op.signature,
-                    shape->rank,
-                    shape->size};
+    Args args{env.symmetric,
+              env.control,
+              static_cast<const int32_t*>(op.send),
+              static_cast<int32_t*>(op.recv),
+              op.count,
+              op.signature,
+              shape->rank,
+              shape->size,
+              {}};
+    if (args.is_direct()) {
+      const uint64_t bytes = op.count * sizeof(int32_t);
+      const sl_status_t status = env.reach_ops->addresses(env.reach, op.send, bytes, op.capture, args.seen_at);
+      if (status != SL_OK) std::fill_n(args.seen_at, kMostRanks, 0);
+    }
     std::memcpy(memory, &args, sizeof(args));
     launch->image = image;
     launch->args = memory;
