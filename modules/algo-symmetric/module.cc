@@ -37,7 +37,7 @@ const sl_option_t kOptions[] = {
                   "for tests: GPU threads stop by chance for up to so long between the steps of a protocol", "0", 0,
                   sl::dev::kMostDawdleNs),
     sl::IntOption("gpu_first_epoch", "", "for tests: where the counters of GPU kernels begin that wrap at 2^32", "0", 0,
-                  UINT32_MAX),
+                  UINT32_MAX - 1),
 };
 
 sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {

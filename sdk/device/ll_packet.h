@@ -13,8 +13,9 @@ struct alignas(16) LlPacket {
 };
 static_assert(sizeof(LlPacket) == 16);
 
-// Epochs are flags, so never 0, which fresh memory holds; they alternate between odd and even also where they wrap.
-SL_HD uint32_t NextEpoch(uint32_t epoch) { return epoch == UINT32_MAX ? 2 : epoch + 1; }
+// Epochs are flags, so never 0, which fresh memory holds; they alternate between odd and even also where they wrap. The
+// largest number is no epoch either; 0 comes after it.
+SL_HD uint32_t NextEpoch(uint32_t epoch) { return epoch == UINT32_MAX - 1 ? 1 : epoch + 1; }
 
 SL_HD void StorePacket(LlPacket* to, const Vec8& data, uint32_t flag) {
 #ifdef __CUDA_ARCH__

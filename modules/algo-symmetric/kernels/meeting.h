@@ -68,6 +68,7 @@ class Meeting {
 
   // Fills `places`, for all threads of the block.
   SL_HD Outcome Begin(const Reach& reach, Places* places) const {
+    if (number_ == kEnded + 1) return Outcome::kGivenUp;  // in an earlier launch
     const uint32_t words = (team_.size - 1) * kMeetingWords;
     for (uint32_t i = block_.thread(); i < words; i += block_.threads()) {  // R6
       const uint32_t peer = team_.Peer(i / kMeetingWords);
@@ -83,8 +84,9 @@ class Meeting {
       if (i < words) given_up = !Await(from, word, &told);
       places->half[from][word] = static_cast<uint32_t>(told);
     }
-    if (block_.SyncAny(given_up)) return Outcome::kGivenUp;
-    if (block_.thread() == 0) *Count(team_, block_) = number_;
+    given_up = block_.SyncAny(given_up);
+    if (block_.thread() == 0) *Count(team_, block_) = given_up ? kEnded : number_;
+    if (given_up) return Outcome::kGivenUp;
     bool refused = false;
     for (uint32_t r = block_.thread(); r < team_.size; r += block_.threads()) {
       if (places->Send(r) == 0 || places->Recv(r) == 0) refused = true;
@@ -92,8 +94,8 @@ class Meeting {
     return block_.SyncAny(refused) ? Outcome::kOutOfReach : Outcome::kInReach;
   }
 
-  // Returns when no peer touches this rank's buffers any more. False when the wait was ended.
-  SL_HD bool End() const {
+  // Returns when no peer touches this rank's buffers any more, or when the wait was ended.
+  SL_HD void End() const {
     block_.Sync();
     for (uint32_t i = block_.thread(); i + 1 < team_.size; i += block_.threads()) {  // R7
       dev::Dawdle(team_.warden.dawdle_ns);
@@ -106,7 +108,7 @@ class Meeting {
       const uint64_t* word = team_.Flag(team_.rank, team_.layout.left, block_.index, peer);
       if (!dev::AwaitAtLeast(word, wanted, team_.warden)) given_up = true;
     }
-    return !block_.SyncAny(given_up);
+    if (block_.SyncAny(given_up) && block_.thread() == 0) *Count(team_, block_) = kEnded;
   }
 
   // How many meetings the block has had; the caller's own slice.

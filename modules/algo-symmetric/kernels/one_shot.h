@@ -36,6 +36,7 @@ class OneShotPackets {
   }
 
   SL_HD void Run() {
+    if (box_.IsEnded()) return;
     Push();
     bool done = true;
     if constexpr (std::is_void_v<F>) {
@@ -43,7 +44,8 @@ class OneShotPackets {
     } else {
       done = ReduceAll();
     }
-    if (done) box_.Close();
+    if (!done) return box_.End();
+    box_.Close();
   }
 
  private:

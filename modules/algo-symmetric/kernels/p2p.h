@@ -82,6 +82,7 @@ class P2pChannel {
     uint64_t* counter = Word(team_.rank, task_.receives != 0 ? team_.layout.pulled : team_.layout.pushed, task_.peer);
     uint64_t* offers = Word(team_.rank, task_.receives != 0 ? team_.layout.answered : team_.layout.offered, task_.peer);
     uint64_t chunk = *counter;
+    if (chunk == kEnded) return;
     uint64_t offer = *offers;
     for (uint32_t m = task_.first; m < uint32_t{task_.first} + task_.count; ++m) {
       const Message& message = args_.message[m];
@@ -93,13 +94,13 @@ class P2pChannel {
       if (message.bytes >= args_.offered_bytes && begin < end) {
         const Outcome outcome =
             task_.receives != 0 ? Answer(message, ++offer) : Land(message.user, begin, end, ++offer);
-        if (outcome == Outcome::kGivenUp) return;
+        if (outcome == Outcome::kGivenUp) return GiveUp(counter);
         if (outcome == Outcome::kInReach) continue;
       }
       for (uint64_t at = begin; at < end; at += kChunkBytes, ++chunk) {
         const auto bytes = static_cast<uint32_t>(end - at < kChunkBytes ? end - at : kChunkBytes);
         if (!(task_.receives != 0 ? Pull(message.user + at, bytes, chunk) : Push(message.user + at, bytes, chunk))) {
-          return;
+          return GiveUp(counter);
         }
       }
     }
@@ -109,6 +110,10 @@ class P2pChannel {
   }
 
  private:
+  // All who read the counter have passed a Sync since.
+  SL_HD void GiveUp(uint64_t* counter) const {
+    if (block_.thread() == 0) *counter = kEnded;
+  }
   // Word [other][channel] of a table in rank r's slice.
   SL_HD uint64_t* Word(uint32_t r, uint64_t table, uint32_t other) const {
     return reinterpret_cast<uint64_t*>(team_.At(r, table)) + other * team_.layout.channels + channel_;

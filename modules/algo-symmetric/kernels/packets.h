@@ -15,6 +15,9 @@ class PacketBox {
   SL_HD PacketBox(const Team& team, const dev::Block& block)
       : team_(team), block_(block), epoch_(dev::NextEpoch(*Epoch())) {}
 
+  // It gave up in an earlier launch; for all threads alike.
+  SL_HD bool IsEnded() const { return epoch_ == 0; }
+
   SL_HD void Push(uint32_t shot, uint32_t peer, uint32_t packet, const dev::Vec8& data) const {
     dev::Dawdle(team_.warden.dawdle_ns);
     dev::StorePacket(team_.Packets(peer, shot, epoch_, block_.index, team_.rank) + packet, data, epoch_);
@@ -41,6 +44,10 @@ class PacketBox {
       dev::StorePacket(stamped, {}, epoch_);
     }
     if (block_.thread() == 0) *Epoch() = epoch_;
+  }
+  // Gives up, once all threads have passed a Sync.
+  SL_HD void End() const {
+    if (block_.thread() == 0) *Epoch() = kEndedEpoch;
   }
 
  private:

@@ -3,7 +3,9 @@
 // What lies where in a GPU rank's slice of the symmetric heap. A slice has lanes that share nothing: lane 0 for eager
 // work, the others for captured graphs, which replay in an order of their own. One list of regions yields every offset.
 //
-// All counters live here, only grow, and outlast launches and replays: nothing is cleared after creation.
+// All counters live here, only grow, and outlast launches and replays: nothing is cleared after creation. The counter
+// of a block or channel that gave up becomes kEnded: what it left half done must not be mistaken for an operation that
+// is launched later, so launches find the mark and leave at once.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +42,9 @@ constexpr uint32_t kChunkBytes = 32768;
 constexpr uint32_t kChannelsOfBlock = 4;  // whose hops overlap
 
 constexpr uint32_t kThreads = 512;  // of a block
+
+constexpr uint64_t kEnded = UINT64_MAX;
+constexpr uint32_t kEndedEpoch = UINT32_MAX;  // NextEpoch makes it 0
 
 // Offsets inside a lane of a slice.
 struct LaneLayout {

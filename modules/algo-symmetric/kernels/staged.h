@@ -49,20 +49,22 @@ class Staged {
   SL_HD Staged(const Args& args, const dev::Block& block, uint64_t base)
       : args_(args), team_(args.team), block_(block), base_(base), begin_(block.index * args.share_elements) {}
 
-  SL_HD void Run(Role role) const {
+  // False when a wait was ended.
+  SL_HD bool Run(Role role) const {
     if (role == Role::kStage) {
       for (uint64_t round = 0; args_.pattern.publishes && round < args_.rounds; ++round) {
-        if (!Stage(round)) return;
+        if (!Stage(round)) return false;
       }
     } else if (role == Role::kTake) {
       for (uint64_t round = 0; round < args_.rounds; ++round) {
-        if (!Take(round)) return;
+        if (!Take(round)) return false;
       }
     } else if (args_.pattern.results_wanted) {
       for (uint64_t round = 0; round < args_.rounds; ++round) {
-        if (!Collect(round)) return;
+        if (!Collect(round)) return false;
       }
     }
+    return true;
   }
 
  private:
@@ -284,14 +286,15 @@ SL_HD void RunStaged(const Args& args, const dev::Block& block) {
   uint64_t* rounds = Staged<F>::Rounds(args.team, block.index);
   const uint64_t base = *rounds;
   block.Sync();  // all have read it
+  if (base == kEnded) return;
   const uint32_t collects = args.pattern.results_wanted ? block.count - kCollectThreads : block.count;
   const uint32_t thread = block.thread();
   const Role role = thread < kStageThreads ? Role::kStage : thread < collects ? Role::kTake : Role::kCollect;
   const uint32_t first = role == Role::kStage ? 0 : role == Role::kTake ? kStageThreads : collects;
   const uint32_t end = role == Role::kStage ? kStageThreads : role == Role::kTake ? collects : block.count;
   const dev::Block part = dev::Block::Part(block.index, first, end - first, 1 + static_cast<uint32_t>(role));
-  Staged<F>(args, part, base).Run(role);
-  if (thread == 0) *rounds = base + args.rounds;
+  const bool given_up = block.SyncAny(!Staged<F>(args, part, base).Run(role));
+  if (thread == 0) *rounds = given_up ? kEnded : base + args.rounds;
 }
 
 }  // namespace sl::algo_symmetric::kernels

@@ -23,16 +23,17 @@ class TwoShotPackets {
   }
 
   SL_HD void Run() {
+    if (box_.IsEnded()) return;
     Push();
     const uint32_t fit = kSharedPackets / team_.size;
     const uint32_t own = AtLeastOne(Bytes(team_.rank));
     for (uint32_t first = 0; first < own; first += fit) {
       const uint32_t count = own - first < fit ? own - first : fit;
-      if (!Gather(first, count)) return;
+      if (!Gather(first, count)) return box_.End();
       ReduceAndPush(first, count);
       block_.Sync();
     }
-    if (!TakeResults()) return;
+    if (!TakeResults()) return box_.End();
     box_.Close();
   }
 

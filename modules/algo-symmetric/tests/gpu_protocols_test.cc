@@ -3,6 +3,8 @@
 // The protocols of the GPU kernels against a plain oracle, threads standing for GPUs. ThreadSanitizer watches.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "modules/algo-symmetric/tests/gpu_team.h"
@@ -278,6 +280,65 @@ TEST(GpuProtocols, StayRightUnderHostileTiming) {
       }
       team.RunAll(cases);
       for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
+    }
+  }
+}
+
+// Rank 0 gives up before rank 1 begins. What rank 1 leaves for it then is of the first operation, and must not serve
+// the second one.
+TEST(GpuProtocols, LeaveAtOnceOnceTheyHaveGivenUp) {
+  for (uint32_t family = 0; family < kFamilies; ++family) {
+    GpuTeam team(2, 1);
+    std::mt19937 random(1);
+    Case first = Case::Random(2, random);
+    first.op.kind = SL_OP_ALL_REDUCE;
+    first.op.datatype = SL_INT32;
+    first.op.reduction = SL_SUM;
+    first.op.count = 100;
+    first.in_place = false;
+    first.Fill();
+    Case second = first;
+    second.op.count = 200;
+    second.Fill();
+    for (uint32_t r = 0; r < 2; ++r) {
+      team.control(r).abort = SL_ERR_ABORTED;
+      team.Run(r, first.For(r), static_cast<Family>(family));
+    }
+    const Image left = first.recv[1];
+    const Image untouched = second.recv[0];
+    team.Run(0, second.For(0), static_cast<Family>(family));
+    EXPECT_EQ(std::memcmp(first.recv[1].data(), left.lines[0].bytes, left.size()), 0) << family;
+    EXPECT_EQ(std::memcmp(second.recv[0].data(), untouched.lines[0].bytes, untouched.size()), 0) << family;
+  }
+}
+
+// Wherever they are when told to: all ranks, in the middle of operations of all sizes. The first launch of who lags may
+// find everything there and end as if nothing had happened, so no rank has to record a fault.
+TEST(GpuProtocols, GiveUpInAnyPhase) {
+  constexpr uint32_t kSize = 3;
+  for (uint32_t round = 0; round < 3 * kFamilies; ++round) {
+    GpuTeam team = HostileTeam(kSize, 0);
+    std::mt19937 random(round);
+    std::vector<Case> cases;
+    for (int i = 0; i < 30; ++i) {
+      cases.push_back(Case::Random(kSize, random));
+      cases.back().family = static_cast<Family>(round % kFamilies);
+      cases.back().Fill();
+    }
+    std::thread running([&] { team.RunAll(cases); });
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(random() % 20000);
+    while (std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    for (uint32_t r = 0; r < kSize; ++r) {
+      std::atomic_ref<int32_t>(team.control(r).abort).store(SL_ERR_ABORTED, std::memory_order_release);
+    }
+    running.join();
+    for (uint32_t r = 0; r < kSize; ++r) {
+      const sl_control_t& control = team.control(r);
+      if (control.fault == 0) continue;
+      EXPECT_LT(static_cast<uint32_t>(control.peer), kSize);
+      EXPECT_NE(static_cast<uint32_t>(control.peer), r);
+      EXPECT_GE(control.step, kStepSlot);
+      EXPECT_LE(control.step, kStepLanded);
     }
   }
 }

@@ -3,6 +3,7 @@
 // GPU protocols on a host: ranks over one heap, a thread for each rank or for each block of it.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -26,12 +27,16 @@ template <typename F>
 void RunRoles(const Args& args, uint32_t block) {
   uint64_t* rounds = Staged<F>::Rounds(args.team, block);
   const uint64_t base = *rounds;
+  if (base == kEnded) return;
+  std::atomic<bool> given_up = false;
   std::vector<std::thread> threads;
   for (Role role : {Role::kStage, Role::kTake, Role::kCollect}) {
-    threads.emplace_back([&args, block, base, role] { Staged<F>(args, dev::Block::Whole(block), base).Run(role); });
+    threads.emplace_back([&args, &given_up, block, base, role] {
+      if (!Staged<F>(args, dev::Block::Whole(block), base).Run(role)) given_up = true;
+    });
   }
   for (std::thread& thread : threads) thread.join();
-  *rounds = base + args.rounds;
+  *rounds = given_up ? kEnded : base + args.rounds;
 }
 
 template <typename F>
