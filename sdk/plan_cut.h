@@ -31,9 +31,17 @@ constexpr uint64_t LongestChunk(uint64_t chunk_bytes, uint64_t element_bytes) {
   return fits > kGrain ? fits / kGrain * kGrain : std::max<uint64_t>(fits, 1);
 }
 
+// Chunks of a power of two fill packets badly: a system sends at most 64 KiB at once, headers included, so 128 KiB and
+// their own header leave a third packet of some hundred bytes, which costs both hosts nearly as much as a full one.
+// Measured between two hosts of one machine: 6.3 GB/s in chunks of 128 KiB, 7.1 in chunks of 120. So what takes many
+// chunks is cut into ones that are a sixteenth shorter; where they are few, one more would cost more than it saves.
+constexpr uint64_t kManyChunks = 8;
+constexpr uint64_t ShorterChunk(uint64_t longest) { return longest - longest / 16 / kGrain * kGrain; }
+
 // At least `rounds` rounds of even length, more where a chunk would exceed `longest`; fewer only because of kGrain.
 constexpr Pieces CutEvenly(uint64_t length, uint64_t rounds, uint64_t longest) {
   if (length == 0) return {1, 0};
+  if (DivideUp(length, longest) >= kManyChunks) longest = ShorterChunk(longest);
   const uint64_t wanted = std::max<uint64_t>({rounds, DivideUp(length, longest), 1});
   const uint64_t chunk = std::min(RoundUp(DivideUp(length, wanted), kGrain), longest);
   return {chunk, DivideUp(length, chunk)};
