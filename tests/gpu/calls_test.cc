@@ -8,6 +8,7 @@
 //   --calls N, SL_GPU_CALLS  random calls of a test (400)
 //   --seed N, SL_GPU_SEED    from which they are drawn (1)
 //   --comms N, SL_GPU_COMMS  communicators that are made and destroyed (20)
+//   --aborts N, SL_GPU_ABORTS  communicators that are aborted in the middle of their work (10)
 //   SL_GPU_LARGEST  elements of the largest calls, as a power of two (22)
 //   SL_GPU_GRAPHS   0: none are captured, and operations pass the host
 //   SL_GPU_NEEDED   1: a machine without a GPU is a failure
@@ -25,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <thread>
 
 #include "tests/gpu/gpu_buffers.h"
 #include "tests/integration/team.h"
@@ -60,6 +62,7 @@ int CountGpus() {
 int Ranks() { return FromEnvironment("SL_GPU_RANKS", std::max(2, CountGpus())); }
 int Calls() { return FromEnvironment("SL_GPU_CALLS", 400); }
 int Comms() { return FromEnvironment("SL_GPU_COMMS", 20); }
+int Aborts() { return FromEnvironment("SL_GPU_ABORTS", 10); }
 
 void UseMyGpu(int rank) {
   ASSERT_EQ(OpenCuda(), "");
@@ -311,6 +314,50 @@ TEST_F(Gpu, AbortsWhatWaitsForARankThatNeverCalls) {
           ASSERT_TRUE(WaitFor(stream, kPatience));
           EXPECT_EQ(buffers.Check(), "");
         }
+        NCCL_OK(ncclCommDestroy(comm));
+      },
+      Patient());
+}
+
+// Ranks abort at moments of their own while operations of all sizes are queued and run. Whatever they meet ends, and
+// leaves the GPU of use.
+TEST_F(GpuLaunches, AbortsInAnyPhase) {
+  integration::RunProcesses(
+      Ranks(),
+      [](Team& team) {
+        UseMyGpu(team.rank());
+        const CudaStream stream = MakeStream();
+        std::mt19937 common(Seed(3));
+        std::mt19937 own(Seed(3) + static_cast<uint32_t>(team.rank()));
+        const auto draw = [&] {
+          NcclCase test;
+          test.kind = static_cast<Kind>(common() % static_cast<uint32_t>(Kind::kCount));
+          test.count = common() % (1u << common() % 19);
+          return test;
+        };
+        for (int round = 0; round < Aborts(); ++round) {
+          ncclComm_t comm = team.MakeComm();
+          std::vector<std::unique_ptr<GpuBuffers>> buffers;
+          for (int i = 0; i < 20; ++i) {
+            buffers.push_back(std::make_unique<GpuBuffers>(draw(), team.rank(), team.size(), 0));
+          }
+          const double moment = integration::Seconds() + own() % 2000 * 1e-6;
+          // Refused once a peer's abort is known.
+          for (auto& one : buffers) {
+            if (one->Issue(comm, stream) != ncclSuccess) break;
+          }
+          while (integration::Seconds() < moment) std::this_thread::yield();
+          const double begin = integration::Seconds();
+          NCCL_OK(ncclCommAbort(comm));
+          EXPECT_LT(integration::Seconds() - begin, 1.5) << "abort is bounded";
+          ASSERT_TRUE(WaitFor(stream, 1)) << "kernels spin on in round " << round;
+          team.Barrier();  // peers may have been loading from the buffers
+        }
+        ncclComm_t comm = team.MakeComm();
+        GpuBuffers buffers(draw(), team.rank(), team.size(), 0);
+        NCCL_OK(buffers.Issue(comm, stream));
+        ASSERT_TRUE(WaitFor(stream, kPatience));
+        EXPECT_EQ(buffers.Check(), "");
         NCCL_OK(ncclCommDestroy(comm));
       },
       Patient());
@@ -591,12 +638,16 @@ TEST_F(Gpu, ServesAllRanksFromOneThread) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  const std::map<std::string, const char*> known = {
-      {"--ranks", "SL_GPU_RANKS"}, {"--calls", "SL_GPU_CALLS"}, {"--seed", "SL_GPU_SEED"}, {"--comms", "SL_GPU_COMMS"}};
+  const std::map<std::string, const char*> known = {{"--ranks", "SL_GPU_RANKS"},
+                                                    {"--calls", "SL_GPU_CALLS"},
+                                                    {"--seed", "SL_GPU_SEED"},
+                                                    {"--comms", "SL_GPU_COMMS"},
+                                                    {"--aborts", "SL_GPU_ABORTS"}};
   for (int i = 1; i < argc; i += 2) {
     const auto found = known.find(argv[i]);
     if (found == known.end() || i + 1 == argc) {
-      std::fprintf(stderr, "%s: %s is none of --ranks, --calls, --seed and --comms with a number\n", argv[0], argv[i]);
+      std::fprintf(stderr, "%s: %s is none of --ranks, --calls, --seed, --comms and --aborts with a number\n", argv[0],
+                   argv[i]);
       return 2;
     }
     setenv(found->second, argv[i + 1], 1);

@@ -139,8 +139,8 @@ Heap::~Heap() {
   Demand(free_addresses(base_, stride_ * slices_.size()), "free addresses");
 }
 
-GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, bool pushes)
-    : settings_{blocks, kLanes - 1, !family.empty(), FamilyOf(family), true, pushes}, ranks_(ranks) {
+GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, bool pushes, uint32_t dawdle_ns)
+    : settings_{blocks, kLanes - 1, !family.empty(), FamilyOf(family), true, pushes, dawdle_ns}, ranks_(ranks) {
   int devices = 0;
   Demand(cudaGetDeviceCount(&devices), "count GPUs");
   ConnectAll(devices);
@@ -220,6 +220,15 @@ void GpuTeam::WindEpochs(uint32_t epoch) {
           cudaMemcpy(at + layout.meetings, meetings.data(), meetings.size() * sizeof(uint64_t), cudaMemcpyHostToDevice),
           "wind meetings");
     }
+  }
+}
+
+void GpuTeam::Restart() {
+  for (uint32_t r = 0; r < size(); ++r) {
+    Demand(cudaSetDevice(ranks_[r].device), "set device");
+    Demand(cudaMemset(heap_->base() + r * heap_->stride(), 0, heap_->stride()), "clear a slice");
+    Demand(cudaDeviceSynchronize(), "clear a slice");
+    *ranks_[r].control = {};
   }
 }
 

@@ -54,7 +54,7 @@ struct Rank {
 class GpuTeam {
  public:
   // `family` empty: as the module chooses. `pushes`: see GpuSettings.
-  GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks = 24, bool pushes = true);
+  GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks = 24, bool pushes = true, uint32_t dawdle_ns = 0);
   ~GpuTeam();
   GpuTeam(const GpuTeam&) = delete;
   GpuTeam& operator=(const GpuTeam&) = delete;
@@ -67,6 +67,8 @@ class GpuTeam {
   void LaunchGroup(uint32_t r, const std::vector<sl_op_t>& ops);
   // Starts the packet epochs of all ranks and lanes, and the low half of the numbers of meetings, near their end.
   void WindEpochs(uint32_t epoch);
+  // Makes all as it was at first, after an abort; nothing runs.
+  void Restart();
   // Every rank's buffers are out of reach now and then, other ranks' at other times.
   void RefuseNowAndThen();
   // Runs work(rank) in one thread a rank, each on its GPU.

@@ -2,13 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs everything that needs GPUs, from a built tree, and sums it up.
 
-    run_gpu_tests.py [--build DIR] [--out DIR] [--nccl-tests DIR] [--only TEXT] [--whole]
+    run_gpu_tests.py [--build DIR] [--out DIR] [--nccl-tests DIR] [--only TEXT] [--whole] [--families [N]] [--sanitize]
 
   --build DIR        the built tree (build)
   --out DIR          logs, report.json and report.xml (JUnit) go there (build/gpu-test)
   --nccl-tests DIR   also run the nccl-tests binaries in DIR
   --only TEXT        only what has TEXT in its name
   --whole            10,000 random calls from each of ten seeds, and 1,000 communicators
+  --families [N]     this alone: N random calls (10,000), and N / 200 aborts in their middle, with every family of kernels
+                     forced in turn, each once as it is and once with hostile timing and epochs that wrap
+  --sanitize         this alone: compute-sanitizer's memcheck, racecheck and synccheck over some calls of every kernel, on
+                     two ranks
 
 Without a GPU everything is skipped and counted, exit code 0. Exit code 1 when anything fails, 2 when the tree is not
 built. Needs no network.
@@ -39,11 +43,12 @@ def count_gpus():
 
 
 class Job:
-    """One program: a name, a command, and a judge of its output (None: the exit code alone decides)."""
+    """One program: a name, a command, a judge of its output (None: the exit code alone decides), and what to say of it
+    when it has passed."""
 
-    def __init__(self, name, command, seconds, judge=None, environment=None):
+    def __init__(self, name, command, seconds, judge=None, environment=None, note=None):
         self.name, self.command, self.seconds, self.judge = name, command, seconds, judge
-        self.environment = environment or {}
+        self.environment, self.note = environment or {}, note
         self.outcome, self.text, self.took = "", "", 0.0
 
     def run(self, environment, out):
@@ -70,7 +75,8 @@ class Job:
             self.outcome, self.text = "failed", f"exit code {code}: {last}"
         else:
             problem = self.judge(log) if self.judge else ""
-            self.outcome, self.text = ("failed", problem) if problem else ("passed", "")
+            self.outcome = "failed" if problem else "passed"
+            self.text = problem or (self.note(log) if self.note else "")
 
 
 def judge_nccl_tests(log):
@@ -152,6 +158,69 @@ def needs_mpi(program):
         return b"MPI_Init" in file.read()
 
 
+def families_of(starling, environment):
+    """The families that algo-symmetric can be told to use, by its own words."""
+    done = subprocess.run([starling, "modules", "--json"], capture_output=True, text=True, check=True, env=environment)
+    modules = {module["name"]: module for module in json.loads(done.stdout)["modules"]}
+    options = {option["name"]: option for option in modules["algo-symmetric"]["options"]}
+    return options["gpu_family"]["choices"].split(",")
+
+
+def served_by_family(log):
+    """What the communicators of all ranks say when they go: operations, those served as was forced, those out of reach."""
+    lines = re.findall(r"of (\d+) operations on the GPU (\d+) ran as .*; (\d+) had a buffer out of reach", log)
+    return [sum(int(line[column]) for line in lines) for column in range(3)]
+
+
+def judge_family(log):
+    operations, served, _ = served_by_family(log)
+    return "" if operations == 0 or served != 0 else f"of {operations} operations none ran as was forced"
+
+
+def note_family(log):
+    operations, served, away = served_by_family(log)
+    return f"{served} of {operations} operations ran so, {away} with a buffer out of reach" if operations else ""
+
+
+def family_jobs(arguments, build, environment):
+    calls = os.path.join(build, "tests", "gpu.calls_test")
+    hostile = {"STARLING_ALGO_SYMMETRIC_GPU_DAWDLE_NS": "20000", "STARLING_ALGO_SYMMETRIC_GPU_FIRST_EPOCH": str(2**32 - 300)}
+    tests = ("Gpu.EndsRandomCallsRightOnProcesses", "Gpu.EndsRandomCallsRightOnThreads", "GpuLaunches.AbortsInAnyPhase")
+    numbers = ["--calls", str(arguments.families), "--aborts", str(max(arguments.families // 200, 5))]
+    for seed, family in enumerate(families_of(os.path.join(build, "bin", "starling"), environment), 1):
+        for how, more in (("", {}), (", hostile timing", hostile)):
+            forced = {"STARLING_ALGO_SYMMETRIC_GPU_FAMILY": family, "STARLING_LOG": "info", **more}
+            for test in tests:
+                yield Job(f"{family}{how}: {test}", [calls, f"--gtest_filter={test}", *numbers, "--seed", str(seed)], 1500,
+                          judge_family, forced, note_family)
+
+
+def judge_sanitizer(log):
+    """All tools' verdicts; racecheck words its own."""
+    found = re.search(r"ERROR SUMMARY: (\d+) errors?|RACECHECK SUMMARY: (\d+) hazards? displayed", log)
+    if not found:
+        return "no verdict"
+    return "" if int(found.group(1) or found.group(2) or 0) == 0 else found.group(0)
+
+
+def note_cases(log):
+    counts = re.findall(r"(\d+) cases", log)
+    return f"{sum(int(count) for count in counts)} cases"
+
+
+def sanitizer_jobs(build):
+    """Few cases: what is looked for shows at the first that has it, and every access costs."""
+    places = [shutil.which("compute-sanitizer"), *glob.glob("/usr/local/cuda*/bin/compute-sanitizer")]
+    sanitizer = next((place for place in places if place), None)
+    kernels = os.path.join(build, "tests", "gpu.symmetric_kernels")
+    for tool in ("memcheck", "racecheck", "synccheck"):
+        command = [sanitizer or "compute-sanitizer", "--tool", tool, "--error-exitcode", "99", kernels, "2", "--cases", "40"]
+        job = Job(f"compute-sanitizer {tool}", command, 300, judge_sanitizer, note=note_cases)
+        if sanitizer is None:
+            job.outcome, job.text = "skipped", "compute-sanitizer is not installed"
+        yield job
+
+
 def jobs_of(arguments, gpus):
     build = os.path.abspath(arguments.build)
     starling = os.path.join(build, "bin", "starling")
@@ -213,6 +282,8 @@ def main():
     parser.add_argument("--nccl-tests", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--families", type=int, nargs="?", const=10000, default=0)
+    parser.add_argument("--sanitize", action="store_true")
     arguments = parser.parse_args()
     build = os.path.abspath(arguments.build)
     environment = {**os.environ, "STARLING_MODULE_PATH": os.path.join(build, "lib", "starling"), "SL_TEST_BUILD_DIR": build,
@@ -226,11 +297,16 @@ def main():
     out = arguments.out or os.path.join(arguments.build, "gpu-test")
     os.makedirs(out, exist_ok=True)
     gpus = count_gpus()
-    jobs = [job for job in jobs_of(arguments, gpus) if arguments.only in job.name]
+    if arguments.families or arguments.sanitize:
+        jobs = [*(family_jobs(arguments, build, environment) if arguments.families else []),
+                *(sanitizer_jobs(build) if arguments.sanitize else [])]
+    else:
+        jobs = list(jobs_of(arguments, gpus))
+    jobs = [job for job in jobs if arguments.only in job.name]
     for job in jobs:
         if gpus == 0:
             job.outcome, job.text = "skipped", "no GPU on this machine"
-        else:
+        elif not job.outcome:
             job.run(environment, out)
         print(f"{job.outcome:8} {job.took:7.1f} s  {job.name}{': ' + job.text if job.text else ''}", flush=True)
     write_reports(jobs, out, gpus)

@@ -2,8 +2,9 @@
 //
 // The kernels of algo-symmetric on the GPUs that are there, against a plain oracle, and their times.
 //
-//   gpu.symmetric_kernels [ranks …] [--bench] [--sweep]
+//   gpu.symmetric_kernels [ranks …] [--cases N] [--dawdle NS] [--bench] [--sweep]
 //
+// --cases bounds what is checked of each family (600), --dawdle times hostilely (sdk/device/dawdle.h).
 // --bench times every family by size, --sweep the direct one by the number of blocks and the direction of its moves.
 // Without ranks: as many as there are GPUs, at least two, so that one GPU suffices. Exit code: 0 right, 1 wrong or
 // failed, 77 no GPU.
@@ -16,6 +17,7 @@
 
 #include "modules/algo-symmetric/tests/collective_case.h"
 #include "tests/gpu/gpu_team.h"
+#include "tests/gpu/symmetric_aborts.h"
 
 namespace sl::gpu_test {
 namespace {
@@ -76,10 +78,17 @@ uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases) {
   return wrong;
 }
 
+// How much is checked, and how.
+struct Effort {
+  uint32_t cases = 600;  // of a family, more or less
+  uint32_t dawdle_ns = 0;
+};
+
 // `refused`: buffers are out of reach now and then.
-uint32_t CheckFamily(uint32_t ranks, const std::string& family, bool pushes = true, bool refused = false) {
+uint32_t CheckFamily(const Effort& effort, uint32_t ranks, const std::string& family, bool pushes = true,
+                     bool refused = false) {
   const Clock::time_point start = Clock::now();
-  GpuTeam team(ranks, family, 24, pushes);
+  GpuTeam team(ranks, family, 24, pushes, effort.dawdle_ns);
   if (refused) team.RefuseNowAndThen();
   std::mt19937 random(ranks * 1000 + static_cast<uint32_t>(family.size()));
   uint32_t wrong = 0;
@@ -88,13 +97,13 @@ uint32_t CheckFamily(uint32_t ranks, const std::string& family, bool pushes = tr
     wrong += RunCases(team, cases);
     checked += static_cast<uint32_t>(cases.size());
   };
-  constexpr int kRandom = 600;
   std::vector<Case> cases;
-  cases.reserve(kRandom);
-  for (int i = 0; i < kRandom; ++i) cases.push_back(Case::Random(ranks, random));
+  for (uint32_t i = 0; i < effort.cases; ++i) cases.push_back(Case::Random(ranks, random));
   run(std::move(cases));
   cases.clear();
-  for (uint32_t i = 0; i < SL_DATATYPE_COUNT * SL_REDUCTION_COUNT * 3; ++i) {
+  const uint32_t every = SL_DATATYPE_COUNT * SL_REDUCTION_COUNT * 3;
+  const uint32_t step = std::max(every / effort.cases, 1u) | 1;  // odd: meets all kinds
+  for (uint32_t i = 0; i < every; i += step) {
     Case one = Case::Random(ranks, random);
     one.op.kind = i % 3 == 0 ? SL_OP_ALL_REDUCE : i % 3 == 1 ? SL_OP_REDUCE_SCATTER : SL_OP_REDUCE;
     one.op.datatype = i / 3 % SL_DATATYPE_COUNT;
@@ -110,7 +119,7 @@ uint32_t CheckFamily(uint32_t ranks, const std::string& family, bool pushes = tr
     one.op.kind = kind;
     one.op.datatype = SL_BFLOAT16;
     one.op.reduction = SL_SUM;
-    one.op.count = 700001;
+    one.op.count = effort.cases < 600 ? 100001 : 700001;
     one.in_place = false;
     one.Fill();
     cases.push_back(std::move(one));
@@ -118,7 +127,7 @@ uint32_t CheckFamily(uint32_t ranks, const std::string& family, bool pushes = tr
   run(std::move(cases));
   team.WindEpochs(UINT32_MAX - 100);
   cases.clear();
-  for (int i = 0; i < 300; ++i) cases.push_back(Case::Random(ranks, random));
+  for (uint32_t i = 0; i < effort.cases / 2; ++i) cases.push_back(Case::Random(ranks, random));
   run(std::move(cases));
   std::printf("%s: %u ranks, %s%s%s: %u cases, %u wrong, %.1f s\n", wrong == 0 ? "right" : "WRONG", ranks,
               family.empty() ? "auto" : family.c_str(), pushes ? "" : ", moves load", refused ? ", often refused" : "",
@@ -147,10 +156,11 @@ sl_op_t TransferOf(sl_op_kind_t kind, uint32_t peer, uint8_t* user, uint64_t byt
 }
 
 // Every rank sends messages of many sizes to every other, in a group that becomes one launch.
-uint32_t CheckTransfers(uint32_t ranks) {
+uint32_t CheckTransfers(const Effort& effort, uint32_t ranks, const std::string& family) {
   constexpr uint64_t kBytes[] = {1, 16, 4097, 65536, 1048583, 20000000, 0, 33};
-  GpuTeam team(ranks, "");
+  GpuTeam team(ranks, family, 24, true, effort.dawdle_ns);
   std::atomic<uint32_t> wrong{0};
+  std::atomic<uint32_t> checked{0};
   team.InThreads([&](uint32_t r) {
     uint64_t total = 0;
     for (uint64_t bytes : kBytes) total += bytes + 512;
@@ -169,12 +179,14 @@ uint32_t CheckTransfers(uint32_t ranks) {
     Demand(cudaStreamSynchronize(team[r].stream), "run the transfers");
     for (const sl_op_t& op : ops) {
       if (op.kind != SL_OP_RECV) continue;
+      ++checked;
       std::vector<uint8_t> received(op.count);
       Demand(cudaMemcpy(received.data(), op.recv, op.count, cudaMemcpyDeviceToHost), "download");
       if (received != MessageOf(static_cast<uint32_t>(op.peer), r, op.count)) ++wrong;
     }
   });
-  std::printf("%s: %u ranks, sends and receives, %u wrong\n", wrong == 0 ? "right" : "WRONG", ranks, wrong.load());
+  std::printf("%s: %u ranks, sends and receives, %s: %u cases, %u wrong\n", wrong == 0 ? "right" : "WRONG", ranks,
+              family.empty() ? "auto" : family.c_str(), checked.load(), wrong.load());
   return wrong;
 }
 
@@ -364,25 +376,35 @@ int Main(int argc, char** argv) {
   std::vector<uint32_t> ranks;
   bool bench = false;
   bool sweep = false;
+  Effort effort;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--bench") == 0) {
       bench = true;
     } else if (std::strcmp(argv[i], "--sweep") == 0) {
       sweep = true;
+    } else if (std::strcmp(argv[i], "--cases") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
+      effort.cases = static_cast<uint32_t>(std::atoi(argv[++i]));
+    } else if (std::strcmp(argv[i], "--dawdle") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
+      effort.dawdle_ns = std::min(static_cast<uint32_t>(std::atoi(argv[++i])), dev::kMostDawdleNs);
     } else if (std::atoi(argv[i]) > 0) {
       ranks.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
     } else {
-      std::fprintf(stderr, "usage: %s [ranks …] [--bench] [--sweep]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [ranks …] [--cases N] [--dawdle NS] [--bench] [--sweep]\n", argv[0]);
       return 2;
     }
   }
   if (ranks.empty()) ranks.push_back(std::max(2u, static_cast<uint32_t>(devices)));
   uint32_t wrong = 0;
   for (uint32_t n : ranks) {
-    for (const char* family : {"one_shot", "two_shot", "staged", "direct", ""}) wrong += CheckFamily(n, family);
-    wrong += CheckFamily(n, "direct", false);
-    wrong += CheckFamily(n, "direct", true, true);
-    wrong += CheckTransfers(n);
+    for (const char* family : {"one_shot", "two_shot", "staged", "direct", ""}) {
+      wrong += CheckFamily(effort, n, family);
+    }
+    wrong += CheckFamily(effort, n, "direct", false);
+    wrong += CheckFamily(effort, n, "direct", true, true);
+    for (const char* family : {"staged", "direct", ""}) wrong += CheckTransfers(effort, n, family);
+    for (const char* family : {"one_shot", "two_shot", "staged", "direct"}) {
+      wrong += CheckAborts(n, family, effort.dawdle_ns, std::max(effort.cases / 10, 1u));
+    }
   }
   for (const char* family : {"one_shot", "two_shot", "staged", "direct"}) wrong += CheckAbort(ranks[0], family);
   if (bench) Bench(ranks[0]);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Aborts in every phase of the kernels of algo-symmetric.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace sl::gpu_test {
+
+// Queues operations of all sizes on all ranks, aborts them at a moment of chance, and starts over, so many rounds. All
+// must end within a second. Prints a line, with what kernels were waiting for when they gave up; returns how many
+// rounds went wrong. A kernel that does not end ends the program.
+uint32_t CheckAborts(uint32_t ranks, const std::string& family, uint32_t dawdle_ns, uint32_t rounds);
+
+}  // namespace sl::gpu_test
