@@ -46,6 +46,12 @@ constexpr uint64_t kScatteredBroadcastBytes = 256 << 10;
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
+// Of the longer buffer of a rank.
+uint64_t LongerBytes(const sl_op_t& op, uint32_t size) {
+  const bool one = op.kind == SL_OP_ALL_REDUCE || op.kind == SL_OP_REDUCE || op.kind == SL_OP_BROADCAST;
+  return op.count * DatatypeBytes(op.datatype) * (one ? 1 : size);
+}
+
 // Bytes that the busiest rank sends.
 double SentBytes(const sl_op_t& op, uint32_t size, bool two_shot) {
   const double bytes = static_cast<double>(op.count * DatatypeBytes(op.datatype));
@@ -239,12 +245,12 @@ bool FitsDirect(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
          !(HasReduction(op.kind) && op.reduction == SL_PREMUL_SUM);
 }
 
-Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings) {
+Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings,
+                    uint32_t most_blocks) {
   const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
   const bool goes_through_peers = op.kind == SL_OP_REDUCE || op.kind == SL_OP_BROADCAST;  // see DirectOf
-  const uint64_t moved = goes_through_peers || op.kind == SL_OP_ALL_REDUCE ? bytes : bytes * size;
-  const auto blocks =
-      static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, settings.staged_blocks));
+  const uint64_t moved = LongerBytes(op, size);
+  const auto blocks = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, most_blocks));
   Choice choice = ChooseStaged(op, rank, size, settings.staged_blocks, blocks);
   choice.family = Family::kDirect;
   choice.blocks = blocks;
@@ -259,18 +265,20 @@ Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
 
 }  // namespace
 
-const char* FamilyName(Family family) {
-  constexpr const char* kNames[kFamilies] = {"one-shot packets", "two-shot packets", "staged", "direct"};
-  return kNames[static_cast<uint32_t>(family)];
-}
-
 Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings) {
-  Choice best = ChooseStaged(op, rank, size, settings.staged_blocks, settings.staged_blocks);
-  const auto consider = [&](const Choice& other) {
+  const bool asks = !settings.forced && settings.table != nullptr;
+  const ChoiceTable::Entry* told = asks ? settings.table->Find(op.kind, size, LongerBytes(op, size)) : nullptr;
+  const bool limited = told != nullptr && told->blocks != 0;
+  const uint32_t blocks = limited ? std::min(told->blocks, settings.staged_blocks) : settings.staged_blocks;
+  Choice best = ChooseStaged(op, rank, size, settings.staged_blocks, blocks);
+  best.is_told = told != nullptr && told->family == Family::kStaged;
+  // The cheapest, unless a family is forced, or told and can serve.
+  const auto consider = [&](Choice other) {
+    other.is_told = told != nullptr && told->family == other.family;
     const bool better = settings.forced ? other.family == settings.family : other.time_ns <= best.time_ns;
-    if (better) best = other;
+    if (other.is_told || (better && !best.is_told)) best = other;
   };
-  if (FitsDirect(op, size, settings)) consider(ChooseDirect(op, rank, size, settings));
+  if (FitsDirect(op, size, settings)) consider(ChooseDirect(op, rank, size, settings, blocks));
   if (FitsTwoShot(op, size)) consider(ChooseTwoShot(op, rank, size));
   if (FitsOneShot(op, size)) consider(ChooseOneShot(op, rank, size));
   return best;

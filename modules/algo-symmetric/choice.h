@@ -6,14 +6,11 @@
 
 #include <cstdint>
 
+#include "modules/algo-symmetric/choice_table.h"
 #include "modules/algo-symmetric/kernels/direct.h"
 #include "modules/algo-symmetric/pattern.h"
 
 namespace sl::algo_symmetric {
-
-enum class Family : uint32_t { kOneShot, kTwoShot, kStaged, kDirect };
-constexpr uint32_t kFamilies = 4;
-const char* FamilyName(Family family);
 
 struct GpuSettings {
   uint32_t staged_blocks;  // SMs of a staged or direct operation, at most
@@ -24,6 +21,7 @@ struct GpuSettings {
   bool pushes = true;        // direct all-gathers and all-to-alls store to their peers; else they load from them
   uint32_t dawdle_ns = 0;    // tests: see sdk/device/dawdle.h
   uint32_t first_epoch = 0;  // tests: counters whose low half wraps begin here
+  const ChoiceTable* table = nullptr;  // asked before costs are estimated; outlives all that use it
 };
 
 struct Choice {
@@ -38,6 +36,7 @@ struct Choice {
   kernels::DirectWork direct;  // of kind kNone unless the family is kDirect; what else is here cuts its rounds
   bool send_reached;           // direct: peers load from this rank's send buffer
   bool recv_reached;           // direct: and store to its receive buffer
+  bool is_told;                // by the table
 };
 
 // Of a collective, for one rank; ranks differ in `pattern` and in the direct work alone.

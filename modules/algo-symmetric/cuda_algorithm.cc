@@ -200,7 +200,8 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   const Choice choice = Choose(op, rank_, size_, settings_);
   out->processors = choice.blocks;
   out->time_ns = choice.time_ns;
-  std::snprintf(out->reason, sizeof(out->reason), "%s on %u SMs", FamilyName(choice.family), choice.blocks);
+  std::snprintf(out->reason, sizeof(out->reason), "%s on %u SMs%s", FamilyName(choice.family), choice.blocks,
+                choice.is_told ? ", as gpu_choices says" : "");
   return SL_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "modules/algo-symmetric/host_algorithm.h"
 #include "sdk/algorithm_module.h"
 
+using sl::algo_symmetric::ChoiceTable;
 using sl::algo_symmetric::CudaAlgorithm;
 using sl::algo_symmetric::Family;
 using sl::algo_symmetric::GpuSettings;
@@ -17,6 +18,7 @@ struct sl_instance_t {
   const sl_host_t* host;
   Sizes sizes;
   GpuSettings gpu;
+  std::unique_ptr<const sl::algo_symmetric::ChoiceTable> table;  // what gpu.table points to; stays where it is
 };
 
 namespace {
@@ -38,6 +40,8 @@ const sl_option_t kOptions[] = {
                   sl::dev::kMostDawdleNs),
     sl::IntOption("gpu_first_epoch", "", "for tests: where the counters of GPU kernels begin that wrap at 2^32", "0", 0,
                   UINT32_MAX - 1),
+    sl::StringOption("gpu_choices",
+                     "families of collectives on GPUs by size; modules/algo-symmetric/README.md says how", ""),
 };
 
 sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
@@ -92,13 +96,15 @@ sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& op
   gpu.graph_lanes = static_cast<uint32_t>(value(4));
   const std::string family = options.String(5);
   gpu.forced = family != "auto";
-  gpu.family = family == "one_shot"   ? Family::kOneShot
-               : family == "two_shot" ? Family::kTwoShot
-               : family == "direct"   ? Family::kDirect
-                                      : Family::kStaged;
+  for (uint32_t i = 0; i < sl::algo_symmetric::kFamilies; ++i) {
+    if (FamilyOption(static_cast<Family>(i)) == family) gpu.family = static_cast<Family>(i);
+  }
   gpu.dawdle_ns = static_cast<uint32_t>(value(6));
   gpu.first_epoch = static_cast<uint32_t>(value(7));
-  return sl_instance_t{host, {value(0), value(1), value(2)}, gpu};
+  SL_ASSIGN(ChoiceTable table, ChoiceTable::Parse(options.String(8)));
+  sl_instance_t instance{host, {value(0), value(1), value(2)}, gpu, std::make_unique<ChoiceTable>(std::move(table))};
+  instance.gpu.table = instance.table.get();
+  return instance;
 }
 
 sl_status_t LaunchGroup(sl_algorithm_t* algorithm, const sl_op_t* ops, uint32_t count, void* args,

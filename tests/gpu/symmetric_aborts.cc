@@ -78,8 +78,8 @@ uint32_t CheckAborts(uint32_t ranks, const std::string& family, uint32_t dawdle_
   uint32_t late = 0;
   double slowest = 0;
   for (uint32_t round = 0; round < rounds; ++round) {
-    std::vector<sl_op_t> ops;
-    for (int i = 0; i < kOps; ++i) ops.push_back(RandomOp(ranks, random));
+    std::vector<sl_op_t> ops(kOps);
+    for (sl_op_t& op : ops) op = RandomOp(ranks, random);
     const auto moment = Clock::now() + std::chrono::microseconds(random() % 600);
     team.InThreads([&](uint32_t r) {
       for (const sl_op_t& op : ops) Launch(team, r, op, buffers[r]);
