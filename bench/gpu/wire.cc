@@ -28,7 +28,8 @@ namespace {
 struct Way {
   const char* kernel;
   const char* what;
-  uint32_t directions;  // 2: loads and stores at once
+  uint32_t directions;  // 2: twice the bytes go over the wire
+  uint32_t pipes = 0;   // of bulk copies, in a block
 };
 constexpr Way kWays[] = {
     {"pull_4", "load, 4 in flight", 1},
@@ -37,8 +38,15 @@ constexpr Way kWays[] = {
     {"push_4", "store, 4 at a time", 1},
     {"push_8", "store, 8 at a time", 1},
     {"push_16", "store, 16 at a time", 1},
-    {"bulk_pull", "load, bulk copy", 1},
-    {"bulk_push", "store, bulk copy", 1},
+    {"push_warps_4", "store, runs of 2 KiB for a warp", 1},
+    {"push_warps_8", "store, runs of 4 KiB for a warp", 1},
+    {"bulk_pull", "load, bulk copy", 1, 1},
+    {"bulk_push", "store, bulk copy", 1, 1},
+    {"bulk_push_2", "store, 2 bulk copies a block", 1, 2},
+    {"bulk_push_4", "store, 4 bulk copies a block", 1, 4},
+    {"push_and_copy", "store, and copy as much at home", 1},
+    {"push_and_copy_apart", "the same, a sixth of the blocks copy", 1},
+    {"push_then_push", "store, and store what is at home", 2},
     {"both_8", "half the blocks load, half store", 2},
     {"pull_and_push", "load from all, then store to all", 2},
 };
@@ -109,6 +117,9 @@ class Wire {
     for (const Way& way : kWays) {
       cudaKernel_t kernel{};
       Demand(cudaLibraryGetKernel(&kernel, library, way.kernel), way.kernel);
+      Demand(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(way.pipes * kPipeBytes)),
+             way.kernel);
       gpu.kernels.push_back(kernel);
     }
   }
@@ -125,6 +136,7 @@ class Wire {
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(blocks);
     config.blockDim = dim3(kWireThreads);
+    config.dynamicSmemBytes = kWays[way].pipes * kPipeBytes;
     config.stream = gpu.stream;
     void* parameters[] = {&args};
     const auto launch = [&] {

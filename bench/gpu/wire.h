@@ -9,6 +9,7 @@ namespace sl::bench {
 
 constexpr uint32_t kMostPeers = 7;
 constexpr uint32_t kWireThreads = 512;
+constexpr uint32_t kPipeBytes = 41088;  // of shared memory, for what one thread copies in bulk
 
 // What a block does with every peer's buffer: a share of it, `bytes` in all blocks together.
 struct WireArgs {
