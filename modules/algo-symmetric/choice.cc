@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "modules/algo-symmetric/kernels/args.h"
-#include "modules/algo-symmetric/kernels/p2p.h"
+#include "modules/algo-symmetric/kernels/p2p_args.h"
 #include "sdk/datatype.h"
 #include "sdk/device/packet.h"
 
@@ -33,7 +32,8 @@ constexpr Cost kStagedCost = {9000, 190};
 constexpr Cost kStagedTwoShotCost = {17000, 245};
 constexpr Cost kDirectMoveCost = {7000, 322};
 constexpr Cost kDirectReduceCost = {8300, 318};
-constexpr Cost kP2pCost = {6000, 340};
+constexpr Cost kMailCost = {3700, 150};
+constexpr Cost kLandedCost = {6000, 340};
 
 // What one block should at least have to do; fewer, busier blocks start faster.
 constexpr uint64_t kPacketsOfBlock = 128;
@@ -284,13 +284,15 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
   return best;
 }
 
-uint64_t OfferedBytes(const GpuSettings& settings) {
-  if (!settings.reaches || (settings.forced && settings.family == Family::kStaged)) return UINT64_MAX;
-  return settings.forced && settings.family == Family::kDirect ? 1 : kernels::kOfferedBytes;
+kernels::P2pWays WaysOf(const GpuSettings& settings) {
+  const bool staged = settings.forced && settings.family == Family::kStaged;
+  const bool direct = settings.forced && settings.family == Family::kDirect;
+  return {staged || direct ? 0 : kernels::kMailedBytes, settings.reaches && !staged};
 }
 
 uint64_t P2pNanoseconds(const sl_op_t& op) {
-  return Nanoseconds(kP2pCost, static_cast<double>(op.count * DatatypeBytes(op.datatype)));
+  const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
+  return Nanoseconds(bytes <= kernels::kMailedBytes ? kMailCost : kLandedCost, static_cast<double>(bytes));
 }
 
 }  // namespace sl::algo_symmetric

@@ -8,6 +8,7 @@
 
 #include "modules/algo-symmetric/choice_table.h"
 #include "modules/algo-symmetric/kernels/direct.h"
+#include "modules/algo-symmetric/kernels/p2p_args.h"
 #include "modules/algo-symmetric/pattern.h"
 
 namespace sl::algo_symmetric {
@@ -42,8 +43,8 @@ struct Choice {
 // Of a collective, for one rank; ranks differ in `pattern` and in the direct work alone.
 Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings);
 
-// From how many bytes on a receiver tells where a message goes; those of a family that is forced.
-uint64_t OfferedBytes(const GpuSettings& settings);
+// How messages go; as a family that is forced would have them.
+kernels::P2pWays WaysOf(const GpuSettings& settings);
 
 // Of one message between two ranks.
 uint64_t P2pNanoseconds(const sl_op_t& op);

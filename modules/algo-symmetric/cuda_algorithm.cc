@@ -24,6 +24,7 @@ extern const uint64_t sl_image_staged_floats_size;
 namespace sl::algo_symmetric {
 
 using kernels::Args;
+using kernels::FewestMessages;
 using kernels::FewMessages;
 using kernels::kSliceHeadBytes;
 using kernels::LaneLayout;
@@ -40,9 +41,10 @@ const char* const kPacketKernels[] = {
     "two_shot_int32",   "two_shot_uint32",  "two_shot_int64",    "two_shot_uint64",  "two_shot_float16",
     "two_shot_float32", "two_shot_float64", "two_shot_bfloat16", "two_shot_fp8e4m3", "two_shot_fp8e5m2",
 };
-const char* const kP2pKernels[] = {"p2p_few", "p2p_many"};
-constexpr uint32_t kFew = 0;
-constexpr uint32_t kMany = 1;
+const char* const kP2pKernels[] = {"p2p_fewest", "p2p_few", "p2p_many"};
+constexpr uint32_t kFewest = 0;
+constexpr uint32_t kFew = 1;
+constexpr uint32_t kMany = 2;
 const char* const kIntegerKernels[] = {
     "staged_int8", "staged_uint8", "staged_int32", "staged_uint32", "staged_int64", "staged_uint64", "staged_move",
 };
@@ -132,7 +134,7 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       reach_(env.reach),
       rank_(env.shape->rank),
       size_(env.shape->size),
-      p2p_(env.shape->size, env.reach_ops, env.reach, OfferedBytes(settings_)) {}
+      p2p_(env.shape->size, env.reach_ops, env.reach, WaysOf(settings_)) {}
 
 CudaAlgorithm::~CudaAlgorithm() {
   if (settings_.forced && host != nullptr) {
@@ -189,12 +191,14 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   out->run = SL_RUN_LAUNCH;
   if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
     const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
-    const uint32_t channels = kernels::ChannelsOf(bytes, layout_.channels);
+    const uint32_t channels = kernels::ChannelsOf(bytes, p2p_.ways(), layout_.channels);
     out->processors = (channels + kernels::kChannelsOfBlock - 1) / kernels::kChannelsOfBlock;
     out->time_ns = P2pNanoseconds(op);
-    std::snprintf(out->reason, sizeof(out->reason), "%s, on %u SMs",
-                  bytes >= p2p_.offered_bytes() ? "into the receiver's buffer" : "through the receiver's inbox",
-                  out->processors);
+    const char* how = op.peer == static_cast<int32_t>(rank_) ? "copied"
+                      : bytes <= p2p_.ways().mailed_bytes    ? "by packets"
+                      : p2p_.ways().offers                   ? "into the receiver's buffer"
+                                                             : "through the receiver's inbox";
+    std::snprintf(out->reason, sizeof(out->reason), "%s, on %u SMs", how, out->processors);
     return SL_OK;
   }
   const Choice choice = Choose(op, rank_, size_, settings_);
@@ -279,7 +283,7 @@ void CudaAlgorithm::FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, u
 }
 
 sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
-  if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) return FillGroup<FewMessages>(&op, 1, kFew, args, out);
+  if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) return FillGroup<FewestMessages>(&op, 1, kFewest, args, out);
   const Choice choice = Choose(op, rank_, size_, settings_);
   ++operations_;
   if (choice.family == settings_.family) ++served_;
@@ -313,6 +317,8 @@ sl_status_t CudaAlgorithm::FillGroup(const sl_op_t* ops, uint32_t count, uint32_
 
 sl_status_t CudaAlgorithm::LaunchGroup(const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
                                        sl_launch_t* out) {
+  const sl_status_t status = FillGroup<FewestMessages>(ops, count, kFewest, args, out);
+  if (status != SL_ERR_LIMIT) return status;
   if (count <= FewMessages::kMost) return FillGroup<FewMessages>(ops, count, kFew, args, out);
   if (capacity < sizeof(ManyMessages)) return SL_ERR_LIMIT;
   return FillGroup<ManyMessages>(ops, count, kMany, args, out);

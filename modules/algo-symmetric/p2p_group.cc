@@ -3,26 +3,42 @@
 
 #include <algorithm>
 
+#include "modules/algo-symmetric/kernels/move.h"
 #include "sdk/datatype.h"
 
 namespace sl::algo_symmetric {
 
 using kernels::ChannelsOf;
 using kernels::kChannelsOfBlock;
-using kernels::kP2pBlocks;
+using kernels::kCopyBlocks;
 using kernels::kVectorBytes;
-using kernels::Message;
 using kernels::P2pTask;
+using kernels::TaskKind;
+using kernels::Team;
 
 namespace {
 
 bool SameQueue(const sl_op_t& a, const sl_op_t& b) { return a.kind == b.kind && a.peer == b.peer; }
 
+uint64_t BytesOf(const sl_op_t& op) { return op.count * DatatypeBytes(op.datatype); }
+
+// Sends are only read.
+uint8_t* UserOf(const sl_op_t& op) {
+  void* user = op.kind == SL_OP_RECV ? op.recv : const_cast<void*>(op.send);  // NOLINT(*-pro-type-const-cast)
+  return static_cast<uint8_t*>(user);
+}
+
+// The next operation of `kind` between this rank and itself; `count` when there is none.
+uint32_t NextOwn(const sl_op_t* ops, uint32_t from, uint32_t count, sl_op_kind_t kind, uint32_t rank) {
+  while (from < count && (ops[from].kind != kind || ops[from].peer != static_cast<int32_t>(rank))) ++from;
+  return from;
+}
+
 }  // namespace
 
 // Where `peer` sees the buffer of a long receive; 0: it does not, or another way is quicker.
 uint64_t P2pGroup::ReachedBy(uint32_t peer, const sl_op_t& op, uint64_t bytes) {
-  if (bytes < offered_bytes_) return 0;
+  if (!ways_.offers || bytes <= ways_.mailed_bytes) return 0;
   if (!dev::IsAligned(op.recv, kVectorBytes) ||
       reach_ops_->addresses(reach_, op.recv, bytes, op.capture, addresses_.data()) != SL_OK) {
     ++out_of_reach_;
@@ -31,40 +47,91 @@ uint64_t P2pGroup::ReachedBy(uint32_t peer, const sl_op_t& op, uint64_t bytes) {
   return addresses_[peer];
 }
 
-sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, uint32_t channels, P2pTask* tasks, Message* messages,
-                           uint32_t most_messages, uint32_t* out_blocks) {
-  if (count > most_messages) return SL_ERR_LIMIT;
+// Blocks for as many channels; of `task`, all but its group is set.
+sl_status_t P2pGroup::AddTasks(const P2pTask& task, uint32_t channels, const Room& room, Filled* filled) {
+  const uint32_t groups = (channels + kChannelsOfBlock - 1) / kChannelsOfBlock;
+  const uint32_t most = room.waiting_tasks + (task.kind == TaskKind::kCopy ? kCopyBlocks : 0);
+  if (filled->tasks + groups > most) return SL_ERR_LIMIT;
+  for (uint32_t group = 0; group < groups; ++group) {
+    P2pTask& added = room.tasks[filled->tasks++];
+    added = task;
+    added.group = static_cast<uint8_t>(group);
+  }
+  return SL_OK;
+}
+
+// The queue of ops[0].
+sl_status_t P2pGroup::FillQueue(const sl_op_t* ops, uint32_t count, uint32_t channels, const Room& room,
+                                Filled* filled) {
+  const sl_op_t& op = ops[0];
+  const bool receives = op.kind == SL_OP_RECV;
+  const uint32_t first = filled->messages;
+  uint32_t used = 0;
+  for (uint32_t j = 0; j < count; ++j) {
+    const uint64_t bytes = BytesOf(ops[j]);
+    if (!SameQueue(ops[j], op) || bytes == 0) continue;
+    const uint64_t reached = receives ? ReachedBy(static_cast<uint32_t>(op.peer), ops[j], bytes) : 0;
+    room.messages[filled->messages++] = {UserOf(ops[j]), bytes, reached};
+    used = std::max(used, ChannelsOf(bytes, ways_, channels));
+  }
+  const P2pTask task{static_cast<uint16_t>(op.peer), receives ? TaskKind::kReceive : TaskKind::kSend, 0,
+                     static_cast<uint16_t>(first), static_cast<uint16_t>(filled->messages - first)};
+  return AddTasks(task, used, room, filled);
+}
+
+// What this rank sends itself.
+sl_status_t P2pGroup::FillCopies(const sl_op_t* ops, uint32_t count, const Team& team, const Room& room,
+                                 Filled* filled) const {
+  const uint32_t first = filled->messages;
+  uint32_t used = 0;
+  uint32_t send = NextOwn(ops, 0, count, SL_OP_SEND, team.rank);
+  uint32_t recv = NextOwn(ops, 0, count, SL_OP_RECV, team.rank);
+  while (send < count && recv < count) {
+    const uint64_t bytes = BytesOf(ops[send]);
+    if (bytes != BytesOf(ops[recv])) return SL_ERR_UNSUPPORTED;
+    uint8_t* to = UserOf(ops[recv]);
+    if (bytes != 0 && UserOf(ops[send]) != to) {
+      room.messages[filled->messages++] = {UserOf(ops[send]), bytes, reinterpret_cast<uintptr_t>(to)};
+      used = std::max(used, ChannelsOf(bytes, ways_, team.layout.channels));
+    }
+    send = NextOwn(ops, send + 1, count, SL_OP_SEND, team.rank);
+    recv = NextOwn(ops, recv + 1, count, SL_OP_RECV, team.rank);
+  }
+  if (send < count || recv < count) return SL_ERR_UNSUPPORTED;
+  const P2pTask task{static_cast<uint16_t>(team.rank), TaskKind::kCopy, 0, static_cast<uint16_t>(first),
+                     static_cast<uint16_t>(filled->messages - first)};
+  return AddTasks(task, used, room, filled);
+}
+
+sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, const Team& team, const Room& room,
+                           uint32_t* out_blocks) {
+  if (count > room.most_messages) return SL_ERR_LIMIT;
   std::fill(queued_.begin(), queued_.end(), false);
-  uint32_t filled = 0;
-  uint32_t blocks = 0;
+  const uint64_t out_of_reach = out_of_reach_;
+  Filled filled;
+  bool copies = false;
   for (uint32_t i = 0; i < count; ++i) {
     const sl_op_t& op = ops[i];
-    const bool receives = op.kind == SL_OP_RECV;
-    if (op.kind != SL_OP_SEND && !receives) return SL_ERR_UNSUPPORTED;
-    const size_t queue = (receives ? queued_.size() / 2 : 0) + static_cast<size_t>(op.peer);
+    if (op.kind != SL_OP_SEND && op.kind != SL_OP_RECV) return SL_ERR_UNSUPPORTED;
+    if (op.peer == static_cast<int32_t>(team.rank)) {
+      copies = true;
+      continue;
+    }
+    const size_t queue = (op.kind == SL_OP_RECV ? queued_.size() / 2 : 0) + static_cast<size_t>(op.peer);
     if (queued_[queue]) continue;
     queued_[queue] = true;
-    const uint32_t first = filled;
-    uint32_t used = 0;
-    for (uint32_t j = i; j < count; ++j) {
-      const uint64_t bytes = ops[j].count * DatatypeBytes(ops[j].datatype);
-      if (!SameQueue(ops[j], op) || bytes == 0) continue;
-      // Sends are only read.
-      void* user =
-          receives ? ops[j].recv : const_cast<void*>(ops[j].send);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-      const uint64_t reached = receives ? ReachedBy(static_cast<uint32_t>(op.peer), ops[j], bytes) : 0;
-      messages[filled++] = {static_cast<uint8_t*>(user), bytes, reached};
-      used = std::max(used, ChannelsOf(bytes, channels));
-    }
-    const uint32_t groups = (used + kChannelsOfBlock - 1) / kChannelsOfBlock;
-    if (blocks + groups > kP2pBlocks) return SL_ERR_LIMIT;
-    for (uint32_t group = 0; group < groups; ++group) {
-      tasks[blocks++] = {static_cast<uint16_t>(op.peer), static_cast<uint8_t>(receives), static_cast<uint8_t>(group),
-                         static_cast<uint16_t>(first), static_cast<uint16_t>(filled - first)};
-    }
+    const sl_status_t status = FillQueue(ops + i, count - i, team.layout.channels, room, &filled);
+    if (status == SL_OK) continue;
+    out_of_reach_ = out_of_reach;  // a larger launch counts anew
+    return status;
   }
-  if (blocks == 0) tasks[blocks++] = {};  // nothing but empty messages
-  *out_blocks = blocks;
+  // Behind the others: these wait for nobody.
+  if (copies) {
+    const sl_status_t status = FillCopies(ops, count, team, room, &filled);
+    if (status != SL_OK) return status;
+  }
+  if (filled.tasks == 0) room.tasks[filled.tasks++] = {};  // nothing to move
+  *out_blocks = filled.tasks;
   return SL_OK;
 }
 

@@ -5,38 +5,58 @@
 
 #include <vector>
 
-#include "modules/algo-symmetric/kernels/p2p.h"
+#include "modules/algo-symmetric/kernels/p2p_args.h"
 
 namespace sl::algo_symmetric {
 
 class P2pGroup {
  public:
-  // `reach_ops` may be NULL where `offered_bytes` is UINT64_MAX: peers reach nothing of callers.
-  P2pGroup(uint32_t ranks, const sl_reach_ops_t* reach_ops, sl_reach_t* reach, uint64_t offered_bytes)
-      : reach_ops_(reach_ops), reach_(reach), offered_bytes_(offered_bytes), queued_(2 * ranks), addresses_(ranks) {}
+  // `reach_ops` may be NULL where nothing is offered: peers reach nothing of callers.
+  P2pGroup(uint32_t ranks, const sl_reach_ops_t* reach_ops, sl_reach_t* reach, const kernels::P2pWays& ways)
+      : reach_ops_(reach_ops), reach_(reach), ways_(ways), queued_(2 * ranks), addresses_(ranks) {}
 
-  // See P2pArgs.
-  uint64_t offered_bytes() const { return offered_bytes_; }
+  const kernels::P2pWays& ways() const { return ways_; }
   // Receives so far that were to be offered, but whose buffer the sender cannot reach.
   uint64_t out_of_reach() const { return out_of_reach_; }
 
-  // [data] Fills what follows args.team. Messages of one queue keep the order of their calls.
-  // returns: SL_OK | SL_ERR_UNSUPPORTED something else than a send or receive | SL_ERR_LIMIT they do not fit
-  template <uint32_t kMessages>
-  sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::P2pArgs<kMessages>* args, uint32_t* out_blocks) {
-    args->offered_bytes = offered_bytes_;
-    return Fill(ops, count, args->team.layout.channels, args->task, args->message, kMessages, out_blocks);
+  // [data] Fills what follows args.team. Messages of one queue keep the order of their calls; the n-th send to the own
+  // rank belongs to the n-th receive from it.
+  // returns: SL_OK | SL_ERR_UNSUPPORTED something else than a send or receive, or a send to the own rank without its
+  // receive | SL_ERR_LIMIT they do not fit
+  template <uint32_t kBlocks, uint32_t kMessages>
+  sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::P2pArgs<kBlocks, kMessages>* args,
+                   uint32_t* out_blocks) {
+    args->ways = ways_;
+    const Room room{args->task, kBlocks, args->message, kMessages};
+    return Fill(ops, count, args->team, room, out_blocks);
   }
 
  private:
-  sl_status_t Fill(const sl_op_t* ops, uint32_t count, uint32_t channels, kernels::P2pTask* tasks,
-                   kernels::Message* messages, uint32_t most_messages, uint32_t* out_blocks);
+  // What a launch has to fill.
+  struct Room {
+    kernels::P2pTask* tasks;
+    uint32_t waiting_tasks;  // at most; kCopyBlocks more copy
+    kernels::Message* messages;
+    uint32_t most_messages;
+  };
+  // How far it is filled.
+  struct Filled {
+    uint32_t tasks = 0;
+    uint32_t messages = 0;
+  };
+
+  sl_status_t Fill(const sl_op_t* ops, uint32_t count, const kernels::Team& team, const Room& room,
+                   uint32_t* out_blocks);
+  sl_status_t FillQueue(const sl_op_t* ops, uint32_t count, uint32_t channels, const Room& room, Filled* filled);
+  sl_status_t FillCopies(const sl_op_t* ops, uint32_t count, const kernels::Team& team, const Room& room,
+                         Filled* filled) const;
+  static sl_status_t AddTasks(const kernels::P2pTask& task, uint32_t channels, const Room& room, Filled* filled);
 
   uint64_t ReachedBy(uint32_t peer, const sl_op_t& op, uint64_t bytes);
 
   const sl_reach_ops_t* const reach_ops_;
   sl_reach_t* const reach_;
-  const uint64_t offered_bytes_;
+  const kernels::P2pWays ways_;
   uint64_t out_of_reach_ = 0;
   std::vector<bool> queued_;         // [direction][peer]: during Fill, the queue has been taken
   std::vector<uint64_t> addresses_;  // of each rank, during ReachedBy

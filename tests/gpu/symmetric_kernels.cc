@@ -155,38 +155,51 @@ sl_op_t TransferOf(sl_op_kind_t kind, uint32_t peer, uint8_t* user, uint64_t byt
   return op;
 }
 
-// Every rank sends messages of many sizes to every other, in a group that becomes one launch.
+// One launch in which every rank sends one message of each size to every other and to itself; returns how many came
+// out wrong at rank r.
+uint32_t TransferAll(GpuTeam& team, uint32_t r, const std::vector<uint64_t>& sizes) {
+  const uint32_t ranks = team.size();
+  uint64_t total = 0;
+  for (uint64_t bytes : sizes) total += bytes + 512;
+  Arena arena(total * ranks * 2);
+  std::vector<sl_op_t> ops;
+  for (uint64_t bytes : sizes) {
+    for (uint32_t peer = 0; peer < ranks; ++peer) {
+      uint8_t* send = arena.Take(bytes + 1) + bytes % 2;
+      Demand(cudaMemcpy(send, MessageOf(r, peer, bytes).data(), bytes, cudaMemcpyHostToDevice), "upload");
+      ops.push_back(TransferOf(SL_OP_SEND, peer, send, bytes));
+      ops.push_back(TransferOf(SL_OP_RECV, peer, arena.Take(bytes + 1) + bytes % 2, bytes));
+    }
+  }
+  team.LaunchGroup(r, ops);
+  Demand(cudaStreamSynchronize(team[r].stream), "run the transfers");
+  uint32_t wrong = 0;
+  for (const sl_op_t& op : ops) {
+    if (op.kind != SL_OP_RECV) continue;
+    std::vector<uint8_t> received(op.count);
+    Demand(cudaMemcpy(received.data(), op.recv, op.count, cudaMemcpyDeviceToHost), "download");
+    if (received != MessageOf(static_cast<uint32_t>(op.peer), r, op.count)) ++wrong;
+  }
+  return wrong;
+}
+
+// Groups of messages of many sizes, each of which becomes one launch; short ones often enough for rings to go round.
 uint32_t CheckTransfers(const Effort& effort, uint32_t ranks, const std::string& family) {
-  constexpr uint64_t kBytes[] = {1, 16, 4097, 65536, 1048583, 20000000, 0, 33};
+  constexpr uint64_t kShort[] = {1, 8, 33, 1024, 1025, 5000, 40000, 131072, 131073};
+  const uint32_t rounds = std::min(effort.cases / 6, 100u);
   GpuTeam team(ranks, family, 24, true, effort.dawdle_ns);
   std::atomic<uint32_t> wrong{0};
-  std::atomic<uint32_t> checked{0};
   team.InThreads([&](uint32_t r) {
-    uint64_t total = 0;
-    for (uint64_t bytes : kBytes) total += bytes + 512;
-    Arena arena(total * ranks * 2);
-    std::vector<sl_op_t> ops;
-    for (uint64_t bytes : kBytes) {
-      for (uint32_t peer = 0; peer < ranks; ++peer) {
-        if (peer == r) continue;
-        uint8_t* send = arena.Take(bytes + 1) + bytes % 2;
-        Demand(cudaMemcpy(send, MessageOf(r, peer, bytes).data(), bytes, cudaMemcpyHostToDevice), "upload");
-        ops.push_back(TransferOf(SL_OP_SEND, peer, send, bytes));
-        ops.push_back(TransferOf(SL_OP_RECV, peer, arena.Take(bytes + 1) + bytes % 2, bytes));
-      }
-    }
-    team.LaunchGroup(r, ops);
-    Demand(cudaStreamSynchronize(team[r].stream), "run the transfers");
-    for (const sl_op_t& op : ops) {
-      if (op.kind != SL_OP_RECV) continue;
-      ++checked;
-      std::vector<uint8_t> received(op.count);
-      Demand(cudaMemcpy(received.data(), op.recv, op.count, cudaMemcpyDeviceToHost), "download");
-      if (received != MessageOf(static_cast<uint32_t>(op.peer), r, op.count)) ++wrong;
+    wrong += TransferAll(team, r, {1, 16, 4097, 65536, 1048583, 20000000, 0, 33});
+    std::mt19937 random(1);  // alike on all ranks
+    for (uint32_t round = 0; round < rounds; ++round) {
+      std::vector<uint64_t> sizes(1 + random() % 3);
+      for (uint64_t& bytes : sizes) bytes = kShort[random() % std::size(kShort)];
+      wrong += TransferAll(team, r, sizes);
     }
   });
-  std::printf("%s: %u ranks, sends and receives, %s: %u cases, %u wrong\n", wrong == 0 ? "right" : "WRONG", ranks,
-              family.empty() ? "auto" : family.c_str(), checked.load(), wrong.load());
+  std::printf("%s: %u ranks, sends and receives, %s: %u groups, %u wrong\n", wrong == 0 ? "right" : "WRONG", ranks,
+              family.empty() ? "auto" : family.c_str(), 1 + rounds, wrong.load());
   return wrong;
 }
 

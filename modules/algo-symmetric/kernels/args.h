@@ -35,6 +35,8 @@ struct Team {
     const uint32_t r = rank + 1 + i;
     return r < size ? r : r - size;
   }
+  // The i of which `other` is Peer(i) of rank r.
+  SL_HD uint32_t Behind(uint32_t r, uint32_t other) const { return other > r ? other - r - 1 : other + size - r - 1; }
 };
 
 struct Args {
@@ -84,5 +86,7 @@ constexpr uint32_t kStepMet = 8;      // a peer to begin the operation
 constexpr uint32_t kStepLeft = 9;     // a peer to have done with this rank's buffers
 constexpr uint32_t kStepOffer = 10;   // a peer to say where a message goes
 constexpr uint32_t kStepLanded = 11;  // a peer's message, where it was told to put it
+constexpr uint32_t kStepMail = 12;    // a peer's packet of a message
+constexpr uint32_t kStepRoom = 13;    // a peer to have read older packets of messages
 
 }  // namespace sl::algo_symmetric::kernels

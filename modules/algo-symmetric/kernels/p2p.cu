@@ -3,6 +3,7 @@
 // Point-to-point kernels.
 #include "modules/algo-symmetric/kernels/p2p.h"
 
+using sl::algo_symmetric::kernels::FewestMessages;
 using sl::algo_symmetric::kernels::FewMessages;
 using sl::algo_symmetric::kernels::kChannelsOfBlock;
 using sl::algo_symmetric::kernels::kOfferWords;
@@ -21,6 +22,10 @@ __device__ void RunChannel(const Args& args) {
 }
 
 }  // namespace
+
+extern "C" __global__ void __launch_bounds__(kThreads) p2p_fewest(const __grid_constant__ FewestMessages args) {
+  RunChannel(args);
+}
 
 extern "C" __global__ void __launch_bounds__(kThreads) p2p_few(const __grid_constant__ FewMessages args) {
   RunChannel(args);

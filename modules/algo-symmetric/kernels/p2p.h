@@ -3,7 +3,9 @@
 // Point to point: all sends and receives of a group in one launch. Messages between two ranks in one direction form a
 // queue; a queue has channels, and long messages are cut over them. Every channel of every queue has warps of its own,
 // a quarter of a block, so that all progress together, and the hops and waits of one hide behind the copying of the
-// others. All blocks of the launch must be resident at once.
+// others. All blocks of the launch must be resident at once. What a rank sends itself is copied by blocks of its own.
+//
+// Short messages go as packets (mail.h), others in chunks.
 //
 // A channel is kInboxSlots slots in the receiver's slice. Counters count chunks since the lane began, have one writer,
 // only grow, and lie in the slice of who waits for them:
@@ -14,62 +16,24 @@
 // Long messages skip the inbox where the sender can reach the receiver's buffer: each channel of the receiver tells it
 // where, or 0, which sends the message through the inbox after all.
 //   offer    R8 pairs with A8: the receiver's operation has begun, so its buffer may be overwritten. Two words, told
-//   and
-//            distinguished as those of a meeting (meeting.h); the next offer of a channel follows this one's message
+//            and distinguished as those of a meeting (meeting.h); the next offer of a channel follows this one's
+//            message
 //   landed   R9 pairs with A9: the sender's part of the message stands in the receiver's buffer
 #pragma once
 
-#include "modules/algo-symmetric/kernels/args.h"
+#include "modules/algo-symmetric/kernels/mail.h"
 #include "modules/algo-symmetric/kernels/meeting.h"
 #include "modules/algo-symmetric/kernels/move.h"
+#include "modules/algo-symmetric/kernels/p2p_args.h"
 
 namespace sl::algo_symmetric::kernels {
 
-struct Message {
-  uint8_t* user;
-  uint64_t bytes;
-  uint64_t reached;  // receives: where the sender sees `user`; 0: it does not
-};
-
-constexpr uint64_t kOfferedBytes = 256 << 10;  // from which on it pays to ask where a message goes
-
-// What one block does: the messages [first, first + count) of a queue, as far as they use its channels.
-struct P2pTask {
-  uint16_t peer;
-  uint8_t receives;
-  uint8_t group;  // of kChannelsOfBlock channels
-  uint16_t first;
-  uint16_t count;
-};
-
-constexpr uint32_t kP2pBlocks = 112;  // all resident on GPUs from 112 SMs on
-
-template <uint32_t kMessages>
-struct P2pArgs {
-  static constexpr uint32_t kMost = kMessages;
-  Team team;
-  uint64_t offered_bytes;    // equal on all ranks: from this length on, receivers tell senders where messages go
-  P2pTask task[kP2pBlocks];  // of each block
-  Message message[kMessages];
-};
-// As many as fit what every device takes, and what CUDA takes from sm_70 on.
-using FewMessages = P2pArgs<117>;
-using ManyMessages = P2pArgs<1312>;
-static_assert(sizeof(FewMessages) <= 4096 && sizeof(ManyMessages) <= 32764);
-
-// Over how many channels a message is cut; both ends compute it.
-constexpr uint64_t kBytesOfChannel = 16 << 10;
-SL_HD uint32_t ChannelsOf(uint64_t bytes, uint32_t most) {
-  const uint64_t wanted = (bytes + kBytesOfChannel - 1) / kBytesOfChannel;
-  return static_cast<uint32_t>(wanted < most ? wanted : most);
-}
-
 // One channel.
-template <uint32_t kMessages>
+template <typename GroupArgs>
 class P2pChannel {
  public:
   // `part`: of the block, below kChannelsOfBlock; `block` are its threads; `told` is shared by them.
-  SL_HD P2pChannel(const P2pArgs<kMessages>& args, const dev::Block& block, uint32_t part, uint32_t* told)
+  SL_HD P2pChannel(const GroupArgs& args, const dev::Block& block, uint32_t part, uint32_t* told)
       : args_(args),
         team_(args.team),
         task_(args.task[block.index]),
@@ -78,50 +42,60 @@ class P2pChannel {
         told_(told) {}
 
   SL_HD void Run() {
-    const uint32_t channels = team_.layout.channels;
-    uint64_t* counter = Word(team_.rank, task_.receives != 0 ? team_.layout.pulled : team_.layout.pushed, task_.peer);
-    uint64_t* offers = Word(team_.rank, task_.receives != 0 ? team_.layout.answered : team_.layout.offered, task_.peer);
+    if (task_.kind == TaskKind::kCopy) {
+      EachMessage([&](const Message& message, uint64_t begin, uint64_t end) {
+        MoveLong(message.user + begin, reinterpret_cast<uint8_t*>(message.other) + begin, end - begin);
+        return true;
+      });
+      return;
+    }
+    const bool receives = task_.kind == TaskKind::kReceive;
+    uint64_t* counter = Word(team_.rank, receives ? team_.layout.pulled : team_.layout.pushed, task_.peer);
+    uint64_t* offers = Word(team_.rank, receives ? team_.layout.answered : team_.layout.offered, task_.peer);
+    Mail mail(team_, block_, receives ? Mail::Way::kIn : Mail::Way::kOut, task_.peer, channel_);
     uint64_t chunk = *counter;
     if (chunk == kEnded) return;
     uint64_t offer = *offers;
-    for (uint32_t m = task_.first; m < uint32_t{task_.first} + task_.count; ++m) {
-      const Message& message = args_.message[m];
-      const uint32_t used = ChannelsOf(message.bytes, channels);
-      if (channel_ >= used) continue;
-      const uint64_t part = ((message.bytes + used - 1) / used + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
-      const uint64_t begin = channel_ * part;
-      const uint64_t end = begin + part < message.bytes ? begin + part : message.bytes;
-      if (message.bytes >= args_.offered_bytes && begin < end) {
-        const Outcome outcome =
-            task_.receives != 0 ? Answer(message, ++offer) : Land(message.user, begin, end, ++offer);
-        if (outcome == Outcome::kGivenUp) return GiveUp(counter);
-        if (outcome == Outcome::kInReach) continue;
+    const bool done = EachMessage([&](const Message& message, uint64_t begin, uint64_t end) {
+      uint8_t* user = message.user + begin;
+      if (message.bytes <= args_.ways.mailed_bytes) {
+        return receives ? mail.Receive(user, end - begin) : mail.Send(user, end - begin);
       }
-      for (uint64_t at = begin; at < end; at += kChunkBytes, ++chunk) {
-        const auto bytes = static_cast<uint32_t>(end - at < kChunkBytes ? end - at : kChunkBytes);
-        if (!(task_.receives != 0 ? Pull(message.user + at, bytes, chunk) : Push(message.user + at, bytes, chunk))) {
-          return GiveUp(counter);
-        }
+      if (args_.ways.offers) {
+        const Outcome outcome = receives ? Answer(message, ++offer) : Land(message.user, begin, end, ++offer);
+        if (outcome != Outcome::kOutOfReach) return outcome == Outcome::kInReach;
       }
-    }
+      return receives ? PullAll(user, end - begin, &chunk) : PushAll(user, end - begin, &chunk);
+    });
+    mail.Close();
     if (block_.thread() != 0) return;
-    *counter = chunk;  // whoever read it has passed a Sync since, or it has not changed
+    *counter = done ? chunk : kEnded;  // all who read these have passed the Sync in Close
     *offers = offer;
   }
 
  private:
-  // All who read the counter have passed a Sync since.
-  SL_HD void GiveUp(uint64_t* counter) const {
-    if (block_.thread() == 0) *counter = kEnded;
+  // Calls with every message that uses this channel, and the part of it that does; false when a call was.
+  template <typename Call>
+  SL_HD bool EachMessage(const Call& call) const {
+    for (uint32_t m = task_.first; m < uint32_t{task_.first} + task_.count; ++m) {
+      const Message& message = args_.message[m];
+      const uint32_t used = ChannelsOf(message.bytes, args_.ways, team_.layout.channels);
+      if (channel_ >= used) continue;
+      const uint64_t part = ((message.bytes + used - 1) / used + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+      const uint64_t begin = channel_ * part;
+      const uint64_t end = begin + part < message.bytes ? begin + part : message.bytes;
+      if (begin < end && !call(message, begin, end)) return false;
+    }
+    return true;
   }
+
   // Word [other][channel] of a table in rank r's slice.
   SL_HD uint64_t* Word(uint32_t r, uint64_t table, uint32_t other) const {
     return reinterpret_cast<uint64_t*>(team_.At(r, table)) + other * team_.layout.channels + channel_;
   }
   // Slot of a chunk from `source` in rank r's slice.
   SL_HD uint8_t* Slot(uint32_t r, uint32_t source, uint64_t chunk) const {
-    const uint32_t behind = source > r ? source - r - 1 : source + team_.size - r - 1;
-    const uint64_t channel = static_cast<uint64_t>(behind) * team_.layout.channels + channel_;
+    const uint64_t channel = static_cast<uint64_t>(team_.Behind(r, source)) * team_.layout.channels + channel_;
     return team_.At(r, team_.layout.inbox) + (channel * kInboxSlots + chunk % kInboxSlots) * kChunkBytes;
   }
   SL_HD bool Await(uint64_t table, uint64_t value, uint32_t step) const {  // A4, A5
@@ -136,6 +110,21 @@ class P2pChannel {
     dev::StoreRelease(Word(task_.peer, table, team_.rank), value);
   }
 
+  SL_HD bool PushAll(const uint8_t* from, uint64_t bytes, uint64_t* chunk) const {
+    for (uint64_t at = 0; at < bytes; at += kChunkBytes, ++*chunk) {
+      if (!Push(from + at, ChunkAt(at, bytes), *chunk)) return false;
+    }
+    return true;
+  }
+  SL_HD bool PullAll(uint8_t* to, uint64_t bytes, uint64_t* chunk) const {
+    for (uint64_t at = 0; at < bytes; at += kChunkBytes, ++*chunk) {
+      if (!Pull(to + at, ChunkAt(at, bytes), *chunk)) return false;
+    }
+    return true;
+  }
+  SL_HD static uint32_t ChunkAt(uint64_t at, uint64_t bytes) {
+    return static_cast<uint32_t>(bytes - at < kChunkBytes ? bytes - at : kChunkBytes);
+  }
   SL_HD bool Push(const uint8_t* from, uint32_t bytes, uint64_t chunk) const {
     if (chunk >= kInboxSlots && !Await(team_.layout.credit, chunk + 1 - kInboxSlots, kStepCredit)) return false;
     const Range range{from, Slot(task_.peer, team_.rank, chunk), bytes};
@@ -159,11 +148,11 @@ class P2pChannel {
   // The receiver's side of a long message.
   SL_HD Outcome Answer(const Message& message, uint64_t number) const {
     for (uint32_t word = block_.thread(); word < kOfferWords; word += block_.threads()) {  // R8
-      const uint64_t half = word == 0 ? message.reached & UINT32_MAX : message.reached >> 32;
+      const uint64_t half = word == 0 ? message.other & UINT32_MAX : message.other >> 32;
       dev::Dawdle(team_.warden.dawdle_ns);
       dev::StoreRelease(OfferWord(task_.peer, team_.rank, word), number << 32 | half);
     }
-    if (message.reached == 0) return Outcome::kOutOfReach;
+    if (message.other == 0) return Outcome::kOutOfReach;
     return Await(team_.layout.landed, number, kStepLanded) ? Outcome::kInReach : Outcome::kGivenUp;  // A9
   }
   // The sender's.
@@ -178,18 +167,23 @@ class P2pChannel {
     if (block_.SyncAny(given_up)) return Outcome::kGivenUp;
     const uint64_t told = told_[0] | static_cast<uint64_t>(told_[1]) << 32;
     if (told == 0) return Outcome::kOutOfReach;
-    constexpr uint64_t kMost = 1 << 30;  // of a range
-    for (uint64_t at = begin; at < end; at += kMost) {
-      const auto bytes = static_cast<uint32_t>(end - at < kMost ? end - at : kMost);
-      const Range range{user + at, reinterpret_cast<uint8_t*>(told) + at, bytes};
-      MoveRanges(block_, 1, bytes, dev::IsAligned(range.from, kVectorBytes), FromUser{},
-                 [&](uint32_t) { return range; });
-    }
+    MoveLong(user + begin, reinterpret_cast<uint8_t*>(told) + begin, end - begin);
     Signal(team_.layout.landed, number);  // R9
     return Outcome::kInReach;
   }
 
-  const P2pArgs<kMessages>& args_;
+  // To another buffer of a caller's.
+  SL_HD void MoveLong(const uint8_t* from, uint8_t* to, uint64_t bytes) const {
+    constexpr uint64_t kMost = 1 << 30;  // of a range
+    const bool aligned = dev::IsAligned(from, kVectorBytes) && dev::IsAligned(to, kVectorBytes);
+    for (uint64_t at = 0; at < bytes; at += kMost) {
+      const auto length = static_cast<uint32_t>(bytes - at < kMost ? bytes - at : kMost);
+      const Range range{from + at, to + at, length};
+      MoveRanges(block_, 1, length, aligned, FromUser{}, [&](uint32_t) { return range; });
+    }
+  }
+
+  const GroupArgs& args_;
   const Team& team_;
   const P2pTask task_;
   const uint32_t channel_;

@@ -40,6 +40,7 @@ constexpr uint32_t kInboxSlots = 2;
 constexpr uint32_t kOfferWords = 2;
 constexpr uint32_t kChunkBytes = 32768;
 constexpr uint32_t kChannelsOfBlock = 4;  // whose hops overlap
+constexpr uint32_t kMailPackets = 1024;   // in flight on a channel; a power of two
 
 constexpr uint32_t kThreads = 512;  // of a block
 
@@ -68,6 +69,10 @@ struct LaneLayout {
   uint64_t offer;     // [rank][channel][word]: what that rank told last; written by that rank
   uint64_t landed;    // [rank][channel]: messages of that rank that stand where it was told; written by that rank
   uint64_t inbox;     // [peer, beginning behind the owner][channel][slot]: one chunk
+  uint64_t shipped;   // [rank][channel]: packets sent to that rank
+  uint64_t read;      // [rank][channel]: packets of that rank read
+  uint64_t room;      // [rank][channel]: packets to that rank which it has read; written by that rank
+  uint64_t mail;      // [peer, beginning behind the owner][channel][place]: packets
   uint64_t piece_bytes;
   uint64_t stage_slot_bytes;
   uint64_t total;
@@ -113,6 +118,10 @@ struct LaneLayout {
     layout.offer = take(kOfferWords * channels * sizeof(uint64_t));
     layout.landed = take(channels * sizeof(uint64_t));
     layout.inbox = take((channels - layout.channels) * kInboxSlots * kChunkBytes);
+    layout.shipped = take(channels * sizeof(uint64_t));
+    layout.read = take(channels * sizeof(uint64_t));
+    layout.room = take(channels * sizeof(uint64_t));
+    layout.mail = take((channels - layout.channels) * kMailPackets * sizeof(dev::LlPacket));
     layout.total = at;
     return layout;
   }

@@ -128,7 +128,7 @@ class GpuTeam {
   void SetPushes(bool pushes) { settings_.pushes = pushes; }
   sl_control_t& control(uint32_t rank) { return controls_[rank]; }
   P2pGroup MakeGroup(uint32_t rank) {
-    return {size(), &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&reaches_[rank]), OfferedBytes(settings_)};
+    return {size(), &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&reaches_[rank]), WaysOf(settings_)};
   }
   Team team(uint32_t rank) { return ranks_[rank]->ArgsFor(sl_op_t{}, Choice{}).team; }
 

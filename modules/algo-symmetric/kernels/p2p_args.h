@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arguments of a launch of sends and receives: messages, and which block moves which of them; how a message is cut.
+#pragma once
+
+#include "modules/algo-symmetric/kernels/args.h"
+
+namespace sl::algo_symmetric::kernels {
+
+struct Message {
+  uint8_t* user;
+  uint64_t bytes;
+  uint64_t other;  // receives: where the sender sees `user`, 0: it does not; copies: where they go
+};
+
+// How a message goes, by its length; equal on all ranks.
+struct P2pWays {
+  uint64_t mailed_bytes;  // up to this length as packets
+  bool offers;            // of a longer one the receiver tells where it goes
+};
+constexpr uint64_t kMailedBytes = 128 << 10;  // packets travel twice as large as their data
+
+enum class TaskKind : uint8_t { kSend, kReceive, kCopy };
+
+// What one block does: the messages [first, first + count) of a queue, as far as they use its channels.
+struct P2pTask {
+  uint16_t peer;
+  TaskKind kind;
+  uint8_t group;  // of kChannelsOfBlock channels
+  uint16_t first;
+  uint16_t count;
+};
+
+constexpr uint32_t kP2pBlocks = 112;  // that wait for peers: all resident on GPUs from 112 SMs on
+constexpr uint32_t kCopyBlocks = 16;  // besides, which wait for nobody
+
+template <uint32_t kBlocks, uint32_t kMessages>
+struct P2pArgs {
+  static constexpr uint32_t kMost = kMessages;
+  Team team;
+  P2pWays ways;
+  P2pTask task[kBlocks + kCopyBlocks];
+  Message message[kMessages];
+};
+// The fewer bytes a launch passes, the sooner it begins; as many as fit what every device takes, and what CUDA takes
+// from sm_70 on.
+using FewestMessages = P2pArgs<24, 8>;
+using FewMessages = P2pArgs<kP2pBlocks, 110>;
+using ManyMessages = P2pArgs<kP2pBlocks, 1304>;
+static_assert(sizeof(FewMessages) <= 4096 && sizeof(ManyMessages) <= 32764);
+
+// Over how many channels a message is cut; both ends compute it.
+constexpr uint64_t kMailedBytesOfChannel = 1 << 10;
+constexpr uint64_t kBytesOfChannel = 16 << 10;
+SL_HD uint32_t ChannelsOf(uint64_t bytes, const P2pWays& ways, uint32_t most) {
+  const uint64_t each = bytes <= ways.mailed_bytes ? kMailedBytesOfChannel : kBytesOfChannel;
+  const uint64_t wanted = (bytes + each - 1) / each;
+  return static_cast<uint32_t>(wanted < most ? wanted : most);
+}
+
+}  // namespace sl::algo_symmetric::kernels
