@@ -69,10 +69,11 @@ class GroupIssue {
   Status Run() {
     for (uint32_t i = 0; i < count_; ++i) SL_TRY(Check(entries_[i]));
     for (const Member& member : members_) member.handle->comm.selector()->Collect();
-    SL_TRY(SendToSelf());
+    SL_TRY(PairSelves());
     for (uint32_t i = 0; i < count_; ++i) {
       if (!IsSelf(entries_[i])) SL_TRY(Add(entries_[i]));
     }
+    for (size_t i = 0; i < self_sends_.size(); ++i) SL_TRY(SendToSelf(*self_sends_[i], *self_recvs_[i]));
     for (const Member& member : members_) SL_TRY(AddTransfers(member));
     return Launch();
   }
@@ -83,7 +84,8 @@ class GroupIssue {
   struct Member {
     sl_comm_t* handle;
     sl_stream_t* lead;
-    IssueOrder* order;  // NULL: no stream yet
+    IssueOrder* order;        // NULL: no stream yet
+    const sl_op_t* transfer;  // one to or from another rank, not empty; NULL: none
   };
   struct Follower {
     uint32_t member;
@@ -98,18 +100,22 @@ class GroupIssue {
 
   Status Check(const sl_group_entry_t& entry) {
     if (entry.comm->group_member == UINT32_MAX) {
-      members_.push_back({entry.comm, nullptr, nullptr});
+      members_.push_back({entry.comm, nullptr, nullptr, nullptr});
       entry.comm->in_call.exchange(1, std::memory_order_seq_cst);  // as InCall, for many
       entry.comm->group_member = static_cast<uint32_t>(members_.size() - 1);
     }
     SL_TRY(CheckUsable(entry.comm, *entry.op));
     SL_TRY(CheckOp(entry.comm->comm, *entry.op));
-    if (IsSelf(entry)) (entry.op->kind == SL_OP_SEND ? self_sends_ : self_recvs_).push_back(&entry);
+    if (IsSelf(entry)) {
+      (entry.op->kind == SL_OP_SEND ? self_sends_ : self_recvs_).push_back(&entry);
+    } else if ((entry.op->kind == SL_OP_SEND || entry.op->kind == SL_OP_RECV) && entry.op->count != 0) {
+      members_[entry.comm->group_member].transfer = entry.op;
+    }
     return {};
   }
 
-  // Sends to the own rank, each with its receive, in order. All pairs are checked before the first is copied.
-  Status SendToSelf() {
+  // Puts sends to the own rank beside their receives, in order, and checks them all.
+  Status PairSelves() {
     if (self_sends_.empty() && self_recvs_.empty()) return {};
     const auto by_member = [](const sl_group_entry_t* a, const sl_group_entry_t* b) {
       return a->comm == b->comm ? a < b : a->comm->group_member < b->comm->group_member;
@@ -117,8 +123,25 @@ class GroupIssue {
     std::sort(self_sends_.begin(), self_sends_.end(), by_member);
     std::sort(self_recvs_.begin(), self_recvs_.end(), by_member);
     for (size_t i = 0; i < std::max(self_sends_.size(), self_recvs_.size()); ++i) SL_TRY(CheckSelfPair(i));
-    for (size_t i = 0; i < self_sends_.size(); ++i) SL_TRY(CopyToSelf(*self_sends_[i], *self_recvs_[i]));
     return {};
+  }
+
+  // A pair goes along with the communicator's other transfers, if it can, or is copied at once.
+  Status SendToSelf(const sl_group_entry_t& send, const sl_group_entry_t& recv) {
+    if (!GoesAlong(send) || !GoesAlong(recv)) return CopyToSelf(send, recv);
+    SL_TRY(Add(send));
+    return Add(recv);
+  }
+
+  // Whether one launch serves it and the transfers to other ranks.
+  bool GoesAlong(const sl_group_entry_t& entry) const {
+    sl_comm_t* handle = entry.comm;
+    const sl_op_t* transfer = members_[handle->group_member].transfer;
+    if (transfer == nullptr || handle->relay != nullptr || handle->comm.device().is_watched()) return false;
+    const Result<const Choice*> own = handle->comm.selector()->Select(*entry.op);
+    const Result<const Choice*> other = handle->comm.selector()->Select(*transfer);
+    return own.ok() && other.ok() && own.value()->run == SL_RUN_LAUNCH &&
+           own.value()->algorithm == other.value()->algorithm;
   }
 
   Status CheckSelfPair(size_t i) const {

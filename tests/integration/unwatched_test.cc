@@ -35,6 +35,7 @@ class FakeGpu {
   }
   void Capture(uint64_t id) const { Call<decltype(sl_fake_cuda_capture)>("sl_fake_cuda_capture")(nullptr, id); }
   void DestroyGraph(uint64_t id) const { Call<decltype(sl_fake_cuda_destroy_graph)>("sl_fake_cuda_destroy_graph")(id); }
+  uint64_t Calls(const char* call) const { return Call<decltype(sl_fake_cuda_calls)>("sl_fake_cuda_calls")(call); }
   void FailNext(const char* call) const {
     Call<decltype(sl_fake_cuda_fail)>("sl_fake_cuda_fail")(call, cu::kOutOfMemory);
   }
@@ -124,6 +125,38 @@ TEST_F(Unwatched, LaunchesComputeAndEnd) {
       EXPECT_EQ(values[0], 3);
       EXPECT_EQ(values[1], 3 * call);
     }
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+// What a rank sends itself is moved by the launch that moves the rest, or copied where there is no rest.
+TEST_F(Unwatched, GroupIsOneLaunchWithWhatStays) {
+  RunProcesses(3, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    const auto exchange = [&](int first, int end) {
+      int sent[] = {0, 0, 0};
+      int received[] = {-1, -1, -1};
+      NCCL_OK(ncclGroupStart());
+      for (int peer = first; peer < end; ++peer) {
+        sent[peer] = 10 * team.rank() + peer;
+        NCCL_OK(ncclSend(&sent[peer], 1, ncclInt32, peer, comm, nullptr));
+        NCCL_OK(ncclRecv(&received[peer], 1, ncclInt32, peer, comm, nullptr));
+      }
+      NCCL_OK(ncclGroupEnd());
+      ASSERT_TRUE(gpu.Synchronize(10));
+      for (int peer = first; peer < end; ++peer) EXPECT_EQ(received[peer], 10 * peer + team.rank());
+      team.Barrier();
+    };
+    exchange(0, 3);  // first uses are behind
+    const uint64_t launches = gpu.Calls("cuLaunchKernelEx");
+    const uint64_t copies = gpu.Calls("cuMemcpyAsync");
+    exchange(0, 3);
+    EXPECT_EQ(gpu.Calls("cuLaunchKernelEx"), launches + 1);
+    EXPECT_EQ(gpu.Calls("cuMemcpyAsync"), copies);
+    exchange(team.rank(), team.rank() + 1);
+    EXPECT_EQ(gpu.Calls("cuLaunchKernelEx"), launches + 1);
+    EXPECT_EQ(gpu.Calls("cuMemcpyAsync"), copies + 1);
     NCCL_OK(ncclCommDestroy(comm));
   });
 }

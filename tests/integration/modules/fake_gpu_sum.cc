@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An algorithm for tests over the fake CUDA driver (modules/device-cuda/tests): an all-reduce whose launches nobody
-// watches. A launch waits until every rank has made the same call, by the Vigil that real kernels use. Small ones pass
-// the symmetric heap; large ones are read from the peers' buffers, and where a rank's cannot be reached, all ranks
-// receive kUnreached.
+// An algorithm for tests over the fake CUDA driver (modules/device-cuda/tests): an all-reduce, and groups of short
+// sends and receives, whose launches nobody watches. A launch waits until every rank has made the same call, by the
+// Vigil that real kernels use. Small ones pass the symmetric heap; large sums are read from the peers' buffers, and
+// where a rank's cannot be reached, all ranks receive kUnreached.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -17,6 +17,8 @@ namespace {
 
 constexpr uint32_t kMostRanks = 16;
 constexpr uint32_t kMostCount = 1024;
+constexpr uint32_t kMostTransfers = 16;
+constexpr uint32_t kMostLetter = 64;
 constexpr uint32_t kStep = 7;
 constexpr int32_t kUnreached = -1;
 
@@ -30,6 +32,10 @@ struct Slice {
   uint64_t sources[kMostRanks];     // where this rank sees the peer's buffer; 0: nowhere
   uint64_t done[kMostRanks];        // the peer's newest launch that has read all it wants
   int32_t data[2][kMostCount];  // by launch parity: who begins a launch knows that all have ended the one before last
+  uint64_t posting;             // 1: the group under way has posted its letters
+  uint64_t posted[kMostRanks];  // letters of that rank; it waits with the next one until this one was read
+  uint64_t read[kMostRanks];
+  uint8_t letter[kMostRanks][kMostLetter];
 };
 
 struct Args {
@@ -46,7 +52,24 @@ struct Args {
   bool is_direct() const { return count > kMostCount; }
 };
 
-Slice& SliceOf(const Args& args, uint32_t rank) {
+struct Transfer {
+  bool receives;
+  uint32_t peer;
+  uint8_t* user;
+  uint64_t bytes;
+};
+
+// At most one message each way between two ranks.
+struct GroupArgs {
+  sl_symmetric_t heap;
+  sl_control_t* control;
+  uint32_t rank;
+  uint32_t count;
+  Transfer transfer[kMostTransfers];
+};
+
+template <typename AnyArgs>
+Slice& SliceOf(const AnyArgs& args, uint32_t rank) {
   return *reinterpret_cast<Slice*>(args.heap.base + rank * args.heap.stride);
 }
 
@@ -110,9 +133,38 @@ bool Sum(const void* memory, size_t) {
   return true;
 }
 
-constexpr FakeKernel kKernels[] = {{"sum", Sum}, {nullptr, nullptr}};
+// The same for a group. Ranks are their own peers, too.
+bool Carry(const void* memory, size_t) {
+  GroupArgs args;
+  std::memcpy(&args, memory, sizeof(args));
+  Slice& mine = SliceOf(args, args.rank);
+  for (uint32_t i = 0; i < args.count && mine.posting == 0; ++i) {
+    const Transfer& send = args.transfer[i];
+    if (send.receives) continue;
+    Slice& theirs = SliceOf(args, send.peer);
+    std::memcpy(theirs.letter[args.rank], send.user, send.bytes);
+    std::atomic_ref(theirs.posted[args.rank]).fetch_add(1);
+  }
+  mine.posting = 1;
+  for (uint32_t i = 0; i < args.count; ++i) {
+    const Transfer& receive = args.transfer[i];
+    if (!receive.receives || std::atomic_ref(mine.posted[receive.peer]).load() > mine.read[receive.peer]) continue;
+    const sl::dev::Warden warden{args.control, &mine.claim};
+    return sl::dev::Vigil(warden).GivesUp({static_cast<int32_t>(receive.peer), kStep, 1}, 0);
+  }
+  for (uint32_t i = 0; i < args.count; ++i) {
+    const Transfer& receive = args.transfer[i];
+    if (!receive.receives) continue;
+    std::memcpy(receive.user, mine.letter[receive.peer], receive.bytes);
+    ++mine.read[receive.peer];
+  }
+  mine.posting = 0;
+  return true;
+}
+
+constexpr FakeKernel kKernels[] = {{"sum", Sum}, {"carry", Carry}, {nullptr, nullptr}};
 constexpr FakeImage kImage = {kFakeImageMagic, 90, kKernels};
-constexpr const char* kNames[] = {"sum"};
+constexpr const char* kNames[] = {"sum", "carry"};
 
 }  // namespace
 
@@ -128,8 +180,11 @@ struct sl_algorithm_t {
   }
 
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out_estimate) const {
-    const bool is_served = op.kind == SL_OP_ALL_REDUCE && op.datatype == SL_INT32;
-    if (!is_served || (op.count > kMostCount && env.reach == nullptr)) return SL_ERR_UNSUPPORTED;
+    const bool is_sum =
+        op.kind == SL_OP_ALL_REDUCE && op.datatype == SL_INT32 && (op.count <= kMostCount || env.reach != nullptr);
+    const bool is_letter = (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) && op.datatype == SL_INT32 &&
+                           op.count * sizeof(int32_t) <= kMostLetter;
+    if (!is_sum && !is_letter) return SL_ERR_UNSUPPORTED;
     out_estimate->time_ns = 1000;
     out_estimate->run = SL_RUN_LAUNCH;
     out_estimate->determinism = SL_DETERMINISM_RANK;
@@ -151,8 +206,26 @@ struct sl_algorithm_t {
       const sl_status_t status = env.reach_ops->addresses(env.reach, op.send, bytes, op.capture, args.seen_at);
       if (status != SL_OK) std::fill_n(args.seen_at, kMostRanks, 0);
     }
+    return Fill(args, 0, memory, launch);
+  }
+
+  sl_status_t LaunchGroup(const sl_op_t* ops, uint32_t count, void* memory, sl_launch_t* launch) {
+    if (count > kMostTransfers) return SL_ERR_LIMIT;
+    GroupArgs args{env.symmetric, env.control, shape->rank, count, {}};
+    for (uint32_t i = 0; i < count; ++i) {
+      const bool receives = ops[i].kind == SL_OP_RECV;
+      void* user = receives ? ops[i].recv : const_cast<void*>(ops[i].send);
+      args.transfer[i] = {receives, static_cast<uint32_t>(ops[i].peer), static_cast<uint8_t*>(user),
+                          ops[i].count * sizeof(int32_t)};
+    }
+    return Fill(args, 1, memory, launch);
+  }
+
+  template <typename AnyArgs>
+  sl_status_t Fill(const AnyArgs& args, uint32_t kernel, void* memory, sl_launch_t* launch) const {
     std::memcpy(memory, &args, sizeof(args));
     launch->image = image;
+    launch->kernel = kernel;
     launch->args = memory;
     launch->args_bytes = sizeof(args);
     for (int i = 0; i < 3; ++i) launch->grid[i] = launch->block[i] = 1;
@@ -174,7 +247,7 @@ sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, 
     return sl::Status(SL_ERR_UNSUPPORTED, "for up to 16 ranks on fake GPUs");
   }
   auto algorithm = std::make_unique<sl_algorithm_t>(instance.host, env);
-  const sl_image_desc_t desc{sizeof(desc), 1, nullptr, &kImage, sizeof(kImage), kNames};
+  const sl_image_desc_t desc{sizeof(desc), 2, nullptr, &kImage, sizeof(kImage), kNames};
   const sl_status_t status = env.device_ops->image_load(env.device, &desc, &algorithm->image);
   if (status != SL_OK) return sl::Status(status, "image_load");
   return algorithm;
@@ -185,7 +258,16 @@ sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out_dema
   return SL_OK;
 }
 
-constexpr sl_algorithm_ops_t kOps = sl::kLaunchingOps<Make, Demand>;
+sl_status_t LaunchGroup(sl_algorithm_t* algorithm, const sl_op_t* ops, uint32_t count, void* memory, uint32_t,
+                        sl_launch_t* launch) {
+  return algorithm->LaunchGroup(ops, count, memory, launch);
+}
+
+constexpr sl_algorithm_ops_t kOps = [] {
+  sl_algorithm_ops_t ops = sl::kLaunchingOps<Make, Demand>;
+  ops.launch_group = LaunchGroup;
+  return ops;
+}();
 const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("fake-sum", &kOps)};
 const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
 using Calls = sl::InstanceCalls<Open>;
