@@ -389,6 +389,7 @@ Status Communicator::MakeLinks() {
   config.comm_id = nonce_;
   config.chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
   config.slots = settings.link.slots;
+  config.hosts = roster_->hosts();
   config.lanes = settings.link.lanes;
   config.connections = settings.link.connections;
   config.resend_ns = settings.link.resend_ms * 1000000;

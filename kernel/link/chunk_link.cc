@@ -10,8 +10,8 @@
 
 namespace sl::kernel {
 
-ChunkLink::ChunkLink(LinkContext* context, uint32_t peer, uint32_t lane)
-    : context_(context), peer_(peer), lane_(lane), geometry_(context->geometry) {
+ChunkLink::ChunkLink(LinkContext* context, const LinkGeometry& geometry, uint32_t peer, uint32_t lane)
+    : context_(context), peer_(peer), lane_(lane), geometry_(geometry) {
   paths_.reserve(kMaxPaths);  // owner_ points into it
   carriers_.assign(geometry_.slots, kNobody);
   old_.reserve(2);

@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,7 +40,6 @@ namespace sl::kernel {
 struct LinkContext {
   uint32_t rank = 0;
   uint64_t comm_id = 0;
-  LinkGeometry geometry;
   uint64_t resend_ns = 1'000'000'000;
   uint64_t tell_after_ns = 0;  // how long a release may wait for a chunk the other way; 0: not at all
   uint64_t (*now_ns)() = nullptr;
@@ -50,7 +50,7 @@ class ChunkLink final : public Link {
  public:
   static constexpr uint32_t kMaxPaths = 16;
 
-  ChunkLink(LinkContext* context, uint32_t peer, uint32_t lane);
+  ChunkLink(LinkContext* context, const LinkGeometry& geometry, uint32_t peer, uint32_t lane);
   ~ChunkLink() override;  // retires its connections
   ChunkLink(const ChunkLink&) = delete;
   ChunkLink& operator=(const ChunkLink&) = delete;
@@ -69,7 +69,8 @@ class ChunkLink final : public Link {
 
   // The table's side.
   // Takes over a connection, which may already be closed by a peer that was quick, as path `index`; replaces the one
-  // there is. Owns it.   OK | MEMORY: no room for staging, the connection was retired.
+  // there is. Owns it. The first one says by its window's size how many slots the link has; the others are as large. OK
+  // | MEMORY: no room for staging, the connection was retired.
   sl_status_t Attach(uint32_t index, const LinkConnection& connection, uint32_t epoch, sl_doorbell_t* doorbell);
   // Looks after the paths now and then: notices their end, answers queries, asks and sends again.
   void Service(uint64_t now_ns);
@@ -130,7 +131,7 @@ class ChunkLink final : public Link {
   LinkContext* const context_;
   const uint32_t peer_;
   const uint32_t lane_;
-  const LinkGeometry geometry_;
+  LinkGeometry geometry_;
   std::vector<Path> paths_;
   uint32_t paths_up_ = 0;
 
@@ -163,7 +164,10 @@ class ChunkLink final : public Link {
   bool closed_ = false;  // the peer has closed a path in good order
   sl_doorbell_t* doorbell_ = nullptr;
   std::vector<OldConnection> old_;
-  std::unique_ptr<uint8_t[]> staging_;
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<void, Free> staging_;
 
   uint64_t stalled_at_ = 0;  // acked when it last moved; UINT64_MAX: nothing was outstanding
   uint64_t stalled_since_ns_ = 0;

@@ -3,7 +3,6 @@
 // What a link does when something was lost: a put, or a whole path.
 #include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "kernel/events/log.h"
 #include "kernel/link/chunk_link.h"
@@ -162,6 +161,10 @@ sl_status_t ChunkLink::Attach(uint32_t index, const LinkConnection& connection, 
   uint8_t* const before = outbox_;
   const bool was_mapped = owner_ != nullptr;
   if (takes_over) {
+    if (outbox_ == nullptr) {
+      geometry_.slots = static_cast<uint32_t>(connection.window.bytes / geometry_.SlotBytes());
+      carriers_.assign(geometry_.slots, kNobody);
+    }
     if (const sl_status_t status = MoveOutbox(connection); status != SL_OK) {
       connection.ops->retire(connection.connection);
       return status;
@@ -189,9 +192,11 @@ sl_status_t ChunkLink::Attach(uint32_t index, const LinkConnection& connection, 
 sl_status_t ChunkLink::MoveOutbox(const LinkConnection& connection) {
   uint8_t* to = static_cast<uint8_t*>(connection.window.peer);
   if (to == nullptr) {
-    if (staging_ == nullptr) staging_.reset(new (std::nothrow) uint8_t[geometry_.WindowBytes() + 64]());
+    // Zeroed by the system, page by page as chunks come to them.
+    if (staging_ == nullptr) staging_.reset(std::calloc(1, geometry_.WindowBytes() + 64));
     if (staging_ == nullptr) return SL_ERR_MEMORY;
-    to = staging_.get() + (64 - reinterpret_cast<uintptr_t>(staging_.get()) % 64) % 64;
+    to = static_cast<uint8_t*>(staging_.get());
+    to += (64 - reinterpret_cast<uintptr_t>(to) % 64) % 64;
   }
   if (outbox_ != nullptr && outbox_ != to) {
     for (uint64_t k = acked_ + 1; k <= posted_; ++k) {

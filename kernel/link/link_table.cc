@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
@@ -58,7 +59,6 @@ LinkTable::LinkTable(LinkTableConfig config)
     : config_(WithDefaults(std::move(config))), uses_(config_.transports.size()) {
   context_.rank = config_.rank;
   context_.comm_id = config_.comm_id;
-  context_.geometry = {config_.slots, config_.chunk_bytes};
   context_.resend_ns = config_.resend_ns;
   // Somebody has to look: without a keeper the user does (LinkTableConfig::keeper), with one that cannot run, nobody.
   if (config_.keeper == nullptr) context_.tell_after_ns = config_.tell_after_ns;
@@ -118,7 +118,7 @@ LinkTable::Entry* LinkTable::Make(uint32_t peer, uint32_t lane) {
   if (lane >= by_lane_.size()) by_lane_.resize(lane + 1, std::vector<Entry*>(config_.size, nullptr));
   Entry* entry = entries_.emplace_back(std::make_unique<Entry>()).get();
   by_lane_[lane][peer] = entry;
-  entry->link = std::make_unique<ChunkLink>(&context_, peer, lane);
+  entry->link = std::make_unique<ChunkLink>(&context_, LinkGeometry{config_.slots, config_.chunk_bytes}, peer, lane);
   FindPorts(entry, peer);
   if (entry->ports.empty()) {
     entry->link->Fail(SL_ERR_NOT_FOUND, "no transport of the profile reaches the peer");
@@ -126,9 +126,27 @@ LinkTable::Entry* LinkTable::Make(uint32_t peer, uint32_t lane) {
     return entry;
   }
   UseTransport(entry->transport);
-  if (Connects(peer)) entry->wanted = std::min(static_cast<uint32_t>(entry->ports.size()), ChunkLink::kMaxPaths);
+  if (Connects(peer)) {
+    entry->wanted = std::min(static_cast<uint32_t>(entry->ports.size()), ChunkLink::kMaxPaths);
+    entry->window_bytes = WindowBytesTo(peer, entry->ports.size());
+  }
   ++unsettled_;
   return entry;
+}
+
+// Several connections share what is under way, so that each has work while a chunk of another one is waited for. Within
+// a host there is one, and its slots are to stay in the processor's cache.
+uint64_t LinkTable::WindowBytesTo(uint32_t peer, size_t ports) const {
+  const char* const* hosts = config_.hosts;
+  const bool here = hosts == nullptr || std::strcmp(hosts[peer], hosts[config_.rank]) == 0;
+  const uint32_t shares =
+      here ? 1 : std::clamp(std::max(config_.connections, static_cast<uint32_t>(ports)), 1u, kMostShares);
+  return LinkGeometry{config_.slots * shares, config_.chunk_bytes}.WindowBytes();
+}
+
+bool LinkTable::IsWindow(uint64_t bytes) const {
+  const uint64_t share = LinkGeometry{config_.slots, config_.chunk_bytes}.WindowBytes();
+  return bytes != 0 && bytes % share == 0 && bytes / share <= kMostShares;
 }
 
 // The first transport that has a port on a fabric of the peer's. Ports of the same number are taken for rails of one
@@ -292,16 +310,19 @@ void LinkTable::Admit(uint32_t index, sl_connection_t* connection, const sl_conn
          config_.rank, args.peer, args.lane, args.tag);
     return transport.ops->retire(connection);
   }
-  if (args.window_bytes != context_.geometry.WindowBytes() || args.signal_count != Path::kSignalCount) {
+  Entry* entry = Find(args.peer, args.lane);
+  const bool first = entry == nullptr || entry->window_bytes == 0;
+  const bool fits = first ? IsWindow(args.window_bytes) : args.window_bytes == entry->window_bytes;
+  if (!fits || args.signal_count != Path::kSignalCount) {
     ++strangers_;
     Logf(SL_LOG_ERROR,
-         "rank {}: rank {} connects with windows of {} bytes, {} expected: link.chunk_bytes or link.slots differ "
-         "between the ranks' profiles",
-         config_.rank, args.peer, args.window_bytes, context_.geometry.WindowBytes());
+         "rank {}: rank {} connects with windows of {} bytes, which are not cut like ours: link.chunk_bytes or "
+         "link.slots differ between the ranks' profiles",
+         config_.rank, args.peer, args.window_bytes);
     return transport.ops->retire(connection);
   }
-  Entry* entry = Find(args.peer, args.lane);
   if (entry == nullptr) entry = Make(args.peer, args.lane);
+  entry->window_bytes = args.window_bytes;
   const uint32_t path = PathOf(args.tag);
   if (entry->paths.size() <= path) entry->paths.resize(path + 1);
   Making& making = entry->paths[path];
@@ -355,7 +376,7 @@ void LinkTable::StartConnect(Entry* entry, uint32_t index, uint64_t now_ns) {
   args.peer = peer;
   args.lane = entry->link->lane();
   args.tag = TagOf(config_.comm_id, index, ++making.epoch);
-  args.window_bytes = context_.geometry.WindowBytes();
+  args.window_bytes = entry->window_bytes;
   args.signal_count = Path::kSignalCount;
   sl_connection_t* connection = nullptr;
   const sl_status_t status =
@@ -389,6 +410,7 @@ void LinkTable::FinishStart(Entry* entry, uint32_t index, uint64_t now_ns) {
   making.refusals = 0;
   making.short_since_ns = 0;
   making.backoff_ns = kFirstBackoffNs;
+  connection.window.bytes = entry->window_bytes;  // a transport may give more
   connection.bytes_per_second = PortFacts(transport, making.port).bytes_per_second;
   Adopt(entry, index, connection);
   NoteSettled(entry, now_ns);

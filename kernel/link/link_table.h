@@ -52,7 +52,8 @@ struct LinkTableConfig {
   uint32_t size = 1;
   uint64_t comm_id = 0;  // connections of other communicators are dropped
   uint32_t chunk_bytes = 131072;
-  uint32_t slots = 8;
+  uint32_t slots = 8;                  // of a link; of one to another host for each connection, see kMostShares
+  const char* const* hosts = nullptr;  // a text a host, by rank; NULL: all are on one. Borrowed
   uint32_t lanes = 2;
   uint32_t connections = 1;  // of a link that is not mapped
   uint64_t resend_ns = 1'000'000'000;
@@ -66,6 +67,8 @@ struct LinkTableConfig {
 class LinkTable final : public LinkProvider {
  public:
   static constexpr uint32_t kMaxLanes = 64;
+  // For so many connections a link gets slots; further ones share them, since every window has a place for each chunk.
+  static constexpr uint32_t kMostShares = 4;
 
   explicit LinkTable(LinkTableConfig config);
   ~LinkTable() override;
@@ -117,7 +120,8 @@ class LinkTable final : public LinkProvider {
     uint32_t transport = 0;
     std::vector<std::pair<uint32_t, uint32_t>> ports;  // local and remote, which paths use in turn; connecting end only
     std::vector<Making> paths;
-    uint32_t wanted = 0;  // paths that this end makes
+    uint32_t wanted = 0;        // paths that this end makes
+    uint64_t window_bytes = 0;  // of every path; the connecting end says it. 0: it has not yet
     bool was_up = false;
     bool settled = false;  // up, or failed
     uint64_t broken_since_ns = 0;
@@ -126,6 +130,8 @@ class LinkTable final : public LinkProvider {
   Entry* Find(uint32_t peer, uint32_t lane);
   Entry* Make(uint32_t peer, uint32_t lane);
   void FindPorts(Entry* entry, uint32_t peer) const;
+  uint64_t WindowBytesTo(uint32_t peer, size_t ports) const;
+  bool IsWindow(uint64_t bytes) const;
   bool Connects(uint32_t peer) const { return config_.rank < peer; }
   void Advance(uint64_t now_ns);
   void OnShared() override { wait_objects_.Retract(); }

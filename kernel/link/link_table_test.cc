@@ -134,6 +134,38 @@ TEST_F(LinkTableTest, SendsAtOnceFromTheConnectingEndAndMakesTheOtherUnasked) {
   EXPECT_EQ(Receive(tables_[1]->Get(0, 0)), 42u);
 }
 
+// The connecting end, rank 0, says how many connections there are; the other is told 1.
+TEST_F(LinkTableTest, HasSlotsForEachConnectionToAnotherHost) {
+  constexpr uint32_t kSlots = 2;
+  const char* const hosts[] = {"a", "b", "a"};
+  struct Case {
+    uint32_t connections;
+    uint32_t peer;
+    uint32_t slots;
+  };
+  for (const Case& test :
+       {Case{1, 1, kSlots}, Case{3, 1, 3 * kSlots}, Case{9, 1, LinkTable::kMostShares * kSlots}, Case{3, 2, kSlots}}) {
+    tables_.clear();
+    net_ = std::make_unique<FakeNet>(3, false);
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      LinkTableConfig config = Config(rank, 3);
+      config.connections = rank == 0 ? test.connections : 1;
+      config.hosts = hosts;
+      tables_.push_back(std::make_unique<LinkTable>(config));
+    }
+    Link* const ends[] = {tables_[0]->Get(test.peer, 0), tables_[test.peer]->Get(0, 0)};
+    Drive(5);
+    for (const uint32_t from : {0, 1}) {
+      uint64_t sent = 0;
+      while (sent < 100 && Send(ends[from], sent + 1)) ++sent;
+      EXPECT_EQ(sent, test.slots) << test.connections << " connections to rank " << test.peer << ", end " << from;
+      Drive(5);
+      for (uint64_t value = 1; value <= sent; ++value) EXPECT_EQ(Receive(ends[1 - from]), value);
+    }
+    for (const auto& table : tables_) EXPECT_EQ(table->strangers(), 0u);
+  }
+}
+
 TEST_F(LinkTableTest, HasNoDoorbellWhileAPeerCannotRing) {
   Open(2);
   Link* link = tables_[1]->Get(0, 0);
@@ -313,14 +345,29 @@ TEST_F(LinkTableTest, DropsStrangers) {
   visit(0, 1, [](sl_connect_args_t* args) { args->lane = LinkTable::kMaxLanes; });
   ConfigureLog(SL_LOG_ERROR, "/dev/null");
   visit(0, 1, [](sl_connect_args_t* args) { args->window_bytes += 64; });
+  visit(0, 1, [](sl_connect_args_t* args) { args->window_bytes *= LinkTable::kMostShares + 1; });
   visit(0, 1, [](sl_connect_args_t* args) { args->signal_count = 2; });
   Drive(10);
-  EXPECT_EQ(tables_[1]->strangers(), 5u);
+  EXPECT_EQ(tables_[1]->strangers(), 6u);
   EXPECT_EQ(tables_[1]->link_count(), 0u);
   for (sl_connection_t* connection : visits) {
     EXPECT_EQ(FakeNet::Ops()->connection_state(connection), SL_CONNECTION_CLOSED);
     FakeNet::Ops()->retire(connection);
   }
+}
+
+TEST_F(LinkTableTest, DropsPathsWhoseWindowIsCutDifferently) {
+  Open(2);
+  sl_connection_t* first = Visit(0, 1, [](sl_connect_args_t* args) { args->window_bytes *= 2; });
+  Drive(10);
+  ConfigureLog(SL_LOG_ERROR, "/dev/null");
+  sl_connection_t* second = Visit(0, 1, [](sl_connect_args_t* args) { args->tag |= uint64_t{1} << 32; });
+  Drive(10);
+  EXPECT_EQ(tables_[1]->strangers(), 1u);
+  EXPECT_EQ(FakeNet::Ops()->connection_state(first), SL_CONNECTION_UP);
+  EXPECT_EQ(FakeNet::Ops()->connection_state(second), SL_CONNECTION_CLOSED);
+  FakeNet::Ops()->retire(first);
+  FakeNet::Ops()->retire(second);
 }
 
 TEST_F(LinkTableTest, IgnoresAnOldEpoch) {

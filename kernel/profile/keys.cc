@@ -102,7 +102,10 @@ constexpr Key kKeys[] = {
 
     {"link", IntOption("chunk_bytes", "bytes", "largest payload of one chunk", "131072", 1024, 16 * kMiB),
      [](Settings& s, const OptionValue& v) { s.link.chunk_bytes = Unsigned(v); }, false, nullptr},
-    {"link", IntOption("slots", "", "chunks in flight on one link in one direction", "8", 2, 1024),
+    {"link",
+     IntOption("slots", "",
+               "chunks in flight on one link in one direction; to another host for each of up to four connections", "8",
+               2, 1024),
      [](Settings& s, const OptionValue& v) { s.link.slots = Short(v); }, false, nullptr},
     {"link", IntOption("lanes", "", "links between two ranks", "2", 1, 64),
      [](Settings& s, const OptionValue& v) { s.link.lanes = Short(v); }, false, nullptr},
