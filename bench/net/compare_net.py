@@ -23,7 +23,6 @@ COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather"]
 FULL_SIZES = [8 * 8**k for k in range(8)] + [64 << 20, 256 << 20]
 QUICK_SIZES = [8, 4 << 10, 128 << 10, 4 << 20, 64 << 20]
 CAP_MBIT = 100
-SLOTS_PER_STREAM = 8  # where streams are slow, so that each has work while another one's chunk is waited for
 PORT = 29500
 IPERF_TRIES = 5
 
@@ -171,17 +170,13 @@ def iperf(hosts, streams, seconds=2):
     raise compare.Failure(f"iperf3 failed {IPERF_TRIES} times: {wrong}")
 
 
-def one_way_of_slow_streams(hosts, arguments, size, streams):
-    return one_way(hosts, arguments.build, arguments.profile, size, STARLING_LINK_CONNECTIONS=streams,
-                   STARLING_LINK_SLOTS=SLOTS_PER_STREAM * streams)
-
-
-def one_way(hosts, build, profile, size, **variables):
-    """GB/s of a broadcast from a rank of the first host to one of the second."""
-    ours = Starling(build, hosts, 1, profile, 0, **variables)
-    ours.options = ["-n", "5", "-w", "1", "-a", "3", "--out-of-place-only", "--profile", profile]
+def one_way(hosts, arguments, size, streams, place="in_place"):
+    """GB/s of a broadcast from a rank of the first host to one of the second, over so many streams. In place it is a
+    transfer and nothing else; out of place the root copies what it sends to its other buffer, too."""
+    ours = Starling(arguments.build, hosts, 1, arguments.profile, 0, STARLING_LINK_CONNECTIONS=streams)
+    ours.options = ["-n", "5", "-w", "1", "-a", "3", "--profile", arguments.profile]
     # A small size first, which warming up is done with.
-    return size / ours.document("broadcast", 2, 8, size, size // 8)["results"][1]["out_of_place"]["time_us"] / 1e3
+    return size / ours.document("broadcast", 2, 8, size, size // 8)["results"][1][place]["time_us"] / 1e3
 
 
 def rounds(count, **ways):
@@ -200,15 +195,18 @@ def spread(values, scale=1.0, digits=2):
 
 def point_to_point(hosts, arguments):
     result = {}
-    print("\none way of 64 MiB, GB/s: Starling's broadcast, iperf3 with as many streams")
+    print("\none way of 64 MiB, GB/s: Starling's broadcast, in place and out of place; iperf3 with as many streams")
     for streams in (1, 4):
         result[streams] = rounds(
             arguments.rounds,
-            starling=lambda: one_way(hosts, arguments.build, arguments.profile, 64 << 20, STARLING_LINK_CONNECTIONS=streams),
+            in_place=lambda: one_way(hosts, arguments, 64 << 20, streams),
+            out_of_place=lambda: one_way(hosts, arguments, 64 << 20, streams, "out_of_place"),
             iperf3=lambda: iperf(hosts, streams))
-        ratio = result[streams]["starling"]["median"] / result[streams]["iperf3"]["median"]
-        print(f"  {streams} streams: {spread(result[streams]['starling'])} against {spread(result[streams]['iperf3'])}: "
-              f"{ratio:.2f}{'' if ratio >= 1 else ' LOSS'}")
+        iperf3 = result[streams]["iperf3"]
+        for place in ("in_place", "out_of_place"):
+            ratio = result[streams][place]["median"] / iperf3["median"]
+            print(f"  {streams} streams, {place.replace('_', ' ')}: {spread(result[streams][place])} against {spread(iperf3)}: "
+                  f"{ratio:.2f}{'' if ratio >= 1 else ' LOSS'}")
     print("\ntransport-tcp beside bare TCP, two processes:")
     spaces = [f"/proc/{holder.pid}/ns/net" for holder in hosts.holders]
     print(compare.run([os.path.join(arguments.build, "bin", "bench_tcp"), "--left", spaces[0], "--right", spaces[1], "--address",
@@ -240,7 +238,7 @@ def capped(arguments):
     try:
         how = cap_flows(hosts, CAP_MBIT)
         print(f"\n{CAP_MBIT} Mbit/s for each flow ({how}), one way of 8 MiB a stream, Mbit/s")
-        ways = {str(streams): (lambda streams=streams: one_way_of_slow_streams(hosts, arguments, streams << 23, streams))
+        ways = {str(streams): (lambda streams=streams: one_way(hosts, arguments, streams << 23, streams))
                 for streams in (1, 2, 4)}
         result = rounds(arguments.rounds, **ways)
         for streams, values in result.items():
@@ -259,7 +257,7 @@ def unequal(arguments):
             shape(hosts, number, *(f"qdisc add dev {device} root tbf rate {mbit}mbit burst 512kb latency 50ms"
                                    for device, mbit in (("eth0", CAP_MBIT), ("eth1", 3 * CAP_MBIT))))
         print(f"\ntwo links of {CAP_MBIT} and {3 * CAP_MBIT} Mbit/s, one way of 32 MiB, Mbit/s")
-        result = rounds(arguments.rounds, both=lambda: one_way_of_slow_streams(hosts, arguments, 32 << 20, 2))
+        result = rounds(arguments.rounds, both=lambda: one_way(hosts, arguments, 32 << 20, 2))
         print(f"  both: {spread(result['both'], 8000, 0)}: {result['both']['median'] * 8000 / (4 * CAP_MBIT):.2f} of their sum")
         return result
     finally:
