@@ -16,7 +16,7 @@ namespace sl::algo_symmetric {
 struct GpuSettings {
   uint32_t staged_blocks;  // SMs of a staged or direct operation, at most
   uint32_t graph_lanes;    // lanes of captured graphs
-  bool forced;             // `family` serves whatever it can
+  bool forced;             // `family` serves whatever it can, staged the rest
   Family family;
   bool reaches = false;      // peers may reach the memory of callers
   bool pushes = true;        // direct all-gathers and all-to-alls store to their peers; else they load from them

@@ -20,9 +20,9 @@ constexpr uint32_t kMostDawdleNs = 1000000;  // the longest sleep of a GPU's thr
 // Stops for less than `most_ns`, or not at all.
 SL_APART SL_HD void Stop(uint32_t most_ns) {
 #ifdef __CUDA_ARCH__
-  uint32_t bits;
-  asm volatile("mov.u32 %0, %%clock;" : "=r"(bits));
-  bits ^= threadIdx.x * 0x9E3779B9u;
+  uint64_t clock;
+  asm volatile("mov.u64 %0, %%clock64;" : "=l"(clock));
+  auto bits = static_cast<uint32_t>(clock) ^ threadIdx.x * 0x9E3779B9u;
 #else
   static thread_local auto calls = static_cast<uint32_t>(std::hash<std::thread::id>()(std::this_thread::get_id()));
   uint32_t bits = ++calls;
@@ -42,7 +42,9 @@ SL_APART SL_HD void Stop(uint32_t most_ns) {
 }
 
 // Stops the calling thread for less than `most_ns`, which is at most kMostDawdleNs; half of the calls do not stop, the
-// others mostly much shorter. 0: never.
+// others mostly much shorter. 0: never. Not while other threads of the warp poll: ptxas (13.0) gives a thread that has
+// left a loop and one that is still in it the same convergence barrier, and when the former sleeps meanwhile, the GPU
+// stops with an illegal instruction.
 SL_HD void Dawdle(uint32_t most_ns) {
   if (most_ns != 0) Stop(most_ns);
 }

@@ -4,13 +4,18 @@
 // says what it waited for. So does the first that sees that the CPU asks.
 #pragma once
 
-#include "sdk/device/dawdle.h"
+#include "sdk/device/sync.h"
 #include "sl_algorithm.h"
+
+#ifndef __CUDA_ARCH__
+#include <thread>
+#endif
 
 namespace sl::dev {
 
 // Where trouble is told. `claim` is a word of this rank's own memory: the question that was answered last, or kFault
-// once somebody has given up; zero at first. Threads may dawdle by as much between steps.
+// once somebody has given up; zero at first. Threads may dawdle by as much between steps
+// (dawdle.h).
 struct Warden {
   sl_control_t* control;
   uint32_t* claim;
@@ -32,7 +37,7 @@ class Vigil {
 
   // Called once a turn that brought nothing. True when the wait must end; then the record is written.
   SL_HD bool GivesUp(const Wanted& wanted, uint64_t seen) {
-    ++turns_;
+    turns_ += warden_.dawdle_ns != 0 ? kHostilePace : 1;
 #ifdef __CUDA_ARCH__
     if (turns_ % kTurns != 0) return false;
 #else
@@ -48,6 +53,7 @@ class Vigil {
 
  private:
   static constexpr uint32_t kTurns = 8192;
+  static constexpr uint32_t kHostilePace = 128;   // looks more often: aborts are met in the middle of operations
   static constexpr uint32_t kFault = 0xffffffff;  // as a claim: later than every question
 
   SL_HD void Answer(const Wanted& wanted, uint64_t seen) const {
@@ -78,7 +84,6 @@ SL_HD bool AwaitAtLeast(const uint64_t* word, const Wanted& wanted, const Warden
     if (seen >= wanted.value) break;
     if (vigil.GivesUp(wanted, seen)) return false;
   }
-  Dawdle(warden.dawdle_ns);
   LoadAcquire(word);
   return true;
 }

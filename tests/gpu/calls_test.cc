@@ -319,8 +319,8 @@ TEST_F(Gpu, AbortsWhatWaitsForARankThatNeverCalls) {
       Patient());
 }
 
-// Ranks abort at moments of their own while operations of all sizes are queued and run. Whatever they meet ends, and
-// leaves the GPU of use.
+// Ranks abort at moments of their own while operations of all sizes are queued and run, some of which one rank never
+// calls. Whatever they meet ends, and leaves the GPU of use.
 TEST_F(GpuLaunches, AbortsInAnyPhase) {
   integration::RunProcesses(
       Ranks(),
@@ -341,11 +341,12 @@ TEST_F(GpuLaunches, AbortsInAnyPhase) {
           for (int i = 0; i < 20; ++i) {
             buffers.push_back(std::make_unique<GpuBuffers>(draw(), team.rank(), team.size(), 0));
           }
-          const double moment = integration::Seconds() + own() % 2000 * 1e-6;
+          const auto lazy = static_cast<int>(common() % static_cast<uint32_t>(team.size()));
+          const size_t short_of = common() % buffers.size();
+          const size_t calls = team.rank() == lazy ? short_of : buffers.size();
           // Refused once a peer's abort is known.
-          for (auto& one : buffers) {
-            if (one->Issue(comm, stream) != ncclSuccess) break;
-          }
+          for (size_t i = 0; i < calls && buffers[i]->Issue(comm, stream) == ncclSuccess; ++i) continue;
+          const double moment = integration::Seconds() + own() % 2000 * 1e-6;
           while (integration::Seconds() < moment) std::this_thread::yield();
           const double begin = integration::Seconds();
           NCCL_OK(ncclCommAbort(comm));

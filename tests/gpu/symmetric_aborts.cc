@@ -80,9 +80,14 @@ uint32_t CheckAborts(uint32_t ranks, const std::string& family, uint32_t dawdle_
   for (uint32_t round = 0; round < rounds; ++round) {
     std::vector<sl_op_t> ops(kOps);
     for (sl_op_t& op : ops) op = RandomOp(ranks, random);
-    const auto moment = Clock::now() + std::chrono::microseconds(random() % 600);
+    // One rank stops short, so that the others wait for it; all are told at moments of their own.
+    const uint32_t lazy = random() % ranks;
+    const size_t short_of = random() % ops.size();
+    std::vector<std::chrono::microseconds> moments;
+    for (uint32_t r = 0; r < ranks; ++r) moments.emplace_back(random() % 600);
     team.InThreads([&](uint32_t r) {
-      for (const sl_op_t& op : ops) Launch(team, r, op, buffers[r]);
+      for (size_t i = 0; i < (r == lazy ? short_of : ops.size()); ++i) Launch(team, r, ops[i], buffers[r]);
+      const auto moment = Clock::now() + moments[r];
       while (Clock::now() < moment) std::this_thread::yield();
       std::atomic_ref<int32_t>(team[r].control->abort).store(SL_ERR_ABORTED, std::memory_order_release);
     });

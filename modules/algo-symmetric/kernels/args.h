@@ -6,6 +6,7 @@
 
 #include "modules/algo-symmetric/kernels/slice.h"
 #include "modules/algo-symmetric/pattern.h"
+#include "sdk/device/dawdle.h"
 #include "sdk/device/vigil.h"
 
 namespace sl::algo_symmetric::kernels {
@@ -29,6 +30,12 @@ struct Team {
     const uint32_t region = (shot * kPacketSlots + epoch % kPacketSlots) * kPacketBlocks + block;
     return reinterpret_cast<dev::LlPacket*>(At(r, layout.packets)) +
            (static_cast<uint64_t>(region) * size + sender) * layout.packets_per_block;
+  }
+  // Ends what the threads of a block have waited for, each on its own; false when a wait was given up.
+  SL_HD bool HasCome(const dev::Block& block, bool given_up) const {
+    if (block.SyncAny(given_up)) return false;
+    dev::Dawdle(warden.dawdle_ns);
+    return true;
   }
   // The peers of this rank, beginning behind it, so that no two ranks turn to the same one at once; i < size - 1.
   SL_HD uint32_t Peer(uint32_t i) const {

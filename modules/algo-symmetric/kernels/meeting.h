@@ -54,7 +54,6 @@ SL_HD bool AwaitMarked(const uint64_t* word, const dev::Wanted& wanted, const de
   while ((seen = dev::Poll(word)) >> 32 != wanted.value) {
     if (vigil.GivesUp(wanted, seen >> 32)) return false;
   }
-  dev::Dawdle(warden.dawdle_ns);
   *out_half = dev::LoadAcquire(word) & UINT32_MAX;
   return true;
 }
@@ -84,9 +83,9 @@ class Meeting {
       if (i < words) given_up = !Await(from, word, &told);
       places->half[from][word] = static_cast<uint32_t>(told);
     }
-    given_up = block_.SyncAny(given_up);
-    if (block_.thread() == 0) *Count(team_, block_) = given_up ? kEnded : number_;
-    if (given_up) return Outcome::kGivenUp;
+    const bool all_told = team_.HasCome(block_, given_up);
+    if (block_.thread() == 0) *Count(team_, block_) = all_told ? number_ : kEnded;
+    if (!all_told) return Outcome::kGivenUp;
     bool refused = false;
     for (uint32_t r = block_.thread(); r < team_.size; r += block_.threads()) {
       if (places->Send(r) == 0 || places->Recv(r) == 0) refused = true;
@@ -108,7 +107,7 @@ class Meeting {
       const uint64_t* word = team_.Flag(team_.rank, team_.layout.left, block_.index, peer);
       if (!dev::AwaitAtLeast(word, wanted, team_.warden)) given_up = true;
     }
-    if (block_.SyncAny(given_up) && block_.thread() == 0) *Count(team_, block_) = kEnded;
+    if (!team_.HasCome(block_, given_up) && block_.thread() == 0) *Count(team_, block_) = kEnded;
   }
 
   // How many meetings the block has had; the caller's own slice.

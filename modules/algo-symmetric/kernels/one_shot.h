@@ -98,7 +98,7 @@ class OneShotPackets {
       const uint32_t block = args_.giver < 0 ? from : 0;
       dev::StoreAny(args_.recv + args_.BlockOffset(block, 0) + begin_ + i * kPayload, data, Valid(i));
     }
-    return !block_.SyncAny(given_up);
+    return team_.HasCome(block_, given_up);
   }
 
   // Reductions: all contributions meet in shared memory, as many packets at a time as fit.
@@ -130,7 +130,7 @@ class OneShotPackets {
         given_up = !box_.Await(0, from, i, &shared_[at]);
       }
     }
-    return !block_.SyncAny(given_up);
+    return team_.HasCome(block_, given_up);
   }
 
   const Args& args_;

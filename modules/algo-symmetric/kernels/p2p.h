@@ -101,7 +101,7 @@ class P2pChannel {
   SL_HD bool Await(uint64_t table, uint64_t value, uint32_t step) const {  // A4, A5
     const dev::Wanted wanted{static_cast<int32_t>(task_.peer), step, value};
     const uint64_t* word = Word(team_.rank, table, task_.peer);
-    return !block_.SyncAny(block_.thread() == 0 && !dev::AwaitAtLeast(word, wanted, team_.warden));
+    return team_.HasCome(block_, block_.thread() == 0 && !dev::AwaitAtLeast(word, wanted, team_.warden));
   }
   SL_HD void Signal(uint64_t table, uint64_t value) const {  // R4, R5
     block_.Sync();
@@ -164,7 +164,7 @@ class P2pChannel {
       if (!AwaitMarked(OfferWord(team_.rank, task_.peer, word), wanted, team_.warden, &half)) given_up = true;
       told_[word] = static_cast<uint32_t>(half);
     }
-    if (block_.SyncAny(given_up)) return Outcome::kGivenUp;
+    if (!team_.HasCome(block_, given_up)) return Outcome::kGivenUp;
     const uint64_t told = told_[0] | static_cast<uint64_t>(told_[1]) << 32;
     if (told == 0) return Outcome::kOutOfReach;
     MoveLong(user + begin, reinterpret_cast<uint8_t*>(told) + begin, end - begin);

@@ -32,7 +32,6 @@ class PacketBox {
       const dev::Wanted wanted{static_cast<int32_t>(from), shot == 0 ? kStepPacket : kStepResult, epoch_};
       if (vigil.GivesUp(wanted, seen)) return false;
     }
-    dev::Dawdle(team_.warden.dawdle_ns);
     return true;
   }
 

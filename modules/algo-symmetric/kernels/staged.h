@@ -110,7 +110,7 @@ class Staged {
       if (from >= 0 && static_cast<int32_t>(r) != from) continue;
       if (!AwaitFlag(table, r, value, step)) given_up = true;
     }
-    return !block_.SyncAny(given_up);
+    return team_.HasCome(block_, given_up);
   }
   // The slots of a round are free.
   SL_HD bool AwaitSlot(uint64_t round) const {
@@ -256,7 +256,7 @@ class Staged {
         given_up = true;
       }
     }
-    return !block_.SyncAny(given_up);
+    return team_.HasCome(block_, given_up);
   }
 
   // Two-shot: copies the peers' reduced pieces of a round.

@@ -82,7 +82,7 @@ class TwoShotPackets {
         given_up = !box_.Await(0, from, i, &shared_[at]);
       }
     }
-    return !block_.SyncAny(given_up);
+    return team_.HasCome(block_, given_up);
   }
 
   SL_HD void ReduceAndPush(uint32_t first, uint32_t count) const {
@@ -106,7 +106,7 @@ class TwoShotPackets {
       given_up = !box_.Await(1, peer, i, &data);
       if (!given_up) Keep(peer, i, data);
     }
-    return !block_.SyncAny(given_up);
+    return team_.HasCome(block_, given_up);
   }
 
   const Args& args_;
