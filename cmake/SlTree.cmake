@@ -24,10 +24,12 @@ function(sl_add_tsan_target)
   endforeach()
 endfunction()
 
-# Everything `./run cross` needs: the tests labelled `cross`.
+# Everything `./run cross` needs: what is installed, and the tests labelled `cross`.
 function(sl_add_cross_target)
   if(CMAKE_CROSSCOMPILING)
+    get_property(modules GLOBAL PROPERTY SL_MODULES)
     get_property(tests GLOBAL PROPERTY SL_CROSS_TARGETS)
-    add_custom_target(sl_cross DEPENDS ${tests})
+    add_custom_target(sl_cross)
+    add_dependencies(sl_cross starling nccl starling_command ${modules} ${tests})
   endif()
 endfunction()
