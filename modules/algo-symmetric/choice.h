@@ -22,6 +22,7 @@ struct GpuSettings {
   bool pushes = true;        // direct all-gathers and all-to-alls store to their peers; else they load from them
   uint32_t dawdle_ns = 0;    // tests: see sdk/device/dawdle.h
   uint32_t first_epoch = 0;  // tests: counters whose low half wraps begin here
+  bool strict = false;       // what a forced family cannot serve is refused
   const ChoiceTable* table = nullptr;  // asked before costs are estimated; outlives all that use it
 };
 

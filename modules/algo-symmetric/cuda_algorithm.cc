@@ -202,6 +202,11 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
     return SL_OK;
   }
   const Choice choice = Choose(op, rank_, size_, settings_);
+  if (settings_.forced && settings_.strict && choice.family != settings_.family) {
+    std::snprintf(out->reason, sizeof(out->reason), "%s cannot serve it, and gpu_family_only is set",
+                  FamilyName(settings_.family));
+    return SL_ERR_UNSUPPORTED;
+  }
   out->processors = choice.blocks;
   out->time_ns = choice.time_ns;
   std::snprintf(out->reason, sizeof(out->reason), "%s on %u SMs%s", FamilyName(choice.family), choice.blocks,

@@ -42,6 +42,7 @@ const sl_option_t kOptions[] = {
                   UINT32_MAX - 1),
     sl::StringOption("gpu_choices",
                      "families of collectives on GPUs by size; modules/algo-symmetric/README.md says how", ""),
+    sl::BoolOption("gpu_family_only", "for tuning: collectives that gpu_family cannot serve are refused", "false"),
 };
 
 sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
@@ -104,6 +105,7 @@ sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& op
   SL_ASSIGN(ChoiceTable table, ChoiceTable::Parse(options.String(8)));
   sl_instance_t instance{host, {value(0), value(1), value(2)}, gpu, std::make_unique<ChoiceTable>(std::move(table))};
   instance.gpu.table = instance.table.get();
+  instance.gpu.strict = options.Bool(9);
   return instance;
 }
 

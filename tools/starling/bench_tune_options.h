@@ -14,10 +14,11 @@ struct TuneOptions {
   std::string file;                     // the profile that the costs are written into
   std::vector<Collective> collectives;  // all when none is named
   std::vector<int> ranks;               // --ranks; 2 and as many as processors
+  std::vector<int> gpus;                // --gpus: ranks are GPUs, and families of kernels are measured
   size_t min_bytes = 4;                 // -b
-  size_t max_bytes = 16u << 20;         // -e
+  size_t max_bytes = 16u << 20;         // -e; on GPUs 256 MiB
   size_t step_factor = 4;               // -f
-  DataType type = DataType::kFloat;     // -d
+  DataType type = DataType::kFloat;     // -d; on GPUs bfloat16
   double budget_s = 60;                 // --budget, for everything
   int repeat = 5;                       // --repeat: samples of each point, if time allows
   int timeout_s = 60;                   // -T

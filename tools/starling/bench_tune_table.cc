@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "tools/starling/bench_error.h"
@@ -14,6 +15,10 @@ namespace {
 
 constexpr char kBegin[] = "# measured by `starling bench --tune`: begin. The next tuning replaces all up to the end.";
 constexpr char kEnd[] = "# measured: end";
+constexpr char kGpuBegin[] =
+    "# measured on GPUs by `starling bench --tune`: begin. The next tuning replaces all up to the end.";
+constexpr char kGpuEnd[] = "# measured on GPUs: end";
+constexpr double kAhead = 1.03;  // times; less is noise
 
 std::string Quoted(const std::string& text) {
   std::string out = "\"";
@@ -28,6 +33,64 @@ std::string Quoted(const std::string& text) {
 const char* OpName(Collective collective) {
   if (collective == Collective::kAlltoAll) return "all_to_all";
   return collective == Collective::kSendRecv ? "send" : Name(collective);
+}
+
+// Without what stands between two marks.
+std::string Without(const std::string& text, const char* begin_mark, const char* end_mark, const std::string& file) {
+  const size_t begin = text.find(begin_mark);
+  if (begin == std::string::npos) return text;
+  const size_t end = text.find(end_mark, begin);
+  if (end == std::string::npos) {
+    throw CommandError(kExitUsage, file + ": the line \"" + end_mark + "\" is missing; put it where the costs end");
+  }
+  const size_t next = text.find('\n', end);
+  return text.substr(0, begin) + (next == std::string::npos ? "" : text.substr(next + 1));
+}
+
+const double* TimeAt(const TuneCurve& curve, size_t bytes) {
+  for (const auto& point : curve.points) {
+    if (point.first == bytes) return &point.second;
+  }
+  return nullptr;
+}
+
+const TuneCurve* QuickestAt(const std::vector<const TuneCurve*>& curves, size_t bytes) {
+  const TuneCurve* quickest = nullptr;
+  for (const TuneCurve* curve : curves) {
+    const double* time = TimeAt(*curve, bytes);
+    if (time != nullptr && (quickest == nullptr || *time < *TimeAt(*quickest, bytes))) quickest = curve;
+  }
+  return quickest;
+}
+
+// Up to which size `old` serves, which `fresh` beats at `high`, the next one that was measured.
+size_t ChangeBetween(const TuneCurve& old, const TuneCurve& fresh, size_t low, size_t high) {
+  if (TimeAt(old, low) == nullptr || TimeAt(fresh, low) == nullptr || TimeAt(old, high) == nullptr) return low;
+  const double lead = std::max(*TimeAt(fresh, low) - *TimeAt(old, low), 0.0);
+  const double lag = *TimeAt(old, high) - *TimeAt(fresh, high);
+  return low + static_cast<size_t>(static_cast<double>(high - low) * lead / (lead + lag));
+}
+
+std::string ChoiceRow(const std::vector<const TuneCurve*>& curves) {
+  std::set<size_t> sizes;
+  for (const TuneCurve* curve : curves) {
+    for (const auto& point : curve->points) sizes.insert(point.first);
+  }
+  std::string row;
+  const TuneCurve* serving = nullptr;
+  size_t last = 0;
+  for (const size_t bytes : sizes) {
+    const TuneCurve* quickest = QuickestAt(curves, bytes);
+    const double* time = serving == nullptr ? nullptr : TimeAt(*serving, bytes);
+    if (time == nullptr || *time > kAhead * *TimeAt(*quickest, bytes)) {
+      if (serving != nullptr) {
+        row += serving->algorithm + " " + std::to_string(ChangeBetween(*serving, *quickest, last, bytes)) + ", ";
+      }
+      serving = quickest;
+    }
+    last = bytes;
+  }
+  return row + serving->algorithm;
 }
 
 long Nanoseconds(double time_us) { return std::max(std::lround(time_us * 1000), 1L); }
@@ -65,17 +128,35 @@ std::string TuneSection(const TuneTable& table) {
 }
 
 std::string WithoutTuneSection(const std::string& text, const std::string& file) {
-  std::string rest = text;
-  if (const size_t begin = text.find(kBegin); begin != std::string::npos) {
-    const size_t end = text.find(kEnd, begin);
-    if (end == std::string::npos) {
-      throw CommandError(kExitUsage, file + ": the line \"" + kEnd + "\" is missing; put it where the costs end");
-    }
-    const size_t next = text.find('\n', end);
-    rest = text.substr(0, begin) + (next == std::string::npos ? "" : text.substr(next + 1));
-  }
+  std::string rest = Without(text, kBegin, kEnd, file);
   if (std::regex_search(rest, std::regex("(^|\n)[ \t]*\\[*[ \t]*measured[ \t]*[.=\\]]"))) {
     throw CommandError(kExitUsage, file + ": it has costs that were not written by tuning; take [measured] out of it");
+  }
+  return rest;
+}
+
+std::string ChoiceRows(const std::vector<TuneCurve>& curves) {
+  std::map<std::pair<int, Collective>, std::vector<const TuneCurve*>> groups;
+  for (const TuneCurve& curve : curves) groups[{curve.ranks, curve.collective}].push_back(&curve);
+  std::string rows;
+  for (const auto& [key, group] : groups) {
+    rows += std::string(OpName(key.second)) + " " + std::to_string(key.first) + ": " + ChoiceRow(group) + "\n";
+  }
+  return rows;
+}
+
+std::string GpuSection(const TuneTable& table) {
+  return std::string(kGpuBegin) + "\n# " + table.machine + ", " + table.date + ", starling " + table.starling + ", " +
+         table.datatype + "\n[modules.algo-symmetric.options]\ngpu_choices = \"\"\"\n" + ChoiceRows(table.curves) +
+         "\"\"\"\n" + kGpuEnd + "\n";
+}
+
+std::string WithoutGpuSection(const std::string& text, const std::string& file) {
+  std::string rest = Without(text, kGpuBegin, kGpuEnd, file);
+  if (std::regex_search(rest, std::regex("(^|\n)[ \t]*\\[[ \t]*modules\\.algo-symmetric\\.options[ \t]*\\]"))) {
+    throw CommandError(kExitUsage, file +
+                                       ": it has a section [modules.algo-symmetric.options] that was not written by "
+                                       "tuning; tune into another file and copy gpu_choices");
   }
   return rest;
 }

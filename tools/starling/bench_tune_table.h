@@ -36,6 +36,16 @@ std::string TuneSection(const TuneTable& table);
 // outside the marks: they were written by hand, and are not ours to replace.
 std::string WithoutTuneSection(const std::string& text, const std::string& file);
 
+// Rows of algo-symmetric's option gpu_choices (modules/algo-symmetric/choice_table.h), of curves whose algorithms are
+// its families and whose ranks are GPUs. Between two sizes the change is where straight lines through both families'
+// times meet; a family that is ahead by less than 3 % does not take over.
+std::string ChoiceRows(const std::vector<TuneCurve>& curves);
+// The section that sets them, with its marks; ends in a newline.
+std::string GpuSection(const TuneTable& table);
+// As WithoutTuneSection. Throws CommandError (usage) also when the profile sets options of algo-symmetric elsewhere: a
+// TOML table stands in one place.
+std::string WithoutGpuSection(const std::string& text, const std::string& file);
+
 // For people: which algorithm is quickest in which range of sizes, a line for each collective and number of ranks.
 std::string WinnersText(const TuneTable& table);
 

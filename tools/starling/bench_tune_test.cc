@@ -108,6 +108,49 @@ TEST(TuneTable, NamesWinnersByRange) {
   EXPECT_EQ(WinnersText(Table()), "alltoall over 2 ranks: ring from 8 to 8, tree from 64 to 512 bytes\n");
 }
 
+TEST(TuneOptions, MeasureOtherThingsOnGpus) {
+  const TuneOptions options = Parse({"--gpus", "4,2"});
+  EXPECT_EQ(options.gpus, (std::vector<int>{2, 4}));
+  EXPECT_EQ(options.max_bytes, size_t{256} << 20);
+  EXPECT_EQ(options.type, DataType::kBf16);
+  EXPECT_EQ(options.collectives.size(), 6u);
+  EXPECT_EQ(Parse({"--gpus", "2", "-e", "1M", "-d", "half"}).max_bytes, size_t{1} << 20);
+  EXPECT_THROW(Parse({"--gpus", "2", "--ranks", "2"}), CommandError);
+  EXPECT_THROW(Parse({"--gpus", "1"}), CommandError);
+  EXPECT_THROW(Parse({"--gpus", "2", "gather"}), CommandError);
+}
+
+TuneTable GpuTable() {
+  TuneTable table;
+  table.machine = "4 GPUs";
+  table.date = "2026-11-22";
+  table.starling = "0.1.0";
+  table.datatype = "bfloat16";
+  // At 1000 "b" leads by 1, at 2000 it lags by 3; "c" is there from 2000 on, 2 % ahead at 3000.
+  table.curves = {{Collective::kAllReduce, 2, "a", {{1000, 5}, {2000, 6}, {3000, 10}, {4000, 12}}},
+                  {Collective::kAllReduce, 2, "b", {{1000, 4}, {2000, 9}}},
+                  {Collective::kAllReduce, 2, "c", {{2000, 6.1}, {3000, 9.8}, {4000, 8}}},
+                  {Collective::kAlltoAll, 4, "b", {{8, 1}}}};
+  return table;
+}
+
+TEST(TuneTable, MakesRowsOfFamilies) {
+  EXPECT_EQ(ChoiceRows(GpuTable().curves), "all_reduce 2: b 1250, a 3000, c\nall_to_all 4: b\n");
+}
+
+TEST(TuneTable, ReplacesRowsOfFamiliesAndNothingElse) {
+  const std::string before = "# mine\nprofile_version = 1\n";
+  const std::string behind = "[link]\nlanes = 1\n";
+  const std::string section = GpuSection(GpuTable());
+  EXPECT_NE(section.find("[modules.algo-symmetric.options]\ngpu_choices = \"\"\"\nall_reduce 2: b"), std::string::npos)
+      << section;
+  EXPECT_EQ(WithoutGpuSection(before + section + behind, "x.toml"), before + behind);
+  EXPECT_EQ(WithoutTuneSection(before + section, "x.toml"), before + section);
+  EXPECT_EQ(WithoutGpuSection(before + TuneSection(Table()), "x.toml"), before + TuneSection(Table()));
+  EXPECT_THROW(WithoutGpuSection(before + "[modules.algo-symmetric.options]\ngpu_sms = 8\n", "x.toml"), CommandError);
+  EXPECT_THROW(WithoutGpuSection(section.substr(0, section.size() / 2), "x.toml"), CommandError);
+}
+
 TEST(TunePart, TravelsAsText) {
   TunePart part;
   part.ranks = 3;

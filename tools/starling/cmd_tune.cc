@@ -3,15 +3,9 @@
 // they found into the profile.
 #include "tools/starling/cmd_tune.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -20,58 +14,19 @@
 
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_result.h"
+#include "tools/starling/bench_tune_file.h"
 #include "tools/starling/bench_tune_session.h"
 #include "tools/starling/bench_tune_table.h"
 #include "tools/starling/bench_worker.h"
 #include "tools/starling/cmd_module_tables.h"
 #include "tools/starling/cmd_runtime.h"
+#include "tools/starling/cmd_tune_gpu.h"
 #include "tools/starling/launch_identity.h"
 #include "tools/starling/launch_local.h"
 #include "tools/starling/launch_segment.h"
 
 namespace sl::tools {
 namespace {
-
-constexpr char kNewProfile[] =
-    "# For whom: programs on the machine named below.\n"
-    "# Measured on: see [measured]; costs of algorithms, by which they are chosen.\n"
-    "# Changed: see [measured]\n"
-    "profile_version = 1\n\n";
-
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) throw CommandError(kExitUsage, path + ": cannot be read");
-  return text.str();
-}
-
-void WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) throw CommandError(kExitFailure, path + ": cannot be written; is its folder there, and writable?");
-}
-
-// Files beside the profile, so that relative paths in it hold; they go away with the object.
-class Scratch {
- public:
-  explicit Scratch(const std::string& profile) : prefix_(profile + ".tune-" + std::to_string(getpid()) + "-") {}
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() {
-    for (const std::string& path : paths_) unlink(path.c_str());
-  }
-  std::string Add(const std::string& name, const std::string& text) {
-    paths_.push_back(prefix_ + name);
-    WriteText(paths_.back(), text);
-    return paths_.back();
-  }
-
- private:
-  const std::string prefix_;
-  std::vector<std::string> paths_;
-};
 
 struct Modules {
   std::vector<std::string> algorithms;
@@ -117,8 +72,7 @@ class Tuner {
       : options_(std::move(options)), arguments_(std::move(arguments)), scratch_(options_.file) {}
 
   int Run() {
-    const bool exists = std::filesystem::exists(options_.file);
-    const std::string rest = WithoutTuneSection(exists ? ReadText(options_.file) : kNewProfile, options_.file);
+    const std::string rest = WithoutTuneSection(ProfileText(options_.file), options_.file);
     Prepare(rest);
     const int64_t end_ns = MonotonicNs() + static_cast<int64_t>(options_.budget_s * 1e9);
     for (size_t i = 0; i < options_.ranks.size(); ++i) {
@@ -130,7 +84,7 @@ class Tuner {
       throw CommandError(kExitFailure,
                          "nothing was measured within the budget of " + Seconds() + "; give more with --budget");
     }
-    WriteProfile(rest);
+    scratch_.Replace(rest, TuneSection(table_));
     const TuneCurve& curve = table_.curves.front();
     printf("%s%s: costs of %zu algorithms in %zu curves; see them decide:\n", WinnersText(table_).c_str(),
            options_.file.c_str(), modules_.algorithms.size(), table_.curves.size());
@@ -168,11 +122,7 @@ class Tuner {
       profiles_.push_back(scratch_.Add(algorithm + ".toml", OnlyProfile(rest, modules_.algorithms, algorithm)));
     }
     table_.machine = ProcessorName() + ", " + std::to_string(std::thread::hardware_concurrency()) + " processors";
-    char date[16] = {};
-    const time_t now = time(nullptr);
-    tm parts{};
-    strftime(date, sizeof date, "%Y-%m-%d", gmtime_r(&now, &parts));
-    table_.date = date;
+    table_.date = Today();
     table_.starling = SL_VERSION;
     table_.datatype = Name(options_.type);
     table_.modules = modules_.versions;
@@ -245,17 +195,6 @@ class Tuner {
     }
   }
 
-  // A reader sees the old file or the new one, never half of it.
-  void WriteProfile(const std::string& rest) {
-    const std::string separator = rest.empty() || rest.ends_with("\n\n") ? "" : rest.ends_with('\n') ? "\n" : "\n\n";
-    const std::string fresh = scratch_.Add("new.toml", rest + separator + TuneSection(table_));
-    struct stat old {};
-    if (stat(options_.file.c_str(), &old) == 0) chmod(fresh.c_str(), old.st_mode & 07777);
-    if (rename(fresh.c_str(), options_.file.c_str()) != 0) {
-      throw CommandError(kExitFailure, options_.file + ": cannot be written");
-    }
-  }
-
   const TuneOptions options_;
   const std::vector<std::string> arguments_;
   Scratch scratch_;
@@ -269,6 +208,7 @@ class Tuner {
 int Tune(const std::vector<std::string>& arguments) {
   TuneOptions options = ParseTuneOptions(arguments);
   const Identity identity = DetectIdentity();
+  if (!options.gpus.empty()) return TuneGpus(std::move(options), arguments, identity);
   if (identity.from_starling()) {
     return RunTuneProcess(options, identity, TunePart::FromEnvironment());
   }

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/starling/cmd_tune_gpu.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+#include <thread>
+#include <tuple>
+
+#include "bench/gpu/member.h"
+#include "tests/gpu/cuda_api.h"
+#include "tools/starling/bench_error.h"
+#include "tools/starling/bench_options.h"
+#include "tools/starling/bench_tune_file.h"
+#include "tools/starling/bench_tune_table.h"
+#include "tools/starling/cmd_module_tables.h"
+#include "tools/starling/launch_coordinator.h"
+#include "tools/starling/launch_local.h"
+#include "tools/starling/launch_segment.h"
+
+namespace sl::tools {
+namespace {
+
+constexpr char kPartVariable[] = "STARLING_TOOL_TUNE_GPU";  // "<deadline, CLOCK_MONOTONIC ns> <file for results>"
+constexpr int kSamples = 3;
+
+// One family at one point.
+struct Cell {
+  int gpus = 0;
+  Collective collective{};
+  size_t bytes = 0;
+  double us = 0;      // the slowest GPU's, of the quickest sample; 0: the family does not serve it
+  uint64_t hash = 0;  // of all results
+};
+
+// FNV-1a (Fowler, Noll, Vo), to compare what families leave.
+uint64_t HashOf(const std::vector<uint8_t>& bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
+  return hash;
+}
+
+// In a process that a family is forced in: a thread for each GPU, one number of GPUs after the other.
+class FamilyRun {
+ public:
+  FamilyRun(const TuneOptions& options, int64_t deadline_ns, Coordinator* coordinator)
+      : options_(options),
+        deadline_ns_(deadline_ns),
+        coordinator_(*coordinator),
+        libraries_{LoadNccl(DefaultLibrary())} {}
+
+  std::vector<Cell> Run() {
+    for (auto gpus = options_.gpus.rbegin(); gpus != options_.gpus.rend(); ++gpus) MeasureOver(*gpus);
+    return std::move(cells_);
+  }
+
+ private:
+  void MeasureOver(int gpus) {
+    const std::vector<TunePoint> points = TunePoints(options_, gpus);
+    std::vector<NcclUniqueId> ids(1);
+    CheckNccl(libraries_[0], libraries_[0].GetUniqueId(ids.data()), "ncclGetUniqueId", nullptr);
+    bench::Meeting meeting(gpus);
+    mine_.assign(static_cast<size_t>(gpus), Cell());
+    std::vector<std::thread> threads;
+    threads.reserve(static_cast<size_t>(gpus));
+    for (int rank = 0; rank < gpus; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          Take(rank, gpus, points, ids, &meeting);
+        } catch (const CommandError& error) {
+          std::fprintf(stderr, "starling bench --tune: %s\n", error.what());
+          coordinator_.Fail();
+          std::fflush(stderr);
+          std::_Exit(error.exit_code());  // the others wait inside the library
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // The part of one GPU. All see alike when time is up, and what is refused.
+  void Take(int rank, int gpus, const std::vector<TunePoint>& points, const std::vector<NcclUniqueId>& ids,
+            bench::Meeting* meeting) {
+    gpu::UseDevice(rank);
+    bench::Member member(libraries_, ids, rank, gpus, options_.type, options_.max_bytes);
+    member.Use(bench::Memory::kPlain);
+    for (const TunePoint& point : points) {
+      if (rank == 0) {
+        late_ = MonotonicNs() > deadline_ns_;
+        coordinator_.Doing(std::string(Name(point.collective)) + " of " + std::to_string(point.bytes) + " bytes");
+        coordinator_.Tick();
+      }
+      meeting->Wait();
+      if (late_) return;
+      mine_[static_cast<size_t>(rank)] = Measure(&member, gpus, point, meeting);
+      meeting->Wait();
+      if (rank == 0) cells_.push_back(Together(mine_));
+      meeting->Wait();
+    }
+  }
+
+  Cell Measure(bench::Member* member, int gpus, const TunePoint& point, bench::Meeting* meeting) const {
+    Cell cell{gpus, point.collective, point.bytes, 0, 0};
+    const bench::Point what{Name(point.collective), point.collective, bench::Issue::kGraph, bench::Memory::kPlain,
+                            point.bytes};
+    try {
+      cell.hash = HashOf(member->Result(0, what, meeting));
+      for (int sample = 0; sample < kSamples; ++sample) {
+        const double us = member->Measure(0, what, meeting);
+        cell.us = sample == 0 ? us : std::min(cell.us, us);
+      }
+    } catch (const NcclError& error) {
+      if (error.result() != kNcclInvalidUsage) throw;  // else it was refused, before anything was issued
+    }
+    return cell;
+  }
+
+  static Cell Together(const std::vector<Cell>& mine) {
+    Cell cell = mine[0];
+    for (const Cell& one : mine) {
+      cell.us = std::max(cell.us, one.us);
+      cell.hash = cell.hash * 31 + one.hash;
+    }
+    return cell;
+  }
+
+  const TuneOptions& options_;
+  const int64_t deadline_ns_;
+  Coordinator& coordinator_;
+  const std::vector<NcclApi> libraries_;
+  std::vector<Cell> mine_;  // of each GPU
+  bool late_ = false;       // written by rank 0 between meetings
+  std::vector<Cell> cells_;
+};
+
+int RunFamily(const TuneOptions& options, const Identity& identity) {
+  std::istringstream part(std::getenv(kPartVariable) == nullptr ? "" : std::getenv(kPartVariable));
+  int64_t deadline_ns = 0;
+  std::string file;
+  if (!(part >> deadline_ns) || !std::getline(part >> std::ws, file)) {
+    throw CommandError(kExitUsage, std::string(kPartVariable) + " is set by starling itself; unset it");
+  }
+  SharedSegment segment = SharedSegment::Adopt(identity.segment_fd);
+  const std::unique_ptr<Coordinator> coordinator =
+      MakeSegmentCoordinator(segment.get(), identity.process, options.timeout_s);
+  if (const std::string why = gpu::OpenCuda(); !why.empty()) throw CommandError(kExitFailure, why);
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Cell& cell : FamilyRun(options, deadline_ns, coordinator.get()).Run()) {
+    rows.push_back({cell.gpus, static_cast<int>(cell.collective), cell.bytes, cell.us, cell.hash});
+  }
+  std::ofstream(file) << rows.dump() << "\n";
+  std::fflush(stdout);
+  std::_Exit(kExitGood);  // the communicators end with the process
+}
+
+std::vector<Cell> ReadCells(const std::string& file) {
+  std::vector<Cell> cells;
+  std::ifstream stream(file);
+  try {
+    for (const nlohmann::json& row : nlohmann::json::parse(stream)) {
+      cells.push_back({row[0], static_cast<Collective>(row[1].get<int>()), row[2], row[3], row[4]});
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw CommandError(kExitFailure, file + ": cannot read what was measured: " + error.what());
+  }
+  return cells;
+}
+
+// What gpu_family may be but "auto", in the profile `path`.
+std::vector<std::string> FamiliesOf(const std::string& path) {
+  const nlohmann::json document = nlohmann::json::parse(ModulesJson(path));
+  for (const nlohmann::json& problem : document["problems"]) throw CommandError(kExitUsage, problem.get<std::string>());
+  std::vector<std::string> families;
+  for (const nlohmann::json& module : document["modules"]) {
+    if (module["name"] != "algo-symmetric" || module["state"] != "in use") continue;
+    for (const nlohmann::json& option : module["options"]) {
+      if (option["name"] != "gpu_family") continue;
+      std::istringstream choices(option["choices"].get<std::string>());
+      for (std::string family; std::getline(choices, family, ',');) {
+        if (family != "auto") families.push_back(family);
+      }
+    }
+  }
+  if (families.empty()) throw CommandError(kExitUsage, "the profile does not use algo-symmetric: nothing to measure");
+  return families;
+}
+
+// The model of the first GPU, as the driver tells it.
+std::string GpuModel() {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
+    std::ifstream file(entry.path() / "information");
+    std::string key, model;
+    if (file >> key && key == "Model:" && std::getline(file >> std::ws, model)) return model;
+  }
+  return "GPU";
+}
+
+class GpuTuner {
+ public:
+  GpuTuner(TuneOptions options, std::vector<std::string> arguments)
+      : options_(std::move(options)), arguments_(std::move(arguments)), scratch_(options_.file) {}
+
+  int Run() {
+    const std::string rest = WithoutGpuSection(ProfileText(options_.file), options_.file);
+    const std::string base = scratch_.Add("base.toml", rest);
+    const std::vector<std::string> families = FamiliesOf(base);
+    if (const std::string why = gpu::OpenCuda(); !why.empty()) {
+      std::printf("starling bench --tune: %s; 0 points measured, nothing is written\n", why.c_str());
+      return kExitGood;
+    }
+    if (options_.gpus.back() > gpu::DeviceCount()) {
+      throw CommandError(kExitUsage, "--gpus: there are " + std::to_string(gpu::DeviceCount()));
+    }
+    const int64_t end_ns = MonotonicNs() + static_cast<int64_t>(options_.budget_s * 1e9);
+    for (size_t i = 0; i < families.size(); ++i) {
+      const int64_t now_ns = MonotonicNs();
+      const int64_t share_ns = (end_ns - now_ns) / static_cast<int64_t>(families.size() - i);
+      if (const int failed = MeasureFamily(families[i], base, now_ns + share_ns); failed != kExitGood) return failed;
+    }
+    TuneTable table;
+    table.machine = std::to_string(options_.gpus.back()) + " x " + GpuModel();
+    table.date = Today();
+    table.starling = SL_VERSION;
+    table.datatype = Name(options_.type);
+    table.curves = Curves(families);
+    if (table.curves.empty()) {
+      throw CommandError(kExitFailure, "nothing was measured within the budget; give more with --budget");
+    }
+    scratch_.Replace(rest, GpuSection(table));
+    std::printf("%s%s: written\n", ChoiceRows(table.curves).c_str(), options_.file.c_str());
+    return kExitGood;
+  }
+
+ private:
+  int MeasureFamily(const std::string& family, const std::string& base, int64_t deadline_ns) {
+    const std::string results = scratch_.Add(family + ".json", "");
+    LaunchSpec spec;
+    spec.command = {SelfPath(), "bench"};
+    spec.command.insert(spec.command.end(), arguments_.begin(), arguments_.end());
+    spec.environment = {{kPartVariable, std::to_string(deadline_ns) + " " + results},
+                        {"STARLING_PROFILE", base},
+                        {"STARLING_ALGO_SYMMETRIC_GPU_FAMILY", family},
+                        {"STARLING_ALGO_SYMMETRIC_GPU_FAMILY_ONLY", "true"}};
+    spec.timeout_s = options_.timeout_s;
+    spec.bind = false;
+    std::printf("# %s\n", family.c_str());
+    std::fflush(stdout);
+    const LaunchResult result = LaunchLocal(spec);
+    if (result.exit_code != kExitGood) {
+      if (!result.explained) std::fprintf(stderr, "starling bench --tune: %s\n", result.failure.c_str());
+      return result.exit_code;
+    }
+    for (const Cell& cell : ReadCells(results)) {
+      cells_[{cell.gpus, cell.collective, cell.bytes}].emplace(family, cell);
+    }
+    return kExitGood;
+  }
+
+  // Of the points that every family serves or refuses. Throws when two leave different results.
+  std::vector<TuneCurve> Curves(const std::vector<std::string>& families) const {
+    std::vector<TuneCurve> curves;
+    std::map<std::pair<int, Collective>, std::map<std::string, TuneCurve>> groups;
+    for (const auto& [key, cells] : cells_) {
+      const auto& [gpus, collective, bytes] = key;
+      if (cells.size() < families.size()) continue;
+      std::optional<uint64_t> hash;
+      for (const auto& [family, cell] : cells) {
+        if (cell.us == 0) continue;
+        if (hash.value_or(cell.hash) != cell.hash) {
+          throw CommandError(kExitFailure, family + " leaves another result than the families before: " +
+                                               Name(collective) + " of " + std::to_string(bytes) + " bytes over " +
+                                               std::to_string(gpus) + " GPUs; nothing is written");
+        }
+        hash = cell.hash;
+        TuneCurve& curve = groups[{gpus, collective}][family];
+        curve.collective = collective;
+        curve.ranks = gpus;
+        curve.algorithm = family;
+        curve.points.emplace_back(bytes, cell.us);
+      }
+    }
+    for (auto& [key, group] : groups) {
+      for (auto& [family, curve] : group) curves.push_back(std::move(curve));
+    }
+    return curves;
+  }
+
+  const TuneOptions options_;
+  const std::vector<std::string> arguments_;
+  Scratch scratch_;
+  std::map<std::tuple<int, Collective, size_t>, std::map<std::string, Cell>> cells_;
+};
+
+}  // namespace
+
+int TuneGpus(TuneOptions options, const std::vector<std::string>& arguments, const Identity& identity) {
+  if (identity.from_starling()) return RunFamily(options, identity);
+  if (identity.processes > 1) {
+    throw CommandError(kExitUsage, "--tune uses all GPUs itself, on this host: call it once, without a launcher");
+  }
+  return GpuTuner(std::move(options), arguments).Run();
+}
+
+}  // namespace sl::tools
