@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What crosses the borders of hosts, counted from plans: bytes and messages of two-level ones against those of flat
-// ones, which do not know hosts.
+// ones, which do not know hosts; and what two-level ones move within a host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -120,6 +120,23 @@ class Borders : public testing::Test {
     return most;
   }
 
+  // The most bytes that a rank writes for its neighbours, or reads of what they wrote, with two-level plans.
+  uint64_t BusiestNeighbour(const sl_op_t& op, uint32_t ranks, const std::string& hosts) {
+    CommShape shape{.ranks = ranks};
+    shape.host_of = HostsOf(hosts, ranks).Take();
+    const Result<PlanSet> made = MakePlans("two-level", op, shape);
+    EXPECT_TRUE(made.ok()) << made.status().message();
+    std::vector<uint64_t> writes(ranks), reads(ranks);
+    for (uint32_t rank = 0; rank < ranks && made.ok(); ++rank) {
+      ForEachPut(*made.value().plans[rank], [&](uint32_t peer, uint64_t elements) {
+        if (shape.host_of[peer] != shape.host_of[rank]) return;
+        writes[rank] += elements * DatatypeBytes(op.datatype);
+        reads[peer] += elements * DatatypeBytes(op.datatype);
+      });
+    }
+    return std::max(*std::max_element(writes.begin(), writes.end()), *std::max_element(reads.begin(), reads.end()));
+  }
+
   Result<PlanSet> MakePlans(const std::string& name, const sl_op_t& op, const CommShape& shape) {
     const auto& list = algorithms_->list();
     const auto found = std::find_if(list.begin(), list.end(), [&](const Algorithm& each) { return each.name == name; });
@@ -175,6 +192,18 @@ TEST_F(Borders, AreCrossedByNoMoreThanARingOfHostsNeeds) {
     const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
     EXPECT_EQ(Busiest("two-level", op, layout.ranks, layout.words).bytes,
               2 * bytes * (layout.hosts - 1) / layout.hosts);
+  }
+}
+
+// Of a host with k ranks, each gives the others (k - 1) / k of its buffer to be summed up, and its share of the sum to
+// each. Through memory that all map at once, the share would be written once for all: n in all, as here for k = 2.
+TEST_F(Borders, LeaveEachRankTwoSharesOfItsBufferToMoveWithinTheHost) {
+  for (const Layout& layout : kEven) {
+    const uint64_t ranks_per_host = layout.ranks / layout.hosts;
+    const sl_op_t op = Op(SL_OP_ALL_REDUCE, kBlock * layout.ranks);
+    const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
+    EXPECT_EQ(BusiestNeighbour(op, layout.ranks, layout.words), 2 * bytes * (ranks_per_host - 1) / ranks_per_host)
+        << layout.words;
   }
 }
 
