@@ -189,6 +189,7 @@ def train(world, rank, steps):
 def run_rank(rank, world, steps, port):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.cuda.set_device(rank)
+    torch.set_num_threads(max(len(os.sched_getaffinity(0)) // world, 1))  # what is wanted is computed on the CPU
     torch.use_deterministic_algorithms(True, warn_only=True)
     first = torch.ones(1, device="cuda")
     torch.cuda.synchronize()
