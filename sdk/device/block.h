@@ -51,9 +51,12 @@ struct Block {
     return 1;
 #endif
   }
-  // Every thread's accesses before it are ordered before every thread's accesses after it.
+  // Every thread's accesses before it are ordered before every thread's accesses after it. A warp comes to the hardware
+  // barrier as one: PTX lets its threads come one by one, but an H200 called that an illegal instruction now and then,
+  // when threads had slept in between.
   SL_HD void Sync() const {
 #ifdef __CUDA_ARCH__
+    __syncwarp();
     asm volatile("barrier.cta.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory");
 #endif
   }
@@ -61,6 +64,7 @@ struct Block {
   SL_HD bool SyncAny(bool mine) const {
 #ifdef __CUDA_ARCH__
     uint32_t any;
+    __syncwarp();
     asm volatile(
         "{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.cta.red.or.pred q, %2, %3, p; selp.u32 %0, 1, 0, q; }"
         : "=r"(any)
