@@ -245,7 +245,7 @@ typedef struct sl_device_ops_t {
   /* `stream` goes on when the point that the event marks now was reached.
    * thread: [control]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*stream_wait_event)(sl_device_t* device, sl_stream_t* stream, sl_event_t* event);
-  /* In stream order: stores `value`, release. `word` is 8-byte aligned memory of SL_MEMORY_HOST.
+  /* In stream order: stores `value`, release. `word` is 8-byte aligned memory of SL_MEMORY_HOST, or attached.
    * thread: [any]   blocking: never   owns: borrows `word` until then   returns: SL_OK   since: 1 */
   sl_status_t (*stream_write_value)(sl_device_t* device, sl_stream_t* stream, uint64_t* word, uint64_t value);
   /* Holds the stream until *word >= value, acquire, unsigned.
@@ -295,6 +295,16 @@ typedef struct sl_device_ops_t {
    * thread, also within calls of the program: it is short and does not call the device.   thread: [control]
    * blocking: never   owns: borrows `ctx` until then   returns: SL_OK | SL_ERR_STATE no capture   since: 1 */
   sl_status_t (*capture_retain)(sl_device_t* device, sl_stream_t* stream, void (*release)(void* ctx), void* ctx);
+  /* Lets the device at host memory of the caller's, mapped from a file perhaps, at the address it has, until
+   * host_detach(): it may then be copied to and from, and hold stream words.
+   * thread: [any]   owns: borrows the memory until then   units: whole pages of 4,096 bytes
+   * returns: SL_OK | SL_ERR_INVALID no whole pages | SL_ERR_UNSUPPORTED the device sees it elsewhere | SL_ERR_LIMIT
+   * since: 1 */
+  sl_status_t (*host_attach)(sl_device_t* device, void* memory, uint64_t bytes);
+  /* Ends that; no work on it is under way.   thread: [control]   returns: SL_OK | SL_ERR_INVALID not attached   since:
+   * 1
+   */
+  sl_status_t (*host_detach)(sl_device_t* device, void* memory);
 } sl_device_ops_t;
 
 #ifdef __cplusplus

@@ -61,7 +61,15 @@ typedef struct sl_comm_info_t {
   uint64_t releasable_bytes; /* of shared_bytes or device_bytes: what comm_suspend gives back, or has given back */
   uint32_t suspended;        /* 1: by comm_suspend */
   uint32_t graphs;           /* captures its operations are part of that are not gone yet; they hold its memory */
+  uint32_t one_sided;        /* 1: put_signal and wait_signals are served */
+  uint32_t reserved2;
 } sl_comm_info_t;
+
+/* How many signals of a rank to wait for. */
+typedef struct sl_signal_count_t { /* never grows */
+  uint32_t peer;
+  uint32_t count;
+} sl_signal_count_t;
 
 /* One entry of a group; entries of one communicator keep their order. */
 typedef struct sl_group_entry_t {
@@ -227,6 +235,20 @@ typedef struct sl_runtime_ops_t {
    * returns: SL_OK | SL_IN_PROGRESS | SL_ERR_STATE not suspended | SL_ERR_DEVICE_MEMORY, which fails the communicator
    * since: 1 */
   sl_status_t (*comm_resume)(sl_comm_t* comm);
+
+  /* In stream order: copies `bytes` from `memory` to `offset` in `peer`'s part of `window`, then raises one signal at
+   * it, without its doing anything. With 0 bytes only the signal; `window` and `memory` are not looked at. Those of one
+   * rank to one peer arrive in the order of their calls.
+   * thread: [data]   blocking: never   owns: borrows `memory` until it is done, `window` during the call
+   * returns: SL_OK | SL_ERR_INVALID | SL_ERR_UNSUPPORTED the peer's memory is out of reach: send and receive instead |
+   * the communicator's error   since: 1 */
+  sl_status_t (*put_signal)(sl_comm_t* comm, const void* memory, uint64_t bytes, uint32_t peer,
+                            sl_comm_window_t* window, uint64_t offset, sl_stream_t* stream);
+  /* In stream order: waits for so many signals of each rank and takes them; what was put before them is there. Signals
+   * raised by captured calls are for captured waits, others for others. An abort ends the wait.
+   * thread: [data]   blocking: never   owns: borrows `counts` during the call
+   * returns: SL_OK | SL_ERR_INVALID | SL_ERR_UNSUPPORTED as put_signal | the communicator's error   since: 1 */
+  sl_status_t (*wait_signals)(sl_comm_t* comm, const sl_signal_count_t* counts, uint32_t count, sl_stream_t* stream);
 } sl_runtime_ops_t;
 
 /* The table of `revision`, constant for the life of the process.   thread: [any]   blocking: never

@@ -58,6 +58,7 @@ Communicator::~Communicator() {
   runs_.reset();
   DestroyAlgorithms();
   CloseReach();
+  DetachSignals();
   links_.reset();
   for (const Transport& transport : transports_) transport.ops->close(transport.handle);
   if (sl_control_t* control = control_.load(); control != nullptr) device().ops->release(device().handle, control);
@@ -460,31 +461,43 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   return seat;
 }
 
-Status Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable) {
+Result<std::vector<uint64_t>> Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
+                                                          const std::vector<uint64_t>& seen_at) {
   const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
   Writer mine;
   mine.Put(bytes);
   mine.Put(flags);
   mine.Put(static_cast<uint32_t>(exportable));
+  // Of other hosts nothing is seen, so that many ranks have little to tell.
+  mine.Put(static_cast<uint32_t>(seen_at.size()));
+  for (const uint64_t address : seen_at) mine.Put(address);
   SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), mine.bytes(), patience));
+  std::vector<uint64_t> seen(config_.size);
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
     const uint64_t their_bytes = in.Get<uint64_t>();
     const uint32_t their_flags = in.Get<uint32_t>();
     const bool their_exportable = in.Get<uint32_t>() != 0;
-    if (!in.ok()) return {SL_ERR_MISMATCH, RankName(rank) + " called something else than a window registration"};
+    const bool is_seen = in.Get<uint32_t>() == config_.size;
+    for (uint32_t by = 0; is_seen && by < config_.size; ++by) {
+      const auto address = in.Get<uint64_t>();
+      if (by == config_.rank) seen[rank] = address;
+    }
+    if (!in.ok()) {
+      return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than a window registration");
+    }
     if (their_bytes != bytes || their_flags != flags) {
-      return {SL_ERR_MISMATCH, RankName(rank) + " registers a window of " + std::to_string(their_bytes) +
-                                   " bytes, flags " + std::to_string(their_flags) + ", rank " +
-                                   std::to_string(config_.rank) + " one of " + std::to_string(bytes) + ", flags " +
-                                   std::to_string(flags)};
+      return Status(SL_ERR_MISMATCH, RankName(rank) + " registers a window of " + std::to_string(their_bytes) +
+                                         " bytes, flags " + std::to_string(their_flags) + ", rank " +
+                                         std::to_string(config_.rank) + " one of " + std::to_string(bytes) +
+                                         ", flags " + std::to_string(flags));
     }
     if ((flags & SL_WINDOW_SYMMETRIC) != 0 && !their_exportable) {
-      return {SL_ERR_UNSUPPORTED, "the window buffer of " + RankName(rank) +
-                                      " cannot be shared; allocate it with ncclMemAlloc (memory_allocate)"};
+      return Status(SL_ERR_UNSUPPORTED, "the window buffer of " + RankName(rank) +
+                                            " cannot be shared; allocate it with ncclMemAlloc (memory_allocate)");
     }
   }
-  return {};
+  return seen;
 }
 
 // The id's secret crosses the tree under a mask that only ranks of this communicator can derive, and that no other turn
@@ -704,6 +717,7 @@ void Communicator::FillInfo(sl_comm_info_t* info) const {
   // Those of a relayed communicator start on another thread, and may not be counted beside that.
   info->host_bytes = sizeof(*this) + (runs_ != nullptr && !is_relayed() ? runs_->memory_bytes() : 0);
   info->suspended = state.load() == State::kSuspended ? 1 : 0;
+  info->one_sided = signals_.valid() ? 1 : 0;
   const auto held = HoldLog();
   if (heap_ == nullptr) {
     info->releasable_bytes = released_bytes_.load();

@@ -23,6 +23,7 @@
 #include "kernel/comm/reach.h"
 #include "kernel/engine/run.h"
 #include "kernel/link/link_table.h"
+#include "kernel/memory/signal_board.h"
 #include "kernel/memory/symmetric_heap.h"
 #include "kernel/plan/select.h"
 #include "sl_runtime.h"
@@ -60,8 +61,10 @@ class Communicator {
   // This rank's seat in the communicator of its color; none when color is negative. Collective over this communicator.
   Result<Seat> Split(const SplitTurn& turn, int32_t color, int32_t key);
 
-  // Collective: all ranks register a window of this size with these flags, or all get the same error.
-  Status AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable);
+  // Collective: all ranks register a window of this size with these flags, or all get the same error. `seen_at` says
+  // for each rank where it sees this one's memory (0: nowhere), the result where this one sees theirs.
+  Result<std::vector<uint64_t>> AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
+                                              const std::vector<uint64_t>& seen_at);
 
   // Collective: the id by which this communicator grows to `size` ranks, which one rank at least knows.
   Result<RendezvousId> AgreeOnId(uint64_t turn, uint32_t size, const std::optional<RendezvousId>& mine) const;
@@ -138,6 +141,19 @@ class Communicator {
   RunPool* runs() { return runs_.get(); }
   // NULL where peers do not reach the memory of callers.
   Reach* reach() { return reach_.get(); }
+  // Invalid where ranks cannot signal each other from their streams.
+  const SignalBoard& signals() const { return signals_; }
+  // Launches have been told to end.   [any]
+  bool is_stopped() const {
+    sl_control_t* control = control_.load();
+    return control != nullptr && std::atomic_ref<int32_t>(control->abort).load(std::memory_order_relaxed) != 0;
+  }
+  // Streams of this rank wait for no signal, as long as peers raise none.   [any]
+  void ReleaseSignals() const {
+    if (signals_.valid()) signals_.Release(config_.rank);
+  }
+  // No stream uses them any more.   [control]
+  void DetachSignals();
   // NULL on devices whose launches end under a watch.
   sl_control_t* control() { return control_.load(); }
   OpLog* op_log() { return &op_log_; }
@@ -170,13 +186,15 @@ class Communicator {
   bool ReachesDirectly(uint32_t rank) const;
   uint32_t HostProcessors() const;
   void FillShape();
-  Status MakeControl();  // this and the next eleven in comm_memory.cc
+  Status MakeControl();  // this and the next thirteen in comm_memory.cc
   Status MakeHeap();
   Status MakeReach();
+  Status MakeSignals();
+  Result<bool> AttachSignals();
   Result<std::unique_ptr<SymmetricHeap>> ShareSegment(const Device& device, uint64_t slice_bytes);
   Result<std::unique_ptr<SymmetricHeap>> FetchSegment(const Device& device, uint64_t slice_bytes) const;
   Status ShareSlices(uint64_t slice_bytes);
-  Result<bool> AllReach(bool mine) const;
+  Result<bool> AllAgree(bool mine) const;
   void StandAlone();
   Status ServeDescriptor(const SymmetricHeap& heap, FrameType asked_by);
   Result<Stream> CallNeighbour(uint32_t rank, FrameType type) const;
@@ -236,6 +254,8 @@ class Communicator {
   // shared_ptr: the desk of extension_ keeps it.
   std::shared_ptr<HandleDesk> handle_desk_ = std::make_shared<HandleDesk>();
   std::unique_ptr<Reach> reach_;  // after tree_ and log_heap_, which it uses
+  SignalBoard signals_;           // in log_heap_
+  bool is_attached_ = false;      // log_heap_ is, to the device
   std::unique_ptr<LinkTable> links_;
   std::vector<Candidate> algorithms_;
   std::unique_ptr<Selector> selector_;

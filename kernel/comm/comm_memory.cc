@@ -52,15 +52,41 @@ Status Communicator::MakeHeap() {
   // Equal on all ranks, as the device's kind and comm.reach_mib are.
   const bool reaches = config_.size > 1 && (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0 &&
                        process_->profile().settings().comm.reach_mib != 0;
-  const uint64_t board_bytes = reaches ? OfferBoard::SliceBytes(config_.size) : 0;
+  const uint64_t boards_bytes =
+      reaches ? OfferBoard::SliceBytes(config_.size) + SignalBoard::SliceBytes(config_.size) : 0;
   if (log_heap_ == nullptr) {
-    SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes + board_bytes));
+    SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes + boards_bytes));
     op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank);
   }
   if (demanded != 0) SL_TRY(ShareSlices(demanded));
-  // Log and board stay while the communicator is suspended.
-  if (board_bytes == 0 || reach_ != nullptr || is_relayed()) return {};
-  return MakeReach();
+  // Log and boards stay while the communicator is suspended.
+  if (boards_bytes == 0 || reach_ != nullptr || is_relayed()) return {};
+  SL_TRY(MakeReach());
+  return MakeSignals();
+}
+
+// A device that cannot be let at the words serves all but one-sided operations, and nothing is lost but those.
+Status Communicator::MakeSignals() {
+  SL_ASSIGN(bool attached, AttachSignals());
+  SL_ASSIGN(attached, AllAgree(attached));
+  if (!attached) return {};
+  const uint64_t offset = OpLog::kBytes + OfferBoard::SliceBytes(config_.size);
+  signals_ = SignalBoard(log_heap_->base() + offset, log_heap_->stride(), config_.size);
+  signals_.Prepare(config_.rank);
+  if (cancelled()) signals_.Release(config_.rank);  // Cancel() may have come before there was anything to write to
+  return {};
+}
+
+Result<bool> Communicator::AttachSignals() {
+  if ((device().info.capabilities & SL_DEVICE_CAN_WRITE_VALUE) == 0) return false;
+  const sl_status_t status = device().ops->host_attach(device().handle, log_heap_->base(), log_heap_->bytes());
+  if (status == SL_OK) is_attached_ = true;
+  if (status != SL_OK) Logf(SL_LOG_INFO, "put and signal are not served: {}", LastError());
+  return is_attached_;
+}
+
+void Communicator::DetachSignals() {
+  if (std::exchange(is_attached_, false)) device().ops->host_detach(device().handle, log_heap_->base());
 }
 
 Status Communicator::MakeReach() {
@@ -115,6 +141,7 @@ void Communicator::StopLaunches(sl_status_t why) {
   if (control == nullptr) return;
   int32_t none = 0;
   std::atomic_ref<int32_t>(control->abort).compare_exchange_strong(none, why);
+  ReleaseSignals();
 }
 
 Status Communicator::AgreeToSuspend(uint64_t turn, const std::string& objection) const {
@@ -238,12 +265,12 @@ Status Communicator::ShareSlices(uint64_t slice_bytes) {
     Logf(SL_LOG_WARN, "the device does not reach the memory of {}, operations go through the host: {}", RankName(rank),
          mapped.message());
   }
-  SL_ASSIGN(const bool all, AllReach(reached.ok()));
+  SL_ASSIGN(const bool all, AllAgree(reached.ok()));
   if (!all) StandAlone();
   return {};
 }
 
-Result<bool> Communicator::AllReach(bool mine) const {
+Result<bool> Communicator::AllAgree(bool mine) const {
   Writer told;
   told.Put(static_cast<uint32_t>(mine));
   SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), told.bytes(), patience()));

@@ -43,8 +43,30 @@ Reach::~Reach() = default;
 
 sl_status_t Reach::Addresses(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses) {
   std::unique_lock lock(mutex_);
+  Own* own = Reached(&lock, memory, bytes, out_addresses);
+  if (own == nullptr) return SL_ERR_UNSUPPORTED;
+  if (capture != 0) own->is_captured = true;
+  return SL_OK;
+}
+
+Reach::Pin Reach::PinAddresses(const void* memory, uint64_t bytes, uint64_t* out_addresses) {
+  std::unique_lock lock(mutex_);
+  Own* own = Reached(&lock, memory, bytes, out_addresses);
+  if (own == nullptr) return {};
+  ++own->pins;
+  return {IndexOf(*own), own->turn};
+}
+
+// What was withdrawn meanwhile has another turn.
+void Reach::Unpin(const Pin& pin) {
+  std::lock_guard lock(mutex_);
+  if (pin.place < own_.size() && own_[pin.place].turn == pin.turn) --own_[pin.place].pins;
+}
+
+Reach::Own* Reach::Reached(std::unique_lock<std::mutex>* lock, const void* memory, uint64_t bytes,
+                           uint64_t* out_addresses) {
   if (const char* why = asked_.Find(setting_.device_ops, setting_.device, memory, bytes); why != nullptr) {
-    return *why == '\0' ? SL_ERR_UNSUPPORTED : Refuse(why);
+    return *why == '\0' ? nullptr : Refuse(why);
   }
   ++asked_times_;
   Own* own = Find();
@@ -53,22 +75,21 @@ sl_status_t Reach::Addresses(const void* memory, uint64_t bytes, uint64_t captur
     own = Offer(&reason);
     if (own == nullptr) return Refuse(reason);
   }
-  if (own->state == State::kOffered && !AwaitAnswers(own, &lock)) return Refuse("peers have not mapped it in time");
+  if (own->state == State::kOffered && !AwaitAnswers(own, lock)) return Refuse("peers have not mapped it in time");
   if (own->state != State::kReady) return Refuse("a peer could not map it");
   own->last_use_ns = NowNs();
-  if (capture != 0) own->is_captured = true;
   const uint64_t offset = AddressOf(memory) - own->extent.base();
   for (size_t rank = 0; rank < own->addresses.size(); ++rank) out_addresses[rank] = own->addresses[rank] + offset;
-  return SL_OK;
+  return own;
 }
 
 // Not an error: the operation goes another way. Said once, for it is slower.
-sl_status_t Reach::Refuse(const std::string& reason) {
+Reach::Own* Reach::Refuse(const std::string& reason) {
   if (refused_times_++ == 0) {
     Logf(SL_LOG_INFO, "rank {}: peers do not reach a buffer directly, its data is copied on the way: {}", setting_.rank,
          reason);
   }
-  return SL_ERR_UNSUPPORTED;
+  return nullptr;
 }
 
 // An address that was freed and allocated again is another allocation; what was offered of the old one goes.
@@ -99,6 +120,7 @@ Reach::Own* Reach::Offer(std::string* out_reason) {
   if (const Status exported = Export(offer, &list); !exported.ok()) return refuse(exported.message());
   own->state = State::kOffered;
   own->is_captured = false;
+  own->pins = 0;
   own->extent = asked_;
   own->next_look = 0;
   own->patience_end_ns = NowNs() + setting_.patience_ns;
@@ -177,7 +199,8 @@ Reach::Own* Reach::FindRoom(uint64_t bytes) {
 Reach::Own* Reach::Oldest(uint64_t unused_since_ns) {
   Own* oldest = nullptr;
   for (Own& own : own_) {
-    const bool may_go = (own.state == State::kReady || own.state == State::kRefused) && !own.is_captured;
+    const bool may_go =
+        (own.state == State::kReady || own.state == State::kRefused) && !own.is_captured && own.pins == 0;
     if (!may_go || own.last_use_ns > unused_since_ns) continue;
     if (oldest == nullptr || own.last_use_ns < oldest->last_use_ns) oldest = &own;
   }

@@ -59,6 +59,14 @@ class Reach : public sl_reach_t {
   // As sl_reach_ops_t.   [data]
   sl_status_t Addresses(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses);
 
+  // The same for memory that stays offered until it is unpinned, or freed.   [control]
+  struct Pin {
+    uint32_t place = UINT32_MAX;  // none: nothing is pinned
+    uint64_t turn = 0;
+  };
+  Pin PinAddresses(const void* memory, uint64_t bytes, uint64_t* out_addresses);
+  void Unpin(const Pin& pin);
+
   // Looks at all boards: maps what is offered, unmaps what is withdrawn, if it may, and withdraws what is gone or too
   // much. True: it wants to be called again soon, although nobody rings. By one thread at a time; returns at once after
   // Close().
@@ -84,6 +92,7 @@ class Reach : public sl_reach_t {
     State state = State::kFree;
     bool is_captured = false;  // by a graph, which may be launched at any time
     bool is_laid = false;      // on the desk
+    uint32_t pins = 0;
     uint64_t turn = 0;
     Extent extent;
     uint64_t next_look = 0;  // the piece to look at next
@@ -96,6 +105,8 @@ class Reach : public sl_reach_t {
     std::unique_ptr<ForeignMemory> memory;
   };
 
+  // Offered and mapped by all; NULL: not to be had, why was said.
+  Own* Reached(std::unique_lock<std::mutex>* lock, const void* memory, uint64_t bytes, uint64_t* out_addresses);
   // Of what has been asked for. NULL: not to be had, with the reason.
   Own* Find();
   Own* Offer(std::string* out_reason);
@@ -110,7 +121,7 @@ class Reach : public sl_reach_t {
   bool AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock);
   void CollectAnswers(Own* own);
   void Withdraw(Own* own);
-  sl_status_t Refuse(const std::string& reason);
+  Own* Refuse(const std::string& reason);
 
   bool KeepTaken(uint32_t owner, uint32_t index, bool may_unmap);
   bool KeepOwn();

@@ -332,6 +332,31 @@ TEST_F(ReachTest, KeepsWhatAGraphHasCaptured) {
   EXPECT_EQ(Ask(5 * kMiB), SL_OK);
 }
 
+TEST_F(ReachTest, KeepsWhatIsPinned) {
+  Reach::Pin pins[4];
+  std::atomic<bool> is_done{false};
+  std::thread peers([&] {
+    while (!is_done) KeepPeers();
+  });
+  for (uint64_t i = 1; i <= 4; ++i) {
+    Allocate(i * kMiB, i);
+    pins[i - 1] = ranks_[0]->PinAddresses(At(i * kMiB), kMiB, addresses_);
+    EXPECT_EQ(addresses_[2], 3 * kShift + i * kMiB);
+  }
+  is_done = true;
+  peers.join();
+  Allocate(5 * kMiB, 5);
+  EXPECT_EQ(Ask(5 * kMiB), SL_ERR_UNSUPPORTED);
+  ranks_[0]->Unpin(pins[2]);
+  sl_status_t status = Ask(5 * kMiB);
+  if (status != SL_OK) status = Ask(5 * kMiB);  // its bytes are free again once peers have answered
+  EXPECT_EQ(status, SL_OK);
+  Free(kMiB);
+  ranks_[0]->Keep(true);
+  ranks_[0]->Unpin(pins[0]);  // gone already
+  ranks_[0]->Unpin(Reach::Pin{});
+}
+
 TEST_F(ReachTest, UsesEveryPlaceAgain) {
   for (uint64_t i = 1; i <= 3 * OfferBoard::kOffers; ++i) {
     Allocate(kMiB, i);

@@ -67,8 +67,10 @@ struct sl_comm_t {
   sl::kernel::IssueOrder eager;
   sl::kernel::IssueOrder captured[4];  // the newest captures, by number; several may be under way
   bool oversubscribed = false;
-  uint64_t captures = 0;               // that its operations were part of
-  uint32_t group_member = UINT32_MAX;  // place in the group that is being issued; UINT32_MAX: in none
+  uint64_t captures = 0;                  // that its operations were part of
+  uint32_t group_member = UINT32_MAX;     // place in the group that is being issued; UINT32_MAX: in none
+  std::vector<uint64_t> signals_raised;   // eager ones so far, at each rank
+  std::vector<uint64_t> signals_awaited;  // from each rank
   sl_image_t* engine_image = nullptr;
   sl_event_t* order_event = nullptr;  // of the eager order; where nobody watches launches, behind the newest
   sl_event_t* join_event = nullptr;   // between streams of a group or of a capture, used at once
@@ -99,4 +101,6 @@ struct sl_comm_window_t {
   uint64_t bytes;
   uint32_t flags;
   sl::kernel::RegistrationCache::Entry* entry;
+  sl::kernel::Reach::Pin pin;
+  std::vector<uint64_t> seen;  // where this rank's device sees each rank's memory; 0: nowhere
 };

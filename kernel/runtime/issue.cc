@@ -137,6 +137,8 @@ Status PrepareToIssue(sl_comm_t* handle) {
     SL_ASSIGN(handle->relay, Relay::Open(handle));
   }
   handle->oversubscribed = handle->comm.is_crowded();
+  handle->signals_raised.resize(handle->comm.size());
+  handle->signals_awaited.resize(handle->comm.size());
   if (Reach* reach = handle->comm.reach(); reach != nullptr) {
     reach->WatchUse(
         [&device, event = handle->order_event] {
@@ -152,6 +154,7 @@ bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns) {
   if (device.is_watched() || !handle->eager.begun) return true;
   while (device.ops->event_query(device.handle, handle->order_event) == SL_ERR_AGAIN) {
     if (NowNs() >= deadline_ns) return false;
+    if (handle->comm.is_stopped()) handle->comm.ReleaseSignals();
     const timespec nap{0, 50'000};
     nanosleep(&nap, nullptr);
   }

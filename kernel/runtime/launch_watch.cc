@@ -51,6 +51,8 @@ void LaunchWatch::Look() {
   if (is_over_.load()) return;
   is_on_.store(false, std::memory_order_seq_cst);
   const LogRankScope rank_scope(handle_->comm.rank());
+  // Graphs of a communicator that has ended put back what they take.
+  if (handle_->comm.is_stopped()) handle_->comm.ReleaseSignals();
   sl_control_t* control = handle_->comm.control();
   const uint32_t answered = std::atomic_ref<uint32_t>(control->answered).load(std::memory_order_acquire);
   if (judged_ != asked_ && answered == asked_) {

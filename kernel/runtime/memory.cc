@@ -41,16 +41,26 @@ Status RegisterWindow(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t fl
     return {SL_ERR_STATE, "window: the communicator is not ready"};
   }
   SL_ASSIGN(RegistrationCache::Entry * entry, comm->registrations.Acquire(memory, bytes));
-  if (Status agreed = comm->comm.AgreeOnWindow(bytes, flags, entry->exportable); !agreed.ok()) {
-    comm->registrations.Release(entry);
-    return agreed;
+  Reach* reach = comm->comm.reach();
+  std::vector<uint64_t> seen_at;
+  Reach::Pin pin;
+  if (reach != nullptr) {
+    seen_at.resize(comm->comm.size());
+    pin = reach->PinAddresses(memory, bytes, seen_at.data());
   }
-  *out_window = new sl_comm_window_t{memory, bytes, flags, entry};
+  Result<std::vector<uint64_t>> seen = comm->comm.AgreeOnWindow(bytes, flags, entry->exportable, seen_at);
+  if (!seen.ok()) {
+    if (reach != nullptr) reach->Unpin(pin);
+    comm->registrations.Release(entry);
+    return seen.status();
+  }
+  *out_window = new sl_comm_window_t{memory, bytes, flags, entry, pin, seen.Take()};
   return {};
 }
 
 Status DeregisterWindow(sl_comm_t* comm, sl_comm_window_t* window) {
   if (window == nullptr) return {SL_ERR_INVALID, "window: the handle is null"};
+  if (Reach* reach = comm->comm.reach(); reach != nullptr) reach->Unpin(window->pin);
   comm->registrations.Release(window->entry);
   delete window;
   return {};

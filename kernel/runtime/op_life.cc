@@ -45,13 +45,15 @@ Status WhyUnusable(const Communicator& comm) {
 
 }  // namespace
 
-Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) {
+Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) { return CheckUsable(handle, OpKindName(op.kind)); }
+
+Status CheckUsable(sl_comm_t* handle, const char* what) {
   const Communicator& comm = handle->comm;
   const bool ready = comm.state.load(std::memory_order_acquire) == Communicator::State::kReady;
   if (ready && comm.healthy() && !comm.cancelled()) [[likely]]
     return {};
   const Status why = WhyUnusable(comm);
-  return why.ok() ? why : Status(why.code(), std::string(OpKindName(op.kind)) + " not started: " + why.message());
+  return why.ok() ? why : Status(why.code(), std::string(what) + " not started: " + why.message());
 }
 
 Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream) {

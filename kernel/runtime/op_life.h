@@ -20,7 +20,8 @@ class InCall {
   sl_comm_t* handle_;
 };
 
-// SL_OK when operations may be issued; else why `op` was not started.
+// SL_OK when operations may be issued; else why `op`, or `what`, was not started.
+Status CheckUsable(sl_comm_t* handle, const char* what);
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op);
 // The eager operations, or those of the capture that `stream` is in.
 Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream);

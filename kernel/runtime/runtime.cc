@@ -12,6 +12,7 @@
 #include "kernel/runtime/issue.h"
 #include "kernel/runtime/lifecycle.h"
 #include "kernel/runtime/memory.h"
+#include "kernel/runtime/one_sided.h"
 
 namespace {
 
@@ -218,6 +219,21 @@ sl_status_t WindowMemory(sl_comm_t* comm, sl_comm_window_t* window, void** out_m
   });
 }
 
+sl_status_t PutSignalOf(sl_comm_t* comm, const void* memory, uint64_t bytes, uint32_t peer, sl_comm_window_t* window,
+                        uint64_t offset, sl_stream_t* stream) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::PutSignal(comm, {memory, bytes, window, offset}, peer, stream);
+  });
+}
+
+sl_status_t WaitSignalsOf(sl_comm_t* comm, const sl_signal_count_t* counts, uint32_t count, sl_stream_t* stream) {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return sl::kernel::WaitSignals(comm, {counts, count}, stream);
+  });
+}
+
 sl_status_t StreamCreate(sl_stream_t** out_stream) {
   return Call([&]() -> Status {
     SL_ASSIGN(Process * process, Process::Get());
@@ -355,6 +371,8 @@ const sl_runtime_ops_t kOps = {
     .comm_grow = CommGrow,
     .comm_suspend = CommSuspend,
     .comm_resume = CommResume,
+    .put_signal = PutSignalOf,
+    .wait_signals = WaitSignalsOf,
 };
 
 }  // namespace

@@ -322,6 +322,8 @@ constexpr Call kLaunch = Shared("launch");
 constexpr Call kBatch = Shared("launch_batch");
 constexpr Call kReduceFunction = Shared("reduce_function");
 constexpr Call kCaptureRetain = Shared("capture_retain");
+constexpr Call kHostAttach = Shared("host_attach");
+constexpr Call kHostDetach = Shared("host_detach");
 
 using Ops = sl_device_ops_t;
 
@@ -364,6 +366,8 @@ constexpr sl_device_ops_t kDeviceOps = {
     .launch_batch = Checked<&Ops::launch_batch, kBatch, BatchHook>,
     .reduce_function = Checked<&Ops::reduce_function, kReduceFunction, ReduceFunctionHook>,
     .capture_retain = Checked<&Ops::capture_retain, kCaptureRetain, CallbackHook>,
+    .host_attach = Checked<&Ops::host_attach, kHostAttach>,
+    .host_detach = Checked<&Ops::host_detach, kHostDetach>,
 };
 
 }  // namespace sl::checker

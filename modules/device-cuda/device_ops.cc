@@ -160,6 +160,30 @@ sl_status_t Unmap(sl_device_t* device, sl_mapping_t* mapping) {
   return Control(device, [&] { return device->instance->mappings.Unmap(*device, mapping); });
 }
 
+// Pinned where it lies. The driver knows each address once, whoever has it pinned.
+sl_status_t HostAttach(sl_device_t* device, void* memory, uint64_t bytes) {
+  constexpr uint64_t kPage = 4096;
+  if (memory == nullptr || AddressOf(memory) % kPage != 0 || bytes == 0 || bytes % kPage != 0) {
+    return Refuse(device, "host_attach: not whole pages of 4,096 bytes");
+  }
+  return Control(device, [&]() -> Status {
+    SL_TRY(SL_CUDA(*device, MemHostRegister, memory, bytes, cu::kHostRegisterPortable | cu::kHostRegisterDeviceMap));
+    cu::Address address = 0;
+    Status status = SL_CUDA(*device, MemHostGetDevicePointer, &address, memory, 0);
+    if (status.ok() && address != AddressOf(memory)) {
+      status =
+          Status(SL_ERR_UNSUPPORTED, "device-cuda: host memory that is pinned later has another address on device " +
+                                         std::to_string(device->ordinal));
+    }
+    if (!status.ok()) device->calls.MemHostUnregister(memory);
+    return status;
+  });
+}
+
+sl_status_t HostDetach(sl_device_t* device, void* memory) {
+  return Control(device, [&] { return SL_CUDA(*device, MemHostUnregister, memory); });
+}
+
 // Streams and events.
 
 sl_status_t StreamCreate(sl_device_t* device, sl_stream_t** out_stream) {
@@ -373,6 +397,8 @@ const sl_device_ops_t kDeviceOps = {
     .launch_batch = LaunchMany,
     .reduce_function = ReduceFunction,
     .capture_retain = CaptureRetain,
+    .host_attach = HostAttach,
+    .host_detach = HostDetach,
 };
 
 }  // namespace sl::device_cuda

@@ -39,6 +39,8 @@
   X(MemGetInfo, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                          \
   X(MemHostAlloc, cuMemHostAlloc, (void** out, size_t bytes, unsigned flags))                                          \
   X(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, (cu::Address * out, void* host, unsigned flags))            \
+  X(MemHostRegister, cuMemHostRegister_v2, (void* host, size_t bytes, unsigned flags))                                 \
+  X(MemHostUnregister, cuMemHostUnregister, (void* host))                                                              \
   X(MemFreeHost, cuMemFreeHost, (void* host))                                                                          \
   X(MemcpyAsync, cuMemcpyAsync, (cu::Address to, cu::Address from, size_t bytes, cu::Stream * stream))                 \
   X(MemsetD8Async, cuMemsetD8Async, (cu::Address to, unsigned char value, size_t count, cu::Stream* stream))           \

@@ -133,6 +133,8 @@ struct AllocationProp {
 // Other memory.
 inline constexpr unsigned kHostAllocPortable = 1;
 inline constexpr unsigned kHostAllocDeviceMap = 2;
+inline constexpr unsigned kHostRegisterPortable = 1;
+inline constexpr unsigned kHostRegisterDeviceMap = 2;
 inline constexpr unsigned kIpcLazyEnablePeerAccess = 1;
 struct IpcHandle {
   char reserved[64];

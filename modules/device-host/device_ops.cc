@@ -379,6 +379,16 @@ sl_status_t LaunchMany(sl_device_t* device, uint32_t count, sl_stream_t* const* 
   return status != SL_OK ? status : first;
 }
 
+// It sees all there is; what is attached need not be remembered.
+sl_status_t HostAttach(sl_device_t* device, void* memory, uint64_t bytes) {
+  constexpr uint64_t kPage = 4096;
+  const bool is_aligned = memory != nullptr && reinterpret_cast<uintptr_t>(memory) % kPage == 0;
+  if (is_aligned && bytes != 0 && bytes % kPage == 0) return SL_OK;
+  return Guarded(device, [] { return Misused("host_attach: not whole pages of 4,096 bytes"); });
+}
+
+sl_status_t HostDetach(sl_device_t*, void*) { return SL_OK; }
+
 sl_reduce_fn ReduceFunction(sl_device_t*, sl_datatype_t datatype, sl_reduction_t reduction) {
   return FindReduce(datatype, reduction);
 }
@@ -422,6 +432,8 @@ const sl_device_ops_t kDeviceOps = {
     .launch_batch = LaunchMany,
     .reduce_function = ReduceFunction,
     .capture_retain = CaptureRetain,
+    .host_attach = HostAttach,
+    .host_detach = HostDetach,
 };
 
 }  // namespace sl::device_host

@@ -35,7 +35,8 @@ struct Range {
   uint64_t id;
   bool is_ipc_capable = false;
   bool is_ipc_mapping = false;
-  int fd = -1;  // of plain memory
+  bool is_registered = false;  // the program's own
+  int fd = -1;                 // of plain memory
   Physical* physical = nullptr;
 };
 
@@ -140,6 +141,22 @@ cu::Code cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
   return cu::kSuccess;
 }
 
+cu::Code cuMemHostRegister_v2(void* host, size_t bytes, unsigned flags) {
+  SL_FAKE_ENTER_CONTEXT(cuMemHostRegister, true);
+  if (bytes == 0 || (flags & cu::kHostRegisterDeviceMap) == 0) return cu::kInvalidValue;
+  Range range{bytes, cu::kMemoryTypeHost, ++TheState().last_id};
+  range.is_registered = true;
+  return TheState().ranges.emplace(AddressOf(host), range).second ? cu::kSuccess : cu::kInvalidValue;
+}
+
+cu::Code cuMemHostUnregister(void* host) {
+  SL_FAKE_ENTER_CONTEXT(cuMemHostUnregister, true);
+  const auto found = TheState().ranges.find(AddressOf(host));
+  if (found == TheState().ranges.end() || !found->second.is_registered) return cu::kInvalidValue;
+  TheState().ranges.erase(found);
+  return cu::kSuccess;
+}
+
 cu::Code cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
   SL_FAKE_ENTER_CONTEXT(cuMemGetInfo, false);
   *free_bytes = kMostBytes;
@@ -157,7 +174,9 @@ cu::Code cuMemHostGetDevicePointer_v2(cu::Address* out, void* host, unsigned) {
 cu::Code cuMemFreeHost(void* host) {
   SL_FAKE_ENTER_CONTEXT(cuMemFreeHost, true);
   const auto found = TheState().ranges.find(AddressOf(host));
-  if (found == TheState().ranges.end() || found->second.type != cu::kMemoryTypeHost) return cu::kInvalidValue;
+  if (found == TheState().ranges.end() || found->second.type != cu::kMemoryTypeHost || found->second.is_registered) {
+    return cu::kInvalidValue;
+  }
   munmap(host, found->second.bytes);
   TheState().ranges.erase(found);
   return cu::kSuccess;

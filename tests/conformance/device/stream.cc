@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams: everything in order, events across them, words that start and end work.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -84,6 +86,35 @@ void WaitsForIdle(Trial& trial) {
   bench.Wait(stream);
   trial.Expect(done.Load() == 5, "the stream is idle, but its last write is missing");
   trial.Expect(bench.ops.stream_wait_idle(bench.device, stream, 0) == SL_OK, "an idle stream, deadline 0");
+}
+
+void WordsLieInAttachedMemory(Trial& trial) {
+  constexpr uint64_t kPage = 4096;
+  Bench bench(trial);
+  bench.Need(SL_DEVICE_CAN_WRITE_VALUE, "stream words");
+  void* memory = mmap(nullptr, 2 * kPage, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  trial.Require(memory != MAP_FAILED, "no memory");
+  trial.Expect(bench.ops.host_attach(bench.device, static_cast<uint8_t*>(memory) + 8, kPage) == SL_ERR_INVALID,
+               "memory that is no whole page was attached");
+  trial.Expect(bench.ops.host_attach(bench.device, memory, 100) == SL_ERR_INVALID, "a part of a page was attached");
+  const sl_status_t status = bench.ops.host_attach(bench.device, memory, 2 * kPage);
+  if (status == SL_ERR_UNSUPPORTED) {
+    munmap(memory, 2 * kPage);
+    trial.Skip("the device cannot be let at host memory");
+  }
+  bench.Good(status, "host_attach");
+  auto* const words = static_cast<uint64_t*>(memory);
+  uint64_t* const last = words + 2 * kPage / sizeof(uint64_t) - 1;
+  sl_stream_t* stream = bench.MakeStream();
+  bench.Good(bench.ops.stream_wait_value(bench.device, stream, words, 3), "stream_wait_value");
+  bench.Good(bench.ops.stream_write_value(bench.device, stream, last, 9), "stream_write_value");
+  trial.Expect(bench.ops.stream_wait_idle(bench.device, stream, DeadlineIn(20)) == SL_ERR_TIMEOUT,
+               "a stream did not wait for a word of attached memory");
+  std::atomic_ref<uint64_t>(*words).store(3);
+  bench.Wait(stream);
+  trial.Expect(std::atomic_ref<uint64_t>(*last).load() == 9, "a word of attached memory was not written");
+  bench.Good(bench.ops.host_detach(bench.device, memory), "host_detach");
+  munmap(memory, 2 * kPage);
 }
 
 void EventsOrderStreams(Trial& trial) {
@@ -239,6 +270,8 @@ std::vector<Test> StreamTests() {
   return {
       {"Stream.RunsInOrder", "callbacks run one after the other, as they were issued", Ordered},
       {"Stream.SaysWhenItIsIdle", "SL_ERR_AGAIN at once, SL_ERR_TIMEOUT at the deadline, never before", WaitsForIdle},
+      {"Word.LiesInAttachedMemory", "host_attach takes whole pages; streams wait for words there and write them",
+       WordsLieInAttachedMemory},
       {"Stream.IsDrivenByManyThreads", "a stream per thread, random work, seeds", Fuzz},
       {"Stream.IsNotCapturedByItself", "capture state 0 outside a capture", NotCaptured},
       {"Event.OrdersStreams", "a stream waits for the point another recorded", EventsOrderStreams},

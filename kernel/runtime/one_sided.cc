@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/runtime/one_sided.h"
+
+#include "kernel/events/last_error.h"
+#include "kernel/runtime/op_life.h"
+
+namespace sl::kernel {
+namespace {
+
+Status CheckPeer(const Communicator& comm, const char* what, uint32_t peer) {
+  if (peer < comm.size()) return {};
+  return {SL_ERR_INVALID, std::string(what) + ": peer " + std::to_string(peer) + " is not a rank; ranks are 0 to " +
+                              std::to_string(comm.size() - 1)};
+}
+
+Status CheckServed(sl_comm_t* handle, const char* what) {
+  SL_TRY(CheckUsable(handle, what));
+  if (handle->comm.signals().valid()) return {};
+  return {SL_ERR_UNSUPPORTED,
+          std::string(what) +
+              " needs GPUs of one host that reach each other's memory, which the ranks of this communicator do not "
+              "have; send and receive in a group instead"};
+}
+
+// Where this rank's device stores what is put.
+Result<void*> TargetOf(const sl_comm_t& handle, const Put& put, uint32_t peer) {
+  if (put.window == nullptr) return Status(SL_ERR_INVALID, "put_signal: the window is null");
+  if (put.memory == nullptr) return Status(SL_ERR_INVALID, "put_signal: the buffer is null");
+  if (put.offset > put.window->bytes || put.bytes > put.window->bytes - put.offset) {
+    return Status(SL_ERR_INVALID, "put_signal: " + std::to_string(put.bytes) + " bytes at offset " +
+                                      std::to_string(put.offset) + " reach out of a window of " +
+                                      std::to_string(put.window->bytes));
+  }
+  const bool is_own = peer == handle.comm.rank();
+  const uint64_t base = is_own ? reinterpret_cast<uint64_t>(put.window->memory) : put.window->seen[peer];
+  if (base != 0) return reinterpret_cast<void*>(base + put.offset);
+  return Status(SL_ERR_UNSUPPORTED, "put_signal: the window of " + handle.comm.RankName(peer) +
+                                        " is out of reach, its log says why (allocate it with ncclMemAlloc, raise "
+                                        "comm.reach_mib, or leave more memory free); or send and receive in a group");
+}
+
+// The words of one call, in the order of its stream.
+class Words {
+ public:
+  Words(const Device& device, sl_stream_t* stream) : device_(device), stream_(stream) {}
+
+  Status Write(uint64_t* word, uint64_t value) const {
+    return StatusOf(device_.ops->stream_write_value(device_.handle, stream_, word, value));
+  }
+  Status AwaitAtLeast(uint64_t* word, uint64_t value) const {
+    return StatusOf(device_.ops->stream_wait_value(device_.handle, stream_, word, value));
+  }
+  // Waits for what can be had, and has it.
+  Status Take(uint64_t* word) const {
+    SL_TRY(AwaitAtLeast(word, 1));
+    return Write(word, 0);
+  }
+  Status Copy(void* to, const void* from, uint64_t bytes) const {
+    return StatusOf(device_.ops->copy(device_.handle, stream_, to, from, bytes));
+  }
+
+ private:
+  static Status StatusOf(sl_status_t status) { return status == SL_OK ? Status() : Status(status, LastError()); }
+
+  const Device& device_;
+  sl_stream_t* const stream_;
+};
+
+}  // namespace
+
+Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* stream) {
+  const InCall in_call(handle);
+  SL_TRY(CheckServed(handle, "put_signal"));
+  SL_TRY(CheckPeer(handle->comm, "put_signal", peer));
+  void* target = nullptr;
+  if (put.bytes != 0) {
+    SL_ASSIGN(target, TargetOf(*handle, put, peer));
+  }
+  SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
+  SL_TRY(ChainStreams(handle, order, stream));
+  const Words words(handle->comm.device(), stream);
+  const SignalBoard& board = handle->comm.signals();
+  SignalBoard::Entry* there = board.At(peer, handle->comm.rank());
+  if (order->capture != 0) SL_TRY(words.Take(&board.At(handle->comm.rank(), peer)->room));
+  if (put.bytes != 0 && target != put.memory) SL_TRY(words.Copy(target, put.memory, put.bytes));
+  if (order->capture != 0) {
+    SL_TRY(words.Write(&there->flag, 1));
+  } else {
+    SL_TRY(words.Write(&there->raised, handle->signals_raised[peer] + 1));
+    ++handle->signals_raised[peer];
+  }
+  ++handle->operations;
+  return MarkEnd(handle, *order, stream);
+}
+
+Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts, sl_stream_t* stream) {
+  const InCall in_call(handle);
+  SL_TRY(CheckServed(handle, "wait_signals"));
+  for (const sl_signal_count_t& wanted : counts) SL_TRY(CheckPeer(handle->comm, "wait_signals", wanted.peer));
+  SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
+  SL_TRY(ChainStreams(handle, order, stream));
+  const Words words(handle->comm.device(), stream);
+  const SignalBoard& board = handle->comm.signals();
+  for (const auto& [peer, count] : counts) {
+    SignalBoard::Entry* here = board.At(handle->comm.rank(), peer);
+    if (order->capture == 0) {
+      SL_TRY(words.AwaitAtLeast(&here->raised, handle->signals_awaited[peer] + count));
+      handle->signals_awaited[peer] += count;
+      continue;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+      SL_TRY(words.Take(&here->flag));
+      SL_TRY(words.Write(&board.At(peer, handle->comm.rank())->room, 1));
+    }
+  }
+  ++handle->operations;
+  return MarkEnd(handle, *order, stream);
+}
+
+}  // namespace sl::kernel
