@@ -42,9 +42,14 @@ ncclResult_t QueryProperties(ncclComm_t handle, ncclCommProperties_t* out) {
                 kFunction);
   }
   if (const ncclResult_t ready = RequireReady(kFunction, comm); ready != ncclSuccess) return ready;
+  sl_comm_info_t info{};
+  info.struct_size = sizeof(info);
+  if (const sl_status_t status = LoadedRuntime().comm_info(comm->kernel, &info); status != SL_OK) {
+    return FailWith(kFunction, status);
+  }
   ncclCommProperties_t properties = *out;
-  properties = {out->size, out->magic, out->version,       comm->rank, comm->size, comm->device,      -1,
-                false,     false,      NCCL_GIN_TYPE_NONE, comm->size, false,      NCCL_GIN_TYPE_NONE};
+  properties = {out->size, out->magic, out->version,       comm->rank, comm->size,          comm->device,      -1,
+                false,     false,      NCCL_GIN_TYPE_NONE, comm->size, info.one_sided != 0, NCCL_GIN_TYPE_NONE};
   std::memcpy(out, &properties, std::min(out->size, sizeof(properties)));
   return ncclSuccess;
 }

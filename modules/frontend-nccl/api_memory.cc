@@ -205,6 +205,11 @@ ncclResult_t RegisterWindow(const char* function, ncclComm* comm, void* memory, 
   });
 }
 
+sl_comm_window_t* KernelWindow(const char* function, ncclComm* comm, ncclWindow_t window) {
+  const ncclWindow_t found = FindWindow(function, comm, window);
+  return found != nullptr ? found->kernel : nullptr;
+}
+
 void ForgetWindow(ncclWindow_t window) noexcept { delete window; }
 
 }  // namespace sl::frontend_nccl

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/frontend-nccl/group.h"
 
+#include <algorithm>
 #include <memory>
 #include <new>
 
@@ -57,6 +58,27 @@ ncclResult_t IssueOps(Group& group) {
   return status == SL_OK ? ncclSuccess : FailWith("ncclGroupEnd", status);
 }
 
+ncclResult_t IssueOneSided(const OneSided& call) {
+  const sl_runtime_ops_t& runtime = LoadedRuntime();
+  const sl_status_t status = call.waits ? runtime.wait_signals(call.comm->kernel, call.awaited.data(),
+                                                               static_cast<uint32_t>(call.awaited.size()), call.stream)
+                                        : runtime.put_signal(call.comm->kernel, call.memory, call.bytes, call.peer,
+                                                             call.window, call.offset, call.stream);
+  return status == SL_OK ? ncclSuccess : FailWith(call.function, status);
+}
+
+// What is waited for may be raised by this very group, on the same stream.
+ncclResult_t IssueAllOneSided(std::vector<OneSided>& calls) {
+  std::stable_partition(calls.begin(), calls.end(), [](const OneSided& call) { return !call.waits; });
+  for (const OneSided& call : calls) {
+    if (call.comm->phase.load(std::memory_order_acquire) != kReady) {
+      return Fail(ncclInvalidUsage, "ncclGroupEnd: a communicator with operations in the group was ended meanwhile");
+    }
+    if (const ncclResult_t issued = IssueOneSided(call); issued != ncclSuccess) return issued;
+  }
+  return ncclSuccess;
+}
+
 ncclResult_t RunGroup(Group& group) {
   if (group.error != ncclSuccess) {
     DropJobs(group.jobs);
@@ -67,6 +89,10 @@ ncclResult_t RunGroup(Group& group) {
   if (!group.jobs.empty()) result = RunJobs(group.jobs);
   if ((result == ncclSuccess || result == ncclInProgress) && !group.ops.empty()) {
     const ncclResult_t issued = IssueOps(group);
+    if (issued != ncclSuccess) result = issued;
+  }
+  if (result == ncclSuccess || result == ncclInProgress) {
+    const ncclResult_t issued = IssueAllOneSided(group.one_sided);
     if (issued != ncclSuccess) result = issued;
   }
   return result;
@@ -100,6 +126,7 @@ ThreadState* MyState() noexcept {
 void Group::Clear() {
   jobs.clear();
   ops.clear();
+  one_sided.clear();
   error = ncclSuccess;
   error_text.clear();
   first = nullptr;
@@ -143,6 +170,14 @@ ncclResult_t SubmitOp(const char* function, const PendingOp& op) noexcept {
     if (agreed == ncclSuccess) group.ops.push_back(op);
     return agreed;
   });
+}
+
+ncclResult_t SubmitOneSided(OneSided call) {
+  if (t_group_depth == 0) return IssueOneSided(call);
+  Group& group = MyState()->group;
+  const ncclResult_t agreed = AgreeOnWaiting(call.function, group, call.comm);
+  if (agreed == ncclSuccess) group.one_sided.push_back(std::move(call));
+  return agreed;
 }
 
 ncclResult_t StartGroup() noexcept {

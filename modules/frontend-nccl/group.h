@@ -2,7 +2,7 @@
 //
 // What a group collects and how its end issues it: first communicators are made, split, shrunk, grown, suspended,
 // resumed, finalized or destroyed, all at once; then every operation of every communicator goes to the kernel in one
-// call.
+// call; one-sided ones come last, and of them the waits.
 #pragma once
 
 #include <cstdint>
@@ -54,9 +54,24 @@ struct PendingOp {
   sl_op_t op;
 };
 
+// A put with its signal, a signal alone (0 bytes), or a wait for signals. The caller has checked it.
+struct OneSided {
+  const char* function = "";  // what the program called
+  ncclComm* comm = nullptr;
+  sl_stream_t* stream = nullptr;
+  bool waits = false;
+  const void* memory = nullptr;
+  uint64_t bytes = 0;
+  uint32_t peer = 0;
+  sl_comm_window_t* window = nullptr;
+  uint64_t offset = 0;
+  std::vector<sl_signal_count_t> awaited;
+};
+
 struct Group {
   std::vector<Job> jobs;
   std::vector<PendingOp> ops;
+  std::vector<OneSided> one_sided;
   std::vector<sl_group_entry_t> entries;  // kept for its memory
   ncclResult_t error = ncclSuccess;       // of the first call that failed
   std::string error_text;
@@ -72,6 +87,8 @@ ncclResult_t NoteInGroup(ncclResult_t result) noexcept;
 ncclResult_t SubmitJob(Job job);
 // Keeps an operation for the group's end. The caller has checked it.
 ncclResult_t SubmitOp(const char* function, const PendingOp& op) noexcept;
+// Issues a one-sided call, or keeps it for the group's end.
+ncclResult_t SubmitOneSided(OneSided call);
 
 // Starts all jobs, then waits for all of them unless their communicators are non-blocking. On failure, what the jobs
 // were to make is unmade. In jobs.cc.

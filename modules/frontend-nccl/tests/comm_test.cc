@@ -345,13 +345,5 @@ TEST_F(Comm, GrowTellsOldRanksFromNewOnes) {
   DestroyComms({comm, grown, fresh});
 }
 
-TEST_F(Comm, OneSidedOperationsAreRefused) {
-  const ncclComm_t comm = MakeComm();
-  EXPECT_EQ(ncclSignal(0, 0, 0, 0, comm, nullptr), ncclInvalidUsage);
-  EXPECT_TRUE(TextHas("ncclSignal is not served: ")) << Text();
-  EXPECT_EQ(ncclSignal(0, 0, 0, 0, nullptr, nullptr), ncclInvalidArgument);
-  DestroyComms({comm});
-}
-
 }  // namespace
 }  // namespace sl::frontend_nccl

@@ -243,6 +243,21 @@ sl_status_t WindowMemory(sl_comm_t*, sl_comm_window_t* window, void** out_memory
   return SL_OK;
 }
 
+sl_status_t PutSignal(sl_comm_t*, const void*, uint64_t bytes, uint32_t peer, sl_comm_window_t*, uint64_t offset,
+                      sl_stream_t*) {
+  Note("put_signal " + std::to_string(bytes) + " to " + std::to_string(peer) + " at " + std::to_string(offset));
+  return Answer(Fake().enqueue_status);
+}
+
+sl_status_t WaitSignals(sl_comm_t*, const sl_signal_count_t* counts, uint32_t count, sl_stream_t*) {
+  std::string text = "wait_signals";
+  for (uint32_t i = 0; i < count; ++i) {
+    text += " " + std::to_string(counts[i].count) + " of " + std::to_string(counts[i].peer);
+  }
+  Note(text);
+  return Answer(Fake().enqueue_status);
+}
+
 sl_status_t Estimate(sl_comm_t*, const sl_op_t*, sl_estimate_t* out_estimate) {
   if (Fake().estimate_ns == 0) return SL_ERR_UNSUPPORTED;
   out_estimate->time_ns = Fake().estimate_ns;
@@ -285,6 +300,8 @@ sl_runtime_ops_t MakeTable() {
   table.comm_grow = CommGrow;
   table.comm_suspend = CommSuspend;
   table.comm_resume = CommResume;
+  table.put_signal = PutSignal;
+  table.wait_signals = WaitSignals;
   return table;
 }
 
