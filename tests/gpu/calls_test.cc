@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The NCCL API on GPUs against the oracle: random calls, the same on all ranks, eager and in graphs, on threads, on
-// processes and on one thread with groups; aborts, revocations, and ranks that die. Ranks share GPUs where there are
-// more of them.
+// processes and on one thread with groups; aborts, revocations, and ranks that die. What is of memory and of members
+// stands in memory_calls.cc.
 //
 //   --ranks N, SL_GPU_RANKS  ranks of a communicator (2, or the GPUs when there are more)
 //   --calls N, SL_GPU_CALLS  random calls of a test (400)
@@ -15,7 +15,6 @@
 //   SL_GPU_ARENA    bytes that a rank takes of its GPU for buffers (1 GiB)
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,8 +27,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/gpu/gpu_buffers.h"
-#include "tests/integration/team.h"
+#include "tests/gpu/gpu_rank.h"
 
 namespace sl::gpu {
 namespace {
@@ -40,34 +38,7 @@ using integration::NcclCase;
 using integration::Team;
 using integration::TeamOptions;
 
-constexpr double kPatience = 60;
-
-int FromEnvironment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
-
-// In a child, since a process that has used CUDA cannot fork ranks that use it.
-int CountGpus() {
-  static const int kCount = [] {
-    const pid_t child = fork();
-    if (child == 0) _exit(OpenCuda().empty() ? DeviceCount() : 0);
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-  }();
-  return kCount;
-}
-
-int Ranks() { return FromEnvironment("SL_GPU_RANKS", std::max(2, CountGpus())); }
-int Calls() { return FromEnvironment("SL_GPU_CALLS", 400); }
-int Comms() { return FromEnvironment("SL_GPU_COMMS", 20); }
 int Aborts() { return FromEnvironment("SL_GPU_ABORTS", 10); }
-
-void UseMyGpu(int rank) {
-  ASSERT_EQ(OpenCuda(), "");
-  UseDevice(rank % DeviceCount());
-}
 
 // Tests draw different calls from one seed.
 uint32_t Seed(uint32_t test) { return static_cast<uint32_t>(FromEnvironment("SL_GPU_SEED", 1)) * 2 + test - 2; }
@@ -226,57 +197,28 @@ class Soak {
   std::vector<std::unique_ptr<GpuBuffers>> pending_;
 };
 
-class Gpu : public testing::Test {
- protected:
-  void SetUp() override {
-    ASSERT_TRUE(CountGpus() != 0 || FromEnvironment("SL_GPU_NEEDED", 0) == 0) << "there is no GPU, but one is needed";
-    if (CountGpus() == 0) GTEST_SKIP() << "no GPU on this machine";
-  }
-};
-
-// What is of GPUs whose launches reach each other's memory.
-class GpuLaunches : public Gpu {
- protected:
-  void SetUp() override {
-    Gpu::SetUp();
-    if (FromEnvironment("SL_GPU_GRAPHS", 1) == 0) GTEST_SKIP() << "operations pass the host";
-  }
-};
-
-TeamOptions Patient() {
-  TeamOptions options;
-  options.seconds = 240 + Calls() / 10;
-  return options;
-}
-
 TEST_F(Gpu, ComputesEveryCollectiveOnEveryType) {
-  integration::RunProcesses(
-      Ranks(),
-      [](Team& team) {
-        UseMyGpu(team.rank());
-        ncclComm_t comm = team.MakeComm();
-        const CudaStream stream = MakeStream();
-        for (uint32_t kind = 0; kind < static_cast<uint32_t>(Kind::kCount); ++kind) {
-          for (int type = 0; type < ncclNumTypes; ++type) {
-            NcclCase test;
-            test.kind = static_cast<Kind>(kind);
-            test.type = static_cast<ncclDataType_t>(type);
-            for (int reduction : {0, 1, 2, 3, 4, kPremulSum}) {
-              if (!test.reduces() && reduction != 0) continue;
-              test.reduction = reduction;
-              for (const size_t count : {1, 7, 1000, 40001}) {
-                test.count = count;
-                GpuBuffers buffers(test, team.rank(), team.size(), count % 3);
-                NCCL_OK(buffers.Issue(comm, stream)) << test.ToString();
-                ASSERT_TRUE(WaitFor(stream, kPatience)) << test.ToString() << " hangs";
-                ASSERT_EQ(buffers.Check(), "");
-              }
-            }
+  RunGpuRanks(Ranks(), [](GpuRank& me) {
+    for (uint32_t kind = 0; kind < static_cast<uint32_t>(Kind::kCount); ++kind) {
+      for (int type = 0; type < ncclNumTypes; ++type) {
+        NcclCase test;
+        test.kind = static_cast<Kind>(kind);
+        test.type = static_cast<ncclDataType_t>(type);
+        for (int reduction : {0, 1, 2, 3, 4, kPremulSum}) {
+          if (!test.reduces() && reduction != 0) continue;
+          test.reduction = reduction;
+          for (const size_t count : {1, 7, 1000, 40001}) {
+            test.count = count;
+            GpuBuffers buffers(test, me.team.rank(), me.team.size(), count % 3);
+            NCCL_OK(buffers.Issue(me.comm, me.stream)) << test.ToString();
+            ASSERT_TRUE(WaitFor(me.stream, kPatience)) << test.ToString() << " hangs";
+            ASSERT_EQ(buffers.Check(), "");
           }
         }
-        NCCL_OK(ncclCommDestroy(comm));
-      },
-      Patient());
+      }
+    }
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
 }
 
 TEST_F(Gpu, EndsRandomCallsRightOnProcesses) {
@@ -286,37 +228,28 @@ TEST_F(Gpu, EndsRandomCallsRightOnProcesses) {
 
 // A spinning kernel ends, the communicator and the GPU stay of use.
 TEST_F(Gpu, AbortsWhatWaitsForARankThatNeverCalls) {
-  integration::RunProcesses(
-      2,
-      [](Team& team) {
-        UseMyGpu(team.rank());
-        ncclComm_t comm = team.MakeComm();
-        const CudaStream stream = MakeStream();
-        for (const size_t count : {size_t{4}, size_t{1} << 20}) {
-          NcclCase test;
-          test.count = count;
-          if (team.rank() == 0) {
-            GpuBuffers buffers(test, 0, 2, 0);
-            NCCL_OK(buffers.Issue(comm, stream));
-            ASSERT_FALSE(WaitFor(stream, 0.2)) << "it waits for nobody";
-            const double begin = integration::Seconds();
-            NCCL_OK(ncclCommAbort(comm));
-            EXPECT_LT(integration::Seconds() - begin, 1.5) << "abort is bounded";
-            ASSERT_TRUE(WaitFor(stream, 1)) << "the kernel spins on";
-          }
-          team.Barrier();
-          if (team.rank() == 1) {
-            NCCL_OK(ncclCommAbort(comm));
-          }
-          comm = team.MakeComm();
-          GpuBuffers buffers(test, team.rank(), 2, 0);
-          NCCL_OK(buffers.Issue(comm, stream));
-          ASSERT_TRUE(WaitFor(stream, kPatience));
-          EXPECT_EQ(buffers.Check(), "");
-        }
-        NCCL_OK(ncclCommDestroy(comm));
-      },
-      Patient());
+  RunGpuRanks(2, [](GpuRank& me) {
+    for (const size_t count : {size_t{4}, size_t{1} << 20}) {
+      NcclCase test;
+      test.count = count;
+      if (me.team.rank() == 0) {
+        GpuBuffers buffers(test, 0, 2, 0);
+        NCCL_OK(buffers.Issue(me.comm, me.stream));
+        ASSERT_FALSE(WaitFor(me.stream, 0.2)) << "it waits for nobody";
+        const double begin = integration::Seconds();
+        NCCL_OK(ncclCommAbort(me.comm));
+        EXPECT_LT(integration::Seconds() - begin, 1.5) << "abort is bounded";
+        ASSERT_TRUE(WaitFor(me.stream, 1)) << "the kernel spins on";
+      }
+      me.team.Barrier();
+      if (me.team.rank() == 1) {
+        NCCL_OK(ncclCommAbort(me.comm));
+      }
+      me.comm = me.team.MakeComm();
+      ExpectRight(test, me.team.rank(), 2, me.comm, me.stream);
+    }
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
 }
 
 // Ranks abort at moments of their own while operations of all sizes are queued and run, some of which one rank never
@@ -365,60 +298,45 @@ TEST_F(GpuLaunches, AbortsInAnyPhase) {
 }
 
 TEST_F(GpuLaunches, RevokesWhatWaitsAndGoesOnWithASplit) {
-  integration::RunProcesses(
-      2,
-      [](Team& team) {
-        UseMyGpu(team.rank());
-        ncclComm_t comm = team.MakeComm();
-        const CudaStream stream = MakeStream();
-        NcclCase test;
-        test.count = 1 << 20;
-        GpuBuffers waiting(test, team.rank(), 2, 0);
-        if (team.rank() == 0) {
-          NCCL_OK(waiting.Issue(comm, stream));
-        }
-        const double begin = integration::Seconds();
-        NCCL_OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
-        EXPECT_LT(integration::Seconds() - begin, 1.5) << "revoking is bounded";
-        ASSERT_TRUE(WaitFor(stream, 1)) << "the kernel spins on";
-        ncclComm_t child = nullptr;
-        NCCL_OK(ncclCommSplit(comm, 0, 0, &child, nullptr));
-        GpuBuffers buffers(test, team.rank(), 2, 0);
-        NCCL_OK(buffers.Issue(child, stream));
-        ASSERT_TRUE(WaitFor(stream, kPatience));
-        EXPECT_EQ(buffers.Check(), "");
-        NCCL_OK(ncclCommDestroy(child));
-        NCCL_OK(ncclCommDestroy(comm));
-      },
-      Patient());
+  RunGpuRanks(2, [](GpuRank& me) {
+    NcclCase test;
+    test.count = 1 << 20;
+    GpuBuffers waiting(test, me.team.rank(), 2, 0);
+    if (me.team.rank() == 0) {
+      NCCL_OK(waiting.Issue(me.comm, me.stream));
+    }
+    const double begin = integration::Seconds();
+    NCCL_OK(ncclCommRevoke(me.comm, NCCL_REVOKE_DEFAULT));
+    EXPECT_LT(integration::Seconds() - begin, 1.5) << "revoking is bounded";
+    ASSERT_TRUE(WaitFor(me.stream, 1)) << "the kernel spins on";
+    ncclComm_t child = nullptr;
+    NCCL_OK(ncclCommSplit(me.comm, 0, 0, &child, nullptr));
+    ExpectRight(test, me.team.rank(), 2, child, me.stream);
+    NCCL_OK(ncclCommDestroy(child));
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
 }
 
 // Nobody asks: the time limit alone ends the kernel, and names the rank that has not called.
 TEST_F(GpuLaunches, EndsALaunchThatWaitsTooLong) {
   const integration::Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "1000");
-  integration::RunProcesses(
-      2,
-      [](Team& team) {
-        UseMyGpu(team.rank());
-        ncclComm_t comm = team.MakeComm();
-        const CudaStream stream = MakeStream();
-        NcclCase test;
-        test.count = 1000;
-        if (team.rank() == 0) {
-          GpuBuffers buffers(test, 0, 2, 0);
-          NCCL_OK(buffers.Issue(comm, stream));
-          ASSERT_TRUE(WaitFor(stream, 10)) << "it waits for ever";
-          ncclResult_t state = ncclSuccess;
-          ASSERT_TRUE(integration::WaitUntil(
-              5, [&] { return ncclCommGetAsyncError(comm, &state) == ncclSuccess && state != ncclSuccess; }));
-          const std::string text = ncclGetLastError(comm);
-          EXPECT_NE(text.find("timeout after 1000 ms: a launch waits for rank 1"), std::string::npos) << text;
-          EXPECT_NE(text.find("has not called #1"), std::string::npos) << text;
-        }
-        team.Barrier();
-        NCCL_OK(ncclCommAbort(comm));
-      },
-      Patient());
+  RunGpuRanks(2, [](GpuRank& me) {
+    NcclCase test;
+    test.count = 1000;
+    if (me.team.rank() == 0) {
+      GpuBuffers buffers(test, 0, 2, 0);
+      NCCL_OK(buffers.Issue(me.comm, me.stream));
+      ASSERT_TRUE(WaitFor(me.stream, 10)) << "it waits for ever";
+      ncclResult_t state = ncclSuccess;
+      ASSERT_TRUE(integration::WaitUntil(
+          5, [&] { return ncclCommGetAsyncError(me.comm, &state) == ncclSuccess && state != ncclSuccess; }));
+      const std::string text = ncclGetLastError(me.comm);
+      EXPECT_NE(text.find("timeout after 1000 ms: a launch waits for rank 1"), std::string::npos) << text;
+      EXPECT_NE(text.find("has not called #1"), std::string::npos) << text;
+    }
+    me.team.Barrier();
+    NCCL_OK(ncclCommAbort(me.comm));
+  });
 }
 
 // Each rank uses its two streams in an order of its own.
@@ -451,60 +369,48 @@ TEST_F(GpuLaunches, ServesTwoCommunicatorsInOppositeOrders) {
 
 // The graph is launched after its communicator was destroyed, and computes.
 TEST_F(GpuLaunches, KeepsTheMemoryOfACommunicatorForItsGraphs) {
-  integration::RunProcesses(
-      2,
-      [](Team& team) {
-        UseMyGpu(team.rank());
-        ncclComm_t comm = team.MakeComm();
-        const CudaStream stream = MakeStream();
-        NcclCase test;
-        test.count = 1000;
-        GpuBuffers buffers(test, team.rank(), 2, 0);
-        BeginCapture(stream);
-        NCCL_OK(buffers.Issue(comm, stream));
-        CudaGraphExec graph = EndCapture(stream);
-        EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
-        NCCL_OK(ncclCommDestroy(comm));
-        team.Barrier();
-        Launch(graph, stream);
-        ASSERT_TRUE(WaitFor(stream, kPatience));
-        EXPECT_EQ(buffers.Check(), "");
-        team.Barrier();
-        const size_t before = FreeMemory();
-        DestroyGraph(graph);
-        EXPECT_TRUE(integration::WaitUntil(10, [&] { return FreeMemory() > before; })) << "its memory was not freed";
-        team.Barrier();
-      },
-      Patient());
+  RunGpuRanks(2, [](GpuRank& me) {
+    NcclCase test;
+    test.count = 1000;
+    GpuBuffers buffers(test, me.team.rank(), 2, 0);
+    BeginCapture(me.stream);
+    NCCL_OK(buffers.Issue(me.comm, me.stream));
+    CudaGraphExec graph = EndCapture(me.stream);
+    EXPECT_EQ(ncclCommSuspend(me.comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
+    NCCL_OK(ncclCommDestroy(me.comm));
+    me.team.Barrier();
+    Launch(graph, me.stream);
+    ASSERT_TRUE(WaitFor(me.stream, kPatience));
+    EXPECT_EQ(buffers.Check(), "");
+    me.team.Barrier();
+    const size_t before = FreeMemory();
+    DestroyGraph(graph);
+    EXPECT_TRUE(integration::WaitUntil(10, [&] { return FreeMemory() > before; })) << "its memory was not freed";
+    me.team.Barrier();
+  });
 }
 
 TEST_F(GpuLaunches, FreesMemoryWhileSuspended) {
-  integration::RunProcesses(
-      2,
-      [](Team& team) {
-        UseMyGpu(team.rank());
-        ncclComm_t comm = team.MakeComm();
-        const CudaStream stream = MakeStream();
-        for (int round = 0; round < 3; ++round) {
-          NcclCase test;
-          test.count = 100000;
-          GpuBuffers buffers(test, team.rank(), 2, 0);
-          team.Barrier();
-          const size_t before = FreeMemory();
-          team.Barrier();
-          NCCL_OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
-          uint64_t bytes = 0;
-          NCCL_OK(ncclCommMemStats(comm, ncclStatGpuMemSuspend, &bytes));
-          EXPECT_GE(FreeMemory(), before + bytes);
-          team.Barrier();
-          NCCL_OK(ncclCommResume(comm));
-          NCCL_OK(buffers.Issue(comm, stream));
-          ASSERT_TRUE(WaitFor(stream, kPatience));
-          EXPECT_EQ(buffers.Check(), "");
-        }
-        NCCL_OK(ncclCommDestroy(comm));
-      },
-      Patient());
+  RunGpuRanks(2, [](GpuRank& me) {
+    for (int round = 0; round < 3; ++round) {
+      NcclCase test;
+      test.count = 100000;
+      GpuBuffers buffers(test, me.team.rank(), 2, 0);
+      me.team.Barrier();
+      const size_t before = FreeMemory();
+      me.team.Barrier();
+      NCCL_OK(ncclCommSuspend(me.comm, NCCL_SUSPEND_MEM));
+      uint64_t bytes = 0;
+      NCCL_OK(ncclCommMemStats(me.comm, ncclStatGpuMemSuspend, &bytes));
+      EXPECT_GE(FreeMemory(), before + bytes);
+      me.team.Barrier();
+      NCCL_OK(ncclCommResume(me.comm));
+      NCCL_OK(buffers.Issue(me.comm, me.stream));
+      ASSERT_TRUE(WaitFor(me.stream, kPatience));
+      EXPECT_EQ(buffers.Check(), "");
+    }
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
 }
 
 int OpenDescriptors() {
@@ -581,10 +487,7 @@ TEST_F(Gpu, NamesARankThatDiesAndGoesOnWithoutIt) {
         NCCL_OK(ncclCommShrink(comm, const_cast<int*>(&dead), 1, &survivors, nullptr, NCCL_SHRINK_ABORT));
         int rank = -1;
         NCCL_OK(ncclCommUserRank(survivors, &rank));
-        GpuBuffers buffers(test, rank, 2, 0);
-        NCCL_OK(buffers.Issue(survivors, stream));
-        ASSERT_TRUE(WaitFor(stream, kPatience));
-        EXPECT_EQ(buffers.Check(), "");
+        ExpectRight(test, rank, 2, survivors, stream);
         NCCL_OK(ncclCommAbort(comm));
         NCCL_OK(ncclCommDestroy(survivors));
       },

@@ -18,6 +18,27 @@ constexpr double kCopySeconds = 30;
 constexpr unsigned kNonBlocking = 1;
 constexpr int kRelaxedCapture = 2;
 
+// As the driver's C interface has them.
+struct Location {
+  int type;
+  int device;
+};
+struct AllocationProp {
+  int type;
+  int handle_types;
+  Location location;
+  void* unused;
+  unsigned char flags[8];
+};
+struct AccessDesc {
+  Location location;
+  int flags;
+};
+constexpr int kPinned = 1;
+constexpr int kDescriptor = 1;
+constexpr int kOnDevice = 1;
+constexpr int kReadWrite = 3;
+
 // Of the driver's C interface; a status is an int, handles are pointers, device addresses 64-bit numbers.
 struct Driver {
   int (*init)(unsigned);
@@ -41,6 +62,13 @@ struct Driver {
   int (*graph_destroy)(void*);
   int (*exec_destroy)(void*);
   int (*error_name)(int, const char**);
+  // Mapping by hand.
+  int (*reserve)(uint64_t*, size_t, size_t, uint64_t, unsigned long long);
+  int (*create)(uint64_t*, size_t, const struct AllocationProp*, unsigned long long);
+  int (*map)(uint64_t, size_t, size_t, uint64_t, unsigned long long);
+  int (*set_access)(uint64_t, size_t, const struct AccessDesc*, size_t);
+  int (*unmap)(uint64_t, size_t);
+  int (*release)(uint64_t);
 };
 Driver driver;
 
@@ -110,7 +138,11 @@ std::string OpenCuda() {
       Find(library, "cuStreamEndCapture", &driver.end_capture) &&
       Find(library, "cuGraphInstantiateWithFlags", &driver.instantiate) &&
       Find(library, "cuGraphLaunch", &driver.launch) && Find(library, "cuGraphDestroy", &driver.graph_destroy) &&
-      Find(library, "cuGraphExecDestroy", &driver.exec_destroy) && Find(library, "cuGetErrorName", &driver.error_name);
+      Find(library, "cuGraphExecDestroy", &driver.exec_destroy) &&
+      Find(library, "cuGetErrorName", &driver.error_name) && Find(library, "cuMemAddressReserve", &driver.reserve) &&
+      Find(library, "cuMemCreate", &driver.create) && Find(library, "cuMemMap", &driver.map) &&
+      Find(library, "cuMemSetAccess", &driver.set_access) && Find(library, "cuMemUnmap", &driver.unmap) &&
+      Find(library, "cuMemRelease", &driver.release);
   if (!found) return "the CUDA driver is too old: a function is missing";
   if (!Find(library, "cuMemGetInfo_v2", &driver.memory_info)) driver.memory_info = nullptr;
   if (driver.init(0) != 0) return "the CUDA driver does not start";
@@ -163,6 +195,26 @@ void Free(void*) {
   Arena& arena = MyArena();
   if (--arena.live == 0) arena.used = 0;
 }
+
+uint8_t* Reserve(size_t bytes) {
+  uint64_t address = 0;
+  Check(driver.reserve(&address, bytes, kPieceBytes, 0, 0), "cuMemAddressReserve");
+  return reinterpret_cast<uint8_t*>(address);
+}
+
+void MapPiece(uint8_t* at, bool shared) {
+  int device = 0;
+  Check(driver.device_get(&device, current), "cuDeviceGet");
+  const AllocationProp prop = {kPinned, shared ? kDescriptor : 0, {kOnDevice, device}, nullptr, {}};
+  const AccessDesc access = {prop.location, kReadWrite};
+  uint64_t memory = 0;
+  Check(driver.create(&memory, kPieceBytes, &prop, 0), "cuMemCreate");
+  Check(driver.map(Address(at), kPieceBytes, 0, memory, 0), "cuMemMap");
+  Check(driver.set_access(Address(at), kPieceBytes, &access, 1), "cuMemSetAccess");
+  Check(driver.release(memory), "cuMemRelease");
+}
+
+void UnmapPiece(uint8_t* at) { Check(driver.unmap(Address(at), kPieceBytes), "cuMemUnmap"); }
 
 void ToDevice(void* to, const void* from, size_t bytes) {
   Check(driver.to_device(Address(to), from, bytes, MyArena().copies), "cuMemcpyHtoDAsync");

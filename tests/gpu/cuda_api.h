@@ -28,6 +28,13 @@ void* Allocate(size_t bytes);
 void Free(void* memory);
 // An allocation of its own, for the life of the process.
 uint8_t* AllocateWhole(size_t bytes);
+
+// Memory mapped by hand: address space, and pieces of physical memory in it. `shared`: other processes can have it.
+constexpr size_t kPieceBytes = size_t{2} << 20;
+uint8_t* Reserve(size_t bytes);
+void MapPiece(uint8_t* at, bool shared);
+void UnmapPiece(uint8_t* at);
+
 // Complete on return, whatever else runs.
 void ToDevice(void* to, const void* from, size_t bytes);
 void FromDevice(void* to, const void* from, size_t bytes);

@@ -3,6 +3,8 @@
 // The buffers of one NcclCase on a GPU: an image of the host's, guards included, at any alignment of the element type.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include "tests/gpu/cuda_api.h"
 #include "tests/integration/nccl_case.h"
 

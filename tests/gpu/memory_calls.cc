@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The NCCL API on GPUs, what is of memory and of members: buffers that programs map by hand, puts and signals, graphs
+// that outlive others', communicators that grow. Part of gpu.calls_test.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <numeric>
+#include <vector>
+
+#include "tests/gpu/gpu_rank.h"
+
+namespace sl::gpu {
+namespace {
+
+using integration::NcclCase;
+
+cudaStream_t Native(CudaStream stream) { return reinterpret_cast<cudaStream_t>(stream); }
+
+// Memory mapped by hand, as PyTorch's expandable segments are: many pieces side by side.
+class Row {
+ public:
+  explicit Row(size_t pieces) : base_(Reserve(pieces * kPieceBytes)) {
+    for (size_t i = 0; i < pieces; ++i) MapPiece(base_ + i * kPieceBytes, true);
+  }
+  // Other memory at the same place; `shared`: with a handle that peers can have.
+  void MapAnew(size_t piece, bool shared) const {
+    UnmapPiece(base_ + piece * kPieceBytes);
+    MapPiece(base_ + piece * kPieceBytes, shared);
+  }
+  uint32_t* at(size_t offset) const { return reinterpret_cast<uint32_t*>(base_ + offset); }
+
+ private:
+  uint8_t* const base_;
+};
+
+std::vector<uint32_t> Values(size_t count, uint32_t salt) {
+  std::vector<uint32_t> values(count);
+  std::iota(values.begin(), values.end(), salt);
+  return values;
+}
+
+// Sums 20 MiB that begin in the middle of a piece, and compares.
+void ExpectSum(GpuRank& me, const Row& send, const Row& recv, uint32_t salt) {
+  constexpr size_t kOffset = kPieceBytes / 2;
+  constexpr size_t kCount = 10 * kPieceBytes / sizeof(uint32_t);
+  const auto ranks = static_cast<uint32_t>(me.team.size());
+  const std::vector<uint32_t> mine = Values(kCount, salt + static_cast<uint32_t>(me.team.rank()));
+  ToDevice(send.at(kOffset), mine.data(), kCount * sizeof(uint32_t));
+  const double begin = integration::Seconds();
+  NCCL_OK(ncclAllReduce(send.at(kOffset), recv.at(kOffset), kCount, ncclUint32, ncclSum, me.comm, Native(me.stream)));
+  const double called = integration::Seconds();
+  ASSERT_TRUE(WaitFor(me.stream, kPatience));
+  std::printf("rank %d: called in %.3f ms, done after %.3f ms\n", me.team.rank(), (called - begin) * 1e3,
+              (integration::Seconds() - begin) * 1e3);
+  std::vector<uint32_t> sums(kCount);
+  FromDevice(sums.data(), recv.at(kOffset), kCount * sizeof(uint32_t));
+  for (size_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(sums[i], ranks * (static_cast<uint32_t>(i) + salt) + ranks * (ranks - 1) / 2) << i;
+  }
+}
+
+TEST_F(GpuLaunches, ReachesBuffersThatAreMappedByHand) {
+  RunGpuRanks(Ranks(), [](GpuRank& me) {
+    constexpr size_t kPieces = 12;
+    const Row send(kPieces);
+    const Row recv(kPieces);
+    for (uint32_t round = 0; round < 6; ++round) {
+      ExpectSum(me, send, recv, round);
+      me.team.Barrier();
+      // Twice the same memory; then other memory at the same address; at last some that nobody can share.
+      if (round >= 1) send.MapAnew(5, round != 4 || me.team.rank() != 0);
+    }
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
+}
+
+// A window for a block of every rank, and blocks to put there.
+struct Blocks {
+  static constexpr size_t kWords = 1 << 16;
+  static constexpr size_t kBytes = kWords * sizeof(uint32_t);
+
+  explicit Blocks(GpuRank& the_rank) : me(the_rank) {
+    void* memory = nullptr;
+    const size_t bytes = static_cast<size_t>(me.team.size()) * kBytes;
+    EXPECT_EQ(ncclMemAlloc(&memory, bytes), ncclSuccess) << ncclGetLastError(nullptr);
+    received = static_cast<uint8_t*>(memory);
+    source = static_cast<uint8_t*>(Allocate(kBytes));
+    EXPECT_EQ(ncclCommWindowRegister(me.comm, memory, bytes, &window, NCCL_WIN_COLL_SYMMETRIC), ncclSuccess)
+        << ncclGetLastError(nullptr);
+  }
+
+  void Fill(uint32_t salt) const {
+    ToDevice(source, Values(kWords, salt + static_cast<uint32_t>(me.team.rank())).data(), kBytes);
+  }
+  // Everybody puts its block into everybody's window, the own one included, and waits for all.
+  ncclResult_t Exchange() const {
+    std::vector<ncclWaitSignalDesc_t> wanted;
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    for (int peer = 0; peer < me.team.size(); ++peer) {
+      const size_t offset = static_cast<size_t>(me.team.rank()) * kBytes;
+      EXPECT_EQ(ncclPutSignal(source, kWords, ncclUint32, peer, window, offset, 0, 0, 0, me.comm, Native(me.stream)),
+                ncclSuccess)
+          << ncclGetLastError(nullptr);
+      wanted.push_back({1, peer, 0, 0});
+    }
+    EXPECT_EQ(ncclWaitSignal(me.team.size(), wanted.data(), me.comm, Native(me.stream)), ncclSuccess);
+    return ncclGroupEnd();
+  }
+  void ExpectAll(uint32_t salt) const {
+    std::vector<uint32_t> block(kWords);
+    for (int peer = 0; peer < me.team.size(); ++peer) {
+      FromDevice(block.data(), received + static_cast<size_t>(peer) * kBytes, kBytes);
+      ASSERT_EQ(block, Values(kWords, salt + static_cast<uint32_t>(peer))) << "of rank " << peer;
+    }
+  }
+
+  GpuRank& me;
+  uint8_t* received = nullptr;
+  uint8_t* source = nullptr;
+  ncclWindow_t window = nullptr;
+};
+
+TEST_F(GpuLaunches, PutsArriveBeforeTheirSignals) {
+  RunGpuRanks(Ranks(), [](GpuRank& me) {
+    const Blocks blocks(me);
+    for (uint32_t round = 0; round < 50; ++round) {
+      blocks.Fill(round * 1000);
+      NCCL_OK(blocks.Exchange());
+      ASSERT_TRUE(WaitFor(me.stream, kPatience)) << "round " << round;
+      blocks.ExpectAll(round * 1000);
+      me.team.Barrier();
+    }
+    NCCL_OK(ncclCommWindowDeregister(me.comm, blocks.window));
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
+}
+
+TEST_F(GpuLaunches, CapturedPutsAreReplayed) {
+  RunGpuRanks(Ranks(), [](GpuRank& me) {
+    const Blocks blocks(me);
+    BeginCapture(me.stream);
+    NCCL_OK(blocks.Exchange());
+    CudaGraphExec graph = EndCapture(me.stream);
+    for (uint32_t round = 0; round < 20; ++round) {
+      blocks.Fill(round * 1000);
+      Launch(graph, me.stream);
+      if (round % 3 == 0) {
+        NCCL_OK(blocks.Exchange());  // eager signals are others
+      }
+      ASSERT_TRUE(WaitFor(me.stream, kPatience)) << "round " << round;
+      blocks.ExpectAll(round * 1000);
+      me.team.Barrier();
+    }
+    for (int i = 0; i < 100; ++i) Launch(graph, me.stream);
+    ASSERT_TRUE(WaitFor(me.stream, kPatience)) << "replays that follow each other at once";
+    DestroyGraph(graph);
+    me.team.Barrier();
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
+}
+
+TEST_F(GpuLaunches, AbortEndsWaitsForSignals) {
+  RunGpuRanks(2, [](GpuRank& me) {
+    if (me.team.rank() == 0) {
+      const CudaStream captured = MakeStream();
+      ncclWaitSignalDesc_t two = {2, 1, 0, 0};
+      BeginCapture(captured);
+      NCCL_OK(ncclWaitSignal(1, &two, me.comm, Native(captured)));
+      CudaGraphExec graph = EndCapture(captured);
+      NCCL_OK(ncclWaitSignal(1, &two, me.comm, Native(me.stream)));
+      ASSERT_FALSE(WaitFor(me.stream, 0.2)) << "it waits for nobody";
+      const double begin = integration::Seconds();
+      NCCL_OK(ncclCommAbort(me.comm));
+      EXPECT_LT(integration::Seconds() - begin, 1.5) << "abort is bounded";
+      ASSERT_TRUE(WaitFor(me.stream, 1)) << "the stream waits on";
+      Launch(graph, captured);
+      ASSERT_TRUE(WaitFor(captured, 5)) << "a replay waits for ever";
+      DestroyGraph(graph);
+    }
+    me.team.Barrier();
+    if (me.team.rank() == 1) {
+      NCCL_OK(ncclCommAbort(me.comm));
+    }
+  });
+}
+
+// The other rank destroys its communicator and its graph first, against the rules: nothing is computed, nothing hangs.
+TEST_F(GpuLaunches, EndsAReplayInWhichARankHasNoPartAnyMore) {
+  RunGpuRanks(2, [](GpuRank& me) {
+    NcclCase test;
+    for (const size_t count : {size_t{1000}, size_t{1} << 22}) {
+      test.count = count;
+      ncclComm_t comm = me.team.MakeComm();
+      GpuBuffers buffers(test, me.team.rank(), 2, 0);
+      BeginCapture(me.stream);
+      NCCL_OK(buffers.Issue(comm, me.stream));
+      CudaGraphExec graph = EndCapture(me.stream);
+      Launch(graph, me.stream);
+      ASSERT_TRUE(WaitFor(me.stream, kPatience));
+      EXPECT_EQ(buffers.Check(), "");
+      me.team.Barrier();
+      NCCL_OK(ncclCommDestroy(comm));
+      if (me.team.rank() == 1) DestroyGraph(graph);
+      WaitForDevice();
+      me.team.Barrier();
+      if (me.team.rank() == 0) {
+        Launch(graph, me.stream);
+        EXPECT_TRUE(WaitFor(me.stream, 10)) << "it waits for a rank that is gone";
+        DestroyGraph(graph);
+      }
+      me.team.Barrier();
+    }
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
+}
+
+TEST_F(Gpu, GrowsByARank) {
+  integration::RunProcesses(
+      3,
+      [](integration::Team& team) {
+        UseMyGpu(team.rank());
+        const CudaStream stream = MakeStream();
+        const ncclUniqueId first = team.MakeId();
+        const ncclUniqueId second = team.MakeId();
+        NcclCase test;
+        test.count = 1 << 20;
+        ncclComm_t comm = nullptr;
+        if (team.rank() != 2) {
+          NCCL_OK(ncclCommInitRank(&comm, 2, first, team.rank()));
+          ExpectRight(test, team.rank(), 2, comm, stream);
+        }
+        ncclComm_t grown = nullptr;
+        NCCL_OK(ncclCommGrow(comm, 3, team.rank() != 1 ? &second : nullptr, comm == nullptr ? 2 : -1, &grown, nullptr));
+        int rank = -1;
+        NCCL_OK(ncclCommUserRank(grown, &rank));
+        EXPECT_EQ(rank, team.rank());
+        ExpectRight(test, rank, 3, grown, stream);
+        if (comm != nullptr) {
+          ExpectRight(test, team.rank(), 2, comm, stream);
+          NCCL_OK(ncclCommDestroy(comm));
+        }
+        NCCL_OK(ncclCommDestroy(grown));
+      },
+      Patient());
+}
+
+}  // namespace
+}  // namespace sl::gpu
