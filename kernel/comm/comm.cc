@@ -58,6 +58,7 @@ Communicator::~Communicator() {
   runs_.reset();
   DestroyAlgorithms();
   CloseReach();
+  op_log_.MarkEnd();
   DetachSignals();
   links_.reset();
   for (const Transport& transport : transports_) transport.ops->close(transport.handle);

@@ -28,6 +28,14 @@ class OpLog {
     std::atomic_ref<uint64_t>(mine->newest).store(sequence, std::memory_order_release);
   }
 
+  // The owner's communicator is over, with all that was captured of it: it takes part in nothing any more.
+  void MarkEnd() {
+    if (base_ != nullptr) std::atomic_ref<uint64_t>(At(rank_)->ended).store(1, std::memory_order_release);
+  }
+  bool HasEnded(uint32_t rank) const {
+    return std::atomic_ref<uint64_t>(At(rank)->ended).load(std::memory_order_acquire) != 0;
+  }
+
   // The newest collective of `rank`; 0: none yet.
   uint64_t Newest(uint32_t rank) const {
     return std::atomic_ref<uint64_t>(At(rank)->newest).load(std::memory_order_acquire);
@@ -49,6 +57,7 @@ class OpLog {
   };
   struct Slice {
     alignas(64) uint64_t newest;
+    uint64_t ended;
     alignas(64) Record records[kRecords];
   };
   static_assert(sizeof(Slice) == kBytes);

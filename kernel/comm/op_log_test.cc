@@ -27,6 +27,16 @@ TEST(OpLog, RemembersRecentCallsOfEveryRank) {
   EXPECT_FALSE(mine.Read(1, 101, &signature)) << "not called yet";
 }
 
+TEST(OpLog, TellsWhoHasEnded) {
+  std::vector<Line> memory(2 * OpLog::kBytes / 64);
+  auto* base = reinterpret_cast<uint8_t*>(memory.data());
+  OpLog mine(base, OpLog::kBytes, 0), theirs(base, OpLog::kBytes, 1);
+  EXPECT_FALSE(mine.HasEnded(1));
+  theirs.MarkEnd();
+  EXPECT_TRUE(mine.HasEnded(1));
+  EXPECT_FALSE(mine.HasEnded(0));
+}
+
 TEST(OpLog, NeverShowsAMixedRecord) {
   std::vector<Line> memory(OpLog::kBytes / 64);
   auto* base = reinterpret_cast<uint8_t*>(memory.data());

@@ -14,6 +14,7 @@ constexpr uint64_t kLongestPeriodNs = 500'000'000;
 constexpr uint64_t kShortestPeriodNs = 20'000'000;  // launches answer after some 10 ms
 constexpr size_t kMostWaits = 64;                   // of one launch: other threads of it wait alike
 constexpr uint32_t kMostNamed = 8;
+constexpr uint64_t kGraceMs = 100;
 
 // Short time limits are kept to within a quarter.
 uint64_t PeriodNs(const Communicator& comm) {
@@ -91,6 +92,10 @@ void LaunchWatch::Judge(uint64_t now_ns) {
   const auto& settings = comm.process()->profile().settings().comm;
   Seen* wait = Find(*comm.control(), now_ns);
   const uint64_t waited_ms = (now_ns - wait->since_ns) / 1'000'000;
+  if (waited_ms >= kGraceMs && WaitsInVain(*wait)) {
+    return comm.FailLaunches({SL_ERR_PEER_LOST, comm.RankName(static_cast<uint32_t>(wait->peer)) +
+                                                    " has ended the communicator and its graphs: " + Describe(*wait)});
+  }
   if (settings.operation_timeout_ms != 0 && waited_ms >= settings.operation_timeout_ms) {
     return comm.FailLaunches(
         {SL_ERR_TIMEOUT, "timeout after " + std::to_string(settings.operation_timeout_ms) + " ms: " + Describe(*wait)});
@@ -99,6 +104,15 @@ void LaunchWatch::Judge(uint64_t now_ns) {
   for (Seen& other : waits_) other.is_reported = true;  // of the same launch
   Logf(SL_LOG_WARN, "communicator {:016x} rank {}: waiting for {} s: {}", comm.id(), comm.rank(), waited_ms / 1000,
        Describe(*wait));
+}
+
+// What a rank has sent before its end is there: who still waits for it after a while is a replay that it has no part
+// in.
+bool LaunchWatch::WaitsInVain(const Seen& wait) const {
+  const Communicator& comm = handle_->comm;
+  if (wait.peer < 0 || comm.shape().domain_size != comm.size()) return false;
+  const auto held = comm.HoldLog();
+  return handle_->comm.op_log()->HasEnded(static_cast<uint32_t>(wait.peer));
 }
 
 std::string LaunchWatch::Describe(const Seen& wait) const {

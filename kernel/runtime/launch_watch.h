@@ -50,6 +50,7 @@ class LaunchWatch {
   bool MayRun() const;
   void Judge(uint64_t now_ns);
   Seen* Find(const sl_control_t& said, uint64_t now_ns);
+  bool WaitsInVain(const Seen& wait) const;
   std::string Describe(const Seen& wait) const;
 
   sl_comm_t* const handle_;
