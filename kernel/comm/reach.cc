@@ -117,7 +117,10 @@ Reach::Own* Reach::Offer(std::string* out_reason) {
   if (own == nullptr) return refuse("comm.reach_mib, or all places for allocations, are in use");
   OfferBoard::Offer* offer = setting_.board.OfferOf(setting_.rank, IndexOf(*own));
   HandleList list;
+  const uint64_t begin_ns = NowNs();
   if (const Status exported = Export(offer, &list); !exported.ok()) return refuse(exported.message());
+  ++offered_times_;
+  exporting_ns_ += NowNs() - begin_ns;
   own->state = State::kOffered;
   own->is_captured = false;
   own->pins = 0;
@@ -251,7 +254,7 @@ bool Reach::AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock) {
   const uint64_t begin_ns = NowNs();
   while (own->state == State::kOffered && own->turn == turn && !IsAnswered(*own, turn)) {
     const uint64_t now_ns = NowNs();
-    if (now_ns >= own->patience_end_ns || setting_.is_over()) return false;
+    if (now_ns >= own->patience_end_ns || setting_.is_over()) break;
     lock->unlock();
     if (now_ns - begin_ns < kYieldNs) {
       sched_yield();
@@ -260,7 +263,8 @@ bool Reach::AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock) {
     }
     lock->lock();
   }
-  if (own->turn != turn) return false;
+  waited_ns_ += NowNs() - begin_ns;
+  if (own->turn != turn || (own->state == State::kOffered && !IsAnswered(*own, turn))) return false;
   if (own->state == State::kOffered) CollectAnswers(own);
   return true;
 }
@@ -293,9 +297,12 @@ bool Reach::KeepTaken(uint32_t owner, uint32_t index, bool may_unmap) {
   Taken& taken = taken_[uint64_t{owner} * OfferBoard::kOffers + index];
   const uint64_t turn = OfferBoard::Turn(offer);
   if (turn == taken.turn) return false;
+  const uint64_t begin_ns = NowNs();
   if (taken.memory != nullptr) {
     if (!may_unmap) return true;
     taken.memory.reset();
+    Logf(SL_LOG_DEBUG, "rank {}: unmapped a buffer of rank {} in {} us", setting_.rank, owner,
+         (NowNs() - begin_ns) / 1000);
   }
   OfferBoard::Answer* answer = setting_.board.AnswerTo(owner, index, setting_.rank);
   answer->address = 0;
@@ -304,6 +311,8 @@ bool Reach::KeepTaken(uint32_t owner, uint32_t index, bool may_unmap) {
     if (mapped.ok()) {
       taken.memory = mapped.Take();
       answer->address = taken.memory->address();
+      Logf(SL_LOG_DEBUG, "rank {}: mapped {} allocations, {} bytes, of rank {} in {} us", setting_.rank,
+           std::max(offer->pieces, 1u), offer->bytes, owner, (NowNs() - begin_ns) / 1000);
     } else {
       Logf(SL_LOG_INFO, "rank {}: a buffer of {} bytes of rank {} cannot be mapped: {}", setting_.rank, offer->bytes,
            owner, mapped.status().message());
@@ -375,8 +384,10 @@ void Reach::Close() {
   if (std::exchange(is_closed_, true)) return;
   for (Taken& taken : taken_) taken.memory.reset();
   std::lock_guard lock(mutex_);
-  if (refused_times_ != 0) {
-    Logf(SL_LOG_INFO, "rank {}: of {} uses of buffers {} were not direct", setting_.rank, asked_times_, refused_times_);
+  if (asked_times_ != 0) {
+    Logf(refused_times_ != 0 ? SL_LOG_INFO : SL_LOG_DEBUG,
+         "rank {}: {} uses of buffers, {} of them not direct; {} offers to peers, exported in {} us, awaited for {} us",
+         setting_.rank, asked_times_, refused_times_, offered_times_, exporting_ns_ / 1000, waited_ns_ / 1000);
   }
   have_ended_ = nullptr;
   for (Own& own : own_) {

@@ -134,11 +134,14 @@ class Reach : public sl_reach_t {
   mutable std::mutex mutex_;
   std::array<Own, OfferBoard::kOffers> own_;  // guarded by mutex_
   Extent asked_;                              // by the latest call; guarded by mutex_
-  uint64_t asked_times_ = 0;                  // guarded by mutex_
-  uint64_t refused_times_ = 0;                // guarded by mutex_
-  uint64_t offered_bytes_ = 0;                // guarded by mutex_
-  std::function<bool()> have_ended_;          // guarded by mutex_
-  std::function<bool()> is_called_;           // guarded by mutex_
+  uint64_t asked_times_ = 0;                  // guarded by mutex_, as the next four
+  uint64_t refused_times_ = 0;
+  uint64_t offered_times_ = 0;
+  uint64_t exporting_ns_ = 0;
+  uint64_t waited_ns_ = 0;
+  uint64_t offered_bytes_ = 0;        // guarded by mutex_
+  std::function<bool()> have_ended_;  // guarded by mutex_
+  std::function<bool()> is_called_;   // guarded by mutex_
 
   mutable std::mutex keep_mutex_;  // taken before mutex_
   std::vector<Taken> taken_;       // [owner][index]; guarded by keep_mutex_
