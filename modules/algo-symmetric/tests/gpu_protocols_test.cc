@@ -256,6 +256,25 @@ TEST(GpuProtocols, SayWhatTheyWaitForWhenAskedAndWaitOn) {
   }
 }
 
+TEST(GpuProtocols, RefuseWhatAForcedFamilyCannotServeWhenItAloneMay) {
+  GpuSettings settings = GpuTeam::SettingsOf(2);
+  settings.forced = true;
+  settings.family = Family::kTwoShot;
+  settings.strict = true;
+  const GpuTeam team(2, settings);
+  sl_op_t op{};
+  op.struct_size = sizeof(op);
+  op.kind = SL_OP_ALL_REDUCE;
+  op.datatype = SL_FLOAT32;
+  op.count = 100;
+  sl_estimate_t estimate{};
+  EXPECT_EQ(team.Estimate(0, op, &estimate), SL_OK);
+  EXPECT_NE(std::string(estimate.reason).find("two-shot packets"), std::string::npos) << estimate.reason;
+  op.kind = SL_OP_ALL_GATHER;
+  EXPECT_EQ(team.Estimate(0, op, &estimate), SL_ERR_UNSUPPORTED);
+  EXPECT_NE(std::string(estimate.reason).find("gpu_family_only"), std::string::npos) << estimate.reason;
+}
+
 GpuTeam HostileTeam(uint32_t size, uint32_t first_epoch) {
   GpuSettings settings = GpuTeam::SettingsOf(2);
   settings.dawdle_ns = 20000;

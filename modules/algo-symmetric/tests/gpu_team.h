@@ -155,6 +155,9 @@ class GpuTeam {
     std::vector<dev::Vec8> shared(kSharedPackets);
     for (uint32_t b = 0; b < choice.blocks; ++b) RunBlock(choice.family, op.datatype, args, b, shared.data());
   }
+  sl_status_t Estimate(uint32_t rank, const sl_op_t& op, sl_estimate_t* out) const {
+    return ranks_[rank]->Estimate(op, out);
+  }
   LongArgs ArgsOf(uint32_t rank, const sl_op_t& op, const Choice& choice) const {
     return ranks_[rank]->LongArgsFor(op, choice);
   }
