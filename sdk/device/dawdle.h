@@ -42,9 +42,8 @@ SL_APART SL_HD void Stop(uint32_t most_ns) {
 }
 
 // Stops the calling thread for less than `most_ns`, which is at most kMostDawdleNs; half of the calls do not stop, the
-// others mostly much shorter. 0: never. Not while other threads of the warp poll: ptxas (13.0) gives a thread that has
-// left a loop and one that is still in it the same convergence barrier, and when the former sleeps meanwhile, the GPU
-// stops with an illegal instruction.
+// others mostly much shorter. 0: never. Callers have waited together or tell something next: a thread that slept right
+// behind its own wait would sleep while others of its warp still poll.
 SL_HD void Dawdle(uint32_t most_ns) {
   if (most_ns != 0) Stop(most_ns);
 }

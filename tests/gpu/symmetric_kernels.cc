@@ -119,7 +119,7 @@ uint32_t CheckFamily(const Effort& effort, uint32_t ranks, const std::string& fa
     one.op.kind = kind;
     one.op.datatype = SL_BFLOAT16;
     one.op.reduction = SL_SUM;
-    one.op.count = effort.cases < 600 ? 100001 : 700001;
+    one.op.count = effort.cases < 100 ? 100001 : 700001;
     one.in_place = false;
     one.Fill();
     cases.push_back(std::move(one));
