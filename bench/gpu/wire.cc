@@ -38,19 +38,23 @@ constexpr Way kWays[] = {
     {"push_4", "store, 4 at a time", 1},
     {"push_8", "store, 8 at a time", 1},
     {"push_16", "store, 16 at a time", 1},
-    {"push_warps_4", "store, runs of 2 KiB for a warp", 1},
-    {"push_warps_8", "store, runs of 4 KiB for a warp", 1},
     {"bulk_pull", "load, bulk copy", 1, 1},
     {"bulk_push", "store, bulk copy", 1, 1},
     {"bulk_push_2", "store, 2 bulk copies a block", 1, 2},
     {"bulk_push_4", "store, 4 bulk copies a block", 1, 4},
+    {"push_drawn", "store, warps draw 32 KiB", 1},
+    {"bulk_turns_2", "store, 2 bulk, 64 KiB in turn", 1, 2},
+    {"bulk_drawn_1", "store, 1 bulk draws 64 KiB", 1, 1},
+    {"bulk_drawn_2", "store, 2 bulk draw 64 KiB", 1, 2},
+    {"bulk_drawn_4", "store, 4 bulk draw 64 KiB", 1, 4},
+    {"bulk_reduce", "store twice, bulk, drawn", 2, 2},
     {"push_and_copy", "store, and copy as much at home", 1},
     {"push_and_copy_apart", "the same, a sixth of the blocks copy", 1},
     {"push_then_push", "store, and store what is at home", 2},
     {"both_8", "half the blocks load, half store", 2},
     {"pull_and_push", "load from all, then store to all", 2},
 };
-constexpr uint32_t kBlocks[] = {4, 8, 12, 16, 24, 32, 64};
+constexpr uint32_t kBlocks[] = {4, 6, 8, 10, 12, 16, 20, 24, 32, 64};
 
 void Demand(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
@@ -60,6 +64,7 @@ void Demand(cudaError_t status, const char* what) {
 
 struct Gpu {
   uint8_t* memory = nullptr;  // a buffer for each peer, which it loads from and stores to; and as many of its own
+  uint32_t* drawn = nullptr;
   cudaStream_t stream = nullptr;
   cudaEvent_t begin = nullptr;
   cudaEvent_t end = nullptr;
@@ -108,6 +113,9 @@ class Wire {
     Demand(cudaMalloc(&memory, 2 * count * bytes_), "allocate buffers");
     Demand(cudaMemset(memory, static_cast<int>(g) + 1, 2 * count * bytes_), "fill buffers");
     gpu.memory = static_cast<uint8_t*>(memory);
+    Demand(cudaMalloc(&memory, sizeof(uint32_t)), "allocate a counter");
+    Demand(cudaMemset(memory, 0, sizeof(uint32_t)), "clear the counter");
+    gpu.drawn = static_cast<uint32_t*>(memory);
     Demand(cudaStreamCreateWithFlags(&gpu.stream, cudaStreamNonBlocking), "make a stream");
     Demand(cudaEventCreate(&gpu.begin), "make an event");
     Demand(cudaEventCreate(&gpu.end), "make an event");
@@ -133,6 +141,7 @@ class Wire {
     for (uint32_t p = 0; p < args.peers; ++p) args.peer[p] = gpus_[(g + 1 + p) % count].memory + g * bytes_;
     args.own = gpu.memory + count * bytes_;
     args.bytes = bytes_;
+    args.drawn = gpu.drawn;
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(blocks);
     config.blockDim = dim3(kWireThreads);

@@ -16,7 +16,8 @@ struct WireArgs {
   uint8_t* peer[kMostPeers];  // beginning behind this GPU
   uint8_t* own;               // as many buffers, one behind the other
   uint32_t peers;
-  uint64_t bytes;  // of one buffer
+  uint64_t bytes;   // of one buffer
+  uint32_t* drawn;  // 0; for ways that draw their work
 };
 
 }  // namespace sl::bench

@@ -3,8 +3,8 @@
 // Ways to move data between GPUs. Every block moves its share of every peer's buffer; blocks begin with different
 // peers.
 #include "bench/gpu/wire.h"
+#include "bench/gpu/wire_bulk.cuh"
 #include "sdk/device/block.h"
-#include "sdk/device/bulk.h"
 #include "sdk/device/vector.h"
 
 namespace sl::bench {
@@ -42,25 +42,6 @@ __device__ void Copy(const uint8_t* from, uint8_t* to, uint32_t vectors) {
   }
 }
 
-// The same, every warp on a run of its own: kUnroll consecutive times 512 bytes.
-template <uint32_t kUnroll>
-__device__ void CopyByWarps(const uint8_t* from, uint8_t* to, uint32_t vectors) {
-  const uint32_t run = kUnroll * 32;
-  for (uint32_t first = threadIdx.x / 32 * run + threadIdx.x % 32; first < vectors; first += kUnroll * blockDim.x) {
-    Vec16 v[kUnroll];
-    SL_UNROLL
-    for (uint32_t j = 0; j < kUnroll; ++j) {
-      const uint32_t i = first + j * 32;
-      if (i < vectors) v[j] = dev::LoadPeer(from + uint64_t{i} * sizeof(Vec16));
-    }
-    SL_UNROLL
-    for (uint32_t j = 0; j < kUnroll; ++j) {
-      const uint32_t i = first + j * 32;
-      if (i < vectors) dev::Store(to + uint64_t{i} * sizeof(Vec16), v[j]);
-    }
-  }
-}
-
 __device__ uint32_t PeerOf(const WireArgs& args, uint32_t turn) { return (turn + blockIdx.x) % args.peers; }
 
 template <uint32_t kUnroll>
@@ -77,15 +58,6 @@ __device__ void Push(const WireArgs& args, uint32_t block, uint32_t blocks) {
   for (uint32_t turn = 0; turn < args.peers; ++turn) {
     const uint32_t p = PeerOf(args, turn);
     Copy<kUnroll>(args.own + p * args.bytes + share.begin, args.peer[p] + share.begin, share.vectors);
-  }
-}
-
-template <uint32_t kUnroll>
-__device__ void PushByWarps(const WireArgs& args) {
-  const Share share(args, blockIdx.x, gridDim.x);
-  for (uint32_t turn = 0; turn < args.peers; ++turn) {
-    const uint32_t p = PeerOf(args, turn);
-    CopyByWarps<kUnroll>(args.own + p * args.bytes + share.begin, args.peer[p] + share.begin, share.vectors);
   }
 }
 
@@ -181,50 +153,158 @@ __device__ void PullAndPush(const WireArgs& args) {
   }
 }
 
-// By the copy unit, through shared memory; one thread issues everything of a pipe.
-constexpr uint32_t kStages = 5;
-constexpr uint32_t kStageBytes = 8192;
-struct BulkPipe {
-  alignas(128) uint8_t stage[kStages][kStageBytes];
-  dev::BulkArrival arrival[kStages];
-};
-static_assert(sizeof(BulkPipe) == kPipeBytes);
-__device__ void BulkCopy(BulkPipe& pipe, const uint8_t* from, uint8_t* to, uint32_t bytes, uint32_t* count) {
-  const uint32_t chunks = (bytes + kStageBytes - 1) / kStageBytes;
-  const auto size = [&](uint32_t c) { return c + 1 < chunks ? kStageBytes : bytes - c * kStageBytes; };
-  const auto load = [&](uint32_t c) {
-    const uint32_t s = (*count + c) % kStages;
-    dev::BulkLoad(pipe.stage[s], from + uint64_t{c} * kStageBytes, size(c), &pipe.arrival[s]);
-  };
-  dev::BulkAwaitRead<0>();
-  for (uint32_t c = 0; c < kStages - 1 && c < chunks; ++c) load(c);
-  for (uint32_t c = 0; c < chunks; ++c) {
-    const uint32_t s = (*count + c) % kStages;
-    pipe.arrival[s].Await((*count + c) / kStages % 2);
-    dev::BulkStore(to + uint64_t{c} * kStageBytes, pipe.stage[s], size(c));
-    if (c + kStages - 1 >= chunks) continue;
-    dev::BulkAwaitRead<1>();  // the stage of chunk c - 1, which chunk c + kStages - 1 takes over
-    load(c + kStages - 1);
+// Pieces that workers draw, so that none waits for a slower one, and all are at work near each other. Consecutive
+// pieces go to different peers.
+class Draws {
+ public:
+  __device__ Draws(const WireArgs& args, uint64_t piece_bytes, uint32_t workers)
+      : args_(args),
+        piece_bytes_(piece_bytes),
+        total_(static_cast<uint32_t>(args.bytes / piece_bytes) * args.peers),
+        workers_(workers) {}
+
+  // False when there are none left, which every worker hears once; the last one to hear it clears the counter.
+  __device__ bool Next(uint32_t* peer, uint64_t* at) const {
+    const uint32_t drawn = atomicAdd(args_.drawn, 1);
+    if (drawn == total_ + workers_ - 1) *args_.drawn = 0;
+    *peer = drawn % args_.peers;
+    *at = drawn / args_.peers * piece_bytes_;
+    return drawn < total_;
   }
-  *count += chunks;
+
+ private:
+  const WireArgs& args_;
+  const uint64_t piece_bytes_;
+  const uint32_t total_;
+  const uint32_t workers_;
+};
+
+// Every warp draws.
+__device__ void PushDrawn(const WireArgs& args) {
+  constexpr uint32_t kUnroll = 8;
+  constexpr uint32_t kPieceBytes = 32 << 10;
+  constexpr uint32_t kVectors = kPieceBytes / sizeof(Vec16);
+  const Draws draws(args, kPieceBytes, gridDim.x * kWireThreads / 32);
+  const uint32_t lane = threadIdx.x % 32;
+  for (;;) {
+    uint32_t p = 0;
+    uint64_t at = 0;
+    bool more = lane != 0 || draws.Next(&p, &at);
+    more = __shfl_sync(~0u, more, 0);
+    if (!more) return;
+    p = __shfl_sync(~0u, p, 0);
+    at = __shfl_sync(~0u, at, 0);
+    const uint8_t* from = args.own + p * args.bytes + at;
+    uint8_t* to = args.peer[p] + at;
+    for (uint32_t first = lane; first < kVectors; first += 32 * kUnroll) {
+      Vec16 v[kUnroll];
+      SL_UNROLL
+      for (uint32_t j = 0; j < kUnroll; ++j) v[j] = dev::LoadPeer(from + (first + j * 32) * sizeof(Vec16));
+      SL_UNROLL
+      for (uint32_t j = 0; j < kUnroll; ++j) dev::Store(to + (first + j * 32) * sizeof(Vec16), v[j]);
+    }
+  }
 }
-// kPipes threads of a block, each with a pipe and a part of the share. The pipes lie in `memory`.
+
+struct StoreOnce {
+  __device__ void operator()(uint8_t* to, const void* stage, uint32_t bytes) const { dev::BulkStore(to, stage, bytes); }
+};
+
+// Every pipe has a part of the share.
 template <uint32_t kPipes>
 __device__ void Bulk(const WireArgs& args, bool pushes, uint8_t* memory) {
-  const uint32_t lane = threadIdx.x / 32;
-  if (threadIdx.x % 32 != 0 || lane >= kPipes) return;
-  BulkPipe& pipe = reinterpret_cast<BulkPipe*>(memory)[lane];
-  for (dev::BulkArrival& arrival : pipe.arrival) arrival.Init();
-  const Share share(args, blockIdx.x * kPipes + lane, gridDim.x * kPipes);
+  BulkPipe* pipe = OwnPipe<kPipes>(memory);
+  if (pipe == nullptr) return;
+  const uint32_t warp = threadIdx.x / 32;
+  const Share share(args, blockIdx.x * kPipes + warp, gridDim.x * kPipes);
   const uint32_t bytes = share.vectors * sizeof(Vec16);
-  uint32_t count = 0;
-  for (uint32_t turn = 0; turn < args.peers; ++turn) {
-    const uint32_t p = PeerOf(args, turn + lane);
-    uint8_t* own = args.own + p * args.bytes + share.begin;
-    uint8_t* peer = args.peer[p] + share.begin;
-    BulkCopy(pipe, pushes ? own : peer, pushes ? peer : own, bytes, &count);
+  uint32_t turn = 0;
+  uint32_t at = 0;
+  const auto next = [&](BulkPiece* piece) {
+    if (turn == args.peers) return false;
+    const uint32_t p = PeerOf(args, turn + warp);
+    uint8_t* own = args.own + p * args.bytes + share.begin + at;
+    uint8_t* peer = args.peer[p] + share.begin + at;
+    *piece = {pushes ? own : peer, pushes ? peer : own, bytes - at < kStageBytes ? bytes - at : kStageBytes};
+    at += piece->bytes;
+    if (at == bytes) {
+      at = 0;
+      ++turn;
+    }
+    return true;
+  };
+  BulkStream(*pipe, next, StoreOnce{});
+}
+
+// Pipes draw pieces of kDrawnBytes, or, not `drawn`, take them in turn.
+constexpr uint32_t kDrawnBytes = 64 << 10;
+class DrawnPieces {
+ public:
+  __device__ DrawnPieces(const WireArgs& args, uint32_t worker, uint32_t workers, bool drawn)
+      : args_(args), draws_(args, kDrawnBytes, workers), turn_(worker), workers_(workers), drawn_(drawn) {}
+  __device__ bool Next(BulkPiece* piece) {
+    if (at_ == kDrawnBytes) {
+      at_ = 0;
+      if (drawn_) {
+        if (!draws_.Next(&peer_, &begin_)) return false;
+      } else {
+        if (turn_ >= args_.bytes / kDrawnBytes * args_.peers) return false;
+        peer_ = turn_ % args_.peers;
+        begin_ = turn_ / args_.peers * uint64_t{kDrawnBytes};
+        turn_ += workers_;
+      }
+    }
+    const uint64_t at = begin_ + at_;
+    *piece = {args_.own + peer_ * args_.bytes + at, args_.peer[peer_] + at, kStageBytes};
+    at_ += kStageBytes;
+    return true;
   }
-  dev::BulkAwaitStores();
+
+ private:
+  const WireArgs& args_;
+  const Draws draws_;
+  uint32_t turn_;
+  const uint32_t workers_;
+  const bool drawn_;
+  uint32_t peer_ = 0;
+  uint64_t begin_ = 0;
+  uint32_t at_ = kDrawnBytes;
+};
+template <uint32_t kPipes>
+__device__ void BulkDrawn(const WireArgs& args, bool drawn, uint8_t* memory) {
+  BulkPipe* pipe = OwnPipe<kPipes>(memory);
+  if (pipe == nullptr) return;
+  DrawnPieces pieces(args, blockIdx.x * kPipes + threadIdx.x / 32, gridDim.x * kPipes, drawn);
+  BulkStream(
+      *pipe, [&](BulkPiece* piece) { return pieces.Next(piece); }, StoreOnce{});
+}
+
+// An all-reduce by stores alone, in bulk, without arithmetic: one pipe of a block stores to every peer what it wants,
+// the other stores one buffer of the own memory to all.
+__device__ void BulkReduce(const WireArgs& args, uint8_t* memory) {
+  BulkPipe* pipe = OwnPipe<2>(memory);
+  if (pipe == nullptr) return;
+  if (threadIdx.x == 0) {
+    DrawnPieces pieces(args, blockIdx.x, gridDim.x, true);
+    return BulkStream(
+        *pipe, [&](BulkPiece* piece) { return pieces.Next(piece); }, StoreOnce{});
+  }
+  const Share share(args, blockIdx.x, gridDim.x);
+  const uint32_t bytes = share.vectors * sizeof(Vec16);
+  uint32_t at = 0;
+  const auto next = [&](BulkPiece* piece) {
+    if (at == bytes) return false;
+    *piece = {args.own + share.begin + at, args.peer[0] + share.begin + at,
+              bytes - at < kStageBytes ? bytes - at : kStageBytes};
+    at += piece->bytes;
+    return true;
+  };
+  const auto to_all = [&](uint8_t* to, const void* stage, uint32_t some) {
+    const uint64_t offset = to - args.peer[0];
+    for (uint32_t p = 1; p < args.peers; ++p) dev::BulkPut(args.peer[p] + offset, stage, some);
+    dev::BulkStore(to, stage, some);
+  };
+  BulkStream(*pipe, next, to_all);
 }
 
 }  // namespace
@@ -249,8 +329,6 @@ SL_WIRE_KERNEL(
       Push<8>(args, blockIdx.x / 2, gridDim.x / 2);
     })
 SL_WIRE_KERNEL(pull_and_push, PullAndPush(args))
-SL_WIRE_KERNEL(push_warps_4, PushByWarps<4>(args))
-SL_WIRE_KERNEL(push_warps_8, PushByWarps<8>(args))
 SL_WIRE_KERNEL(push_and_copy, PushAndCopy(args))
 SL_WIRE_KERNEL(push_and_copy_apart, PushAndCopyApart(args))
 SL_WIRE_KERNEL(push_then_push, PushThenPush<8>(args))
@@ -260,3 +338,9 @@ SL_WIRE_KERNEL(bulk_pull, Bulk<1>(args, false, dynamic_memory))
 SL_WIRE_KERNEL(bulk_push, Bulk<1>(args, true, dynamic_memory))
 SL_WIRE_KERNEL(bulk_push_2, Bulk<2>(args, true, dynamic_memory))
 SL_WIRE_KERNEL(bulk_push_4, Bulk<4>(args, true, dynamic_memory))
+SL_WIRE_KERNEL(push_drawn, PushDrawn(args))
+SL_WIRE_KERNEL(bulk_turns_2, BulkDrawn<2>(args, false, dynamic_memory))
+SL_WIRE_KERNEL(bulk_drawn_1, BulkDrawn<1>(args, true, dynamic_memory))
+SL_WIRE_KERNEL(bulk_drawn_2, BulkDrawn<2>(args, true, dynamic_memory))
+SL_WIRE_KERNEL(bulk_drawn_4, BulkDrawn<4>(args, true, dynamic_memory))
+SL_WIRE_KERNEL(bulk_reduce, BulkReduce(args, dynamic_memory))

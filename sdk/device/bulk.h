@@ -41,11 +41,16 @@ __device__ inline void BulkLoad(void* shared, const uint8_t* from, uint32_t byte
                : "memory");
 }
 
-// A group of one store.
-__device__ inline void BulkStore(uint8_t* to, const void* shared, uint32_t bytes) {
+// Joins the group of stores that the next BulkStore ends.
+__device__ inline void BulkPut(uint8_t* to, const void* shared, uint32_t bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
                "r"(static_cast<uint32_t>(__cvta_generic_to_shared(shared))), "r"(bytes)
                : "memory");
+}
+
+// Ends a group of stores with this one.
+__device__ inline void BulkStore(uint8_t* to, const void* shared, uint32_t bytes) {
+  BulkPut(to, shared, bytes);
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
