@@ -208,6 +208,15 @@ DirectWork DirectOf(const sl_op_t& op, uint32_t rank, uint32_t size, bool pushes
   }
 }
 
+// Long work is drawn, or blocks that get less of the wire would be waited for. Ranks need not agree on it.
+void CutDrawn(uint32_t size, const GpuSettings& settings, uint32_t blocks, DirectWork* work) {
+  const bool pairs = work->kind == DirectKind::kPull || work->kind == DirectKind::kPush;
+  const uint64_t bytes = work->bytes * (pairs ? size : 1);
+  if (bytes < settings.drawn_bytes) return;
+  work->blocks = blocks;
+  work->piece_bytes = kernels::DrawnBytes(bytes, blocks * (kThreads / 32));
+}
+
 // Which buffers of this rank peers touch.
 void MarkReached(const sl_op_t& op, uint32_t rank, bool pushes, Choice* choice) {
   const bool is_root = op.root == static_cast<int32_t>(rank);
@@ -256,6 +265,7 @@ Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
   choice.blocks = blocks;
   choice.direct = DirectOf(op, rank, size, settings.pushes);
   choice.direct.share_bytes = DivideUp(DivideUp(choice.direct.bytes, blocks), kDirectLineBytes) * kDirectLineBytes;
+  CutDrawn(size, settings, blocks, &choice.direct);
   MarkReached(op, rank, settings.pushes, &choice);
   const double sent =
       goes_through_peers ? static_cast<double>(bytes) : SentBytes(op, size, op.kind == SL_OP_ALL_REDUCE);

@@ -13,6 +13,9 @@
 
 namespace sl::algo_symmetric {
 
+// Of all ranges that a rank works on. Below, a share for each block is quicker.
+constexpr uint64_t kDrawnBytes = 4 << 20;
+
 struct GpuSettings {
   uint32_t staged_blocks;  // SMs of a staged or direct operation, at most
   uint32_t graph_lanes;    // lanes of captured graphs
@@ -24,6 +27,7 @@ struct GpuSettings {
   uint32_t first_epoch = 0;  // tests: counters whose low half wraps begin here
   bool strict = false;       // what a forced family cannot serve is refused
   const ChoiceTable* table = nullptr;  // asked before costs are estimated; outlives all that use it
+  uint64_t drawn_bytes = kDrawnBytes;  // from which on direct work is drawn
 };
 
 struct Choice {

@@ -139,8 +139,10 @@ Heap::~Heap() {
   Demand(free_addresses(base_, stride_ * slices_.size()), "free addresses");
 }
 
-GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, bool pushes, uint32_t dawdle_ns)
+GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, bool pushes, uint32_t dawdle_ns,
+                 uint64_t drawn_bytes)
     : settings_{blocks, kLanes - 1, !family.empty(), FamilyOf(family), true, pushes, dawdle_ns}, ranks_(ranks) {
+  settings_.drawn_bytes = drawn_bytes;
   int devices = 0;
   Demand(cudaGetDeviceCount(&devices), "count GPUs");
   ConnectAll(devices);

@@ -53,8 +53,9 @@ struct Rank {
 
 class GpuTeam {
  public:
-  // `family` empty: as the module chooses. `pushes`: see GpuSettings.
-  GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks = 24, bool pushes = true, uint32_t dawdle_ns = 0);
+  // `family` empty: as the module chooses. `pushes`, `drawn_bytes`: see GpuSettings.
+  GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks = 24, bool pushes = true, uint32_t dawdle_ns = 0,
+          uint64_t drawn_bytes = algo_symmetric::kDrawnBytes);
   ~GpuTeam();
   GpuTeam(const GpuTeam&) = delete;
   GpuTeam& operator=(const GpuTeam&) = delete;

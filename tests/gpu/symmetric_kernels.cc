@@ -84,11 +84,11 @@ struct Effort {
   uint32_t dawdle_ns = 0;
 };
 
-// `refused`: buffers are out of reach now and then.
+// `refused`: buffers are out of reach now and then. `drawn`: all direct work is drawn, else the long one.
 uint32_t CheckFamily(const Effort& effort, uint32_t ranks, const std::string& family, bool pushes = true,
-                     bool refused = false) {
+                     bool refused = false, bool drawn = false) {
   const Clock::time_point start = Clock::now();
-  GpuTeam team(ranks, family, 24, pushes, effort.dawdle_ns);
+  GpuTeam team(ranks, family, 24, pushes, effort.dawdle_ns, drawn ? 1 : algo_symmetric::kDrawnBytes);
   if (refused) team.RefuseNowAndThen();
   std::mt19937 random(ranks * 1000 + static_cast<uint32_t>(family.size()));
   uint32_t wrong = 0;
@@ -130,7 +130,10 @@ uint32_t CheckFamily(const Effort& effort, uint32_t ranks, const std::string& fa
   for (uint32_t i = 0; i < effort.cases / 2; ++i) cases.push_back(Case::Random(ranks, random));
   run(std::move(cases));
   std::printf("%s: %u ranks, %s%s%s: %u cases, %u wrong, %.1f s\n", wrong == 0 ? "right" : "WRONG", ranks,
-              family.empty() ? "auto" : family.c_str(), pushes ? "" : ", moves load", refused ? ", often refused" : "",
+              family.empty() ? "auto" : family.c_str(), pushes ? "" : ", moves load",
+              refused ? ", often refused"
+              : drawn ? ", all drawn"
+                      : "",
               checked, wrong, SecondsSince(start));
   std::fflush(stdout);
   return wrong;
@@ -414,6 +417,8 @@ int Main(int argc, char** argv) {
     }
     wrong += CheckFamily(effort, n, "direct", false);
     wrong += CheckFamily(effort, n, "direct", true, true);
+    wrong += CheckFamily(effort, n, "direct", true, false, true);
+    wrong += CheckFamily(effort, n, "direct", false, false, true);
     for (const char* family : {"staged", "direct", ""}) wrong += CheckTransfers(effort, n, family);
     for (const char* family : {"one_shot", "two_shot", "staged", "direct"}) {
       wrong += CheckAborts(n, family, effort.dawdle_ns, std::max(effort.cases / 10, 1u));

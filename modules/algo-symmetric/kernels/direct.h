@@ -17,9 +17,9 @@
 
 #include <type_traits>
 
-#include "modules/algo-symmetric/kernels/meeting.h"
-#include "modules/algo-symmetric/kernels/move.h"
+#include "modules/algo-symmetric/kernels/direct_reduce.h"
 #include "modules/algo-symmetric/kernels/spread.h"
+#include "sdk/device/draw.h"
 
 namespace sl::algo_symmetric::kernels {
 
@@ -37,6 +37,8 @@ struct DirectWork {
   uint64_t from_step;    // pull, push: more for each rank
   uint64_t to;           // and in receive buffers
   uint64_t to_step;
+  uint32_t blocks = 0;       // of the grid
+  uint32_t piece_bytes = 0;  // of the range, or of every peer's, what is drawn at a time; 0: every block has its share
 };
 
 // A collective that may take rounds: how, and what to do instead if all buffers are in reach.
@@ -46,52 +48,16 @@ struct LongArgs {
   Reach reach;
 };
 
-// What a block keeps in shared memory.
-struct DirectTable {
-  Places places;
-  const uint8_t* from[kReachRanks];  // reduce: in rank order; spread: the first; pairs: beginning behind the rank
-  uint8_t* to[kReachRanks];          // beginning behind the rank; NULL: not there
-};
-
-// What Direct<F> reduces.
-struct DirectOperands {
-  const DirectTable& table;
-  uint64_t bytes;
-  uint32_t size;
-  uint32_t takers;
-  uint32_t average_over;
-  bool all_aligned;
-
-  SL_HD bool aligned() const { return all_aligned; }
-  SL_HD dev::Vec16 Load(uint32_t r, uint32_t i) const {
-    return dev::LoadPeer(table.from[r] + uint64_t{i} * kVectorBytes);
-  }
-  SL_HD void Keep(uint32_t i, const dev::Vec16& result) const {
-    SL_ROLLED
-    for (uint32_t t = 0; t < takers; ++t) dev::Store(table.to[t] + uint64_t{i} * kVectorBytes, result);
-  }
-  template <typename Lane>
-  SL_HD Lane LoadElement(uint32_t r, uint64_t at) const {
-    return dev::LoadElement<Lane>(table.from[r] + at);
-  }
-  template <typename Lane>
-  SL_HD void KeepElement(uint64_t at, Lane result) const {
-    SL_ROLLED
-    for (uint32_t t = 0; t < takers; ++t) dev::StoreElement(table.to[t] + at, result);
-  }
-};
-
-template <typename F>
-SL_APART SL_HD void ReduceDirect(const dev::Block block, const DirectOperands in, sl_reduction_t reduction) {
-  Reduce<F>(block, in, reduction);
-}
-
 // F as in Staged.
 template <typename F>
 class Direct {
  public:
   SL_HD Direct(const LongArgs& args, const dev::Block& block, DirectTable* table)
       : args_(args.args), work_(args.direct), team_(args.args.team), block_(block), table_(table) {
+    if (is_drawn()) {
+      bytes_ = work_.bytes;
+      return;
+    }
     begin_ = block.index * work_.share_bytes;
     const uint64_t left = begin_ < work_.bytes ? work_.bytes - begin_ : 0;
     bytes_ = left < work_.share_bytes ? left : work_.share_bytes;
@@ -102,38 +68,41 @@ class Direct {
     if (bytes_ == 0) return;
     FillTable();
     block_.Sync();
+    const uint32_t takers = Takers();
+    if (work_.kind == DirectKind::kSpread && takers == 1 && table_->to[0] == nullptr) return;  // a root in place
+    const dev::Block worker = is_drawn() ? dev::Draws::WorkerOf(block_) : block_;
     if constexpr (std::is_void_v<F>) {
-      if (work_.kind == DirectKind::kSpread) {
-        const uint32_t takers = Takers();
-        if (takers == 1 && table_->to[0] == nullptr) return;  // a root in place
-        const uint32_t bits = Bits(table_->from[0]) | ToBits(takers);
-        SpreadBytes(block_, {table_->from[0], table_->to, takers}, bytes_, bits);
-      } else {
-        RunPairs();
-      }
+      Draws().Each([&](uint32_t piece) {
+        const uint32_t range = is_pairs() ? RangeOf(piece) : 0;
+        const uint64_t begin = uint64_t{piece / Ranges()} * work_.piece_bytes;
+        const Spread spread{table_->from[range], table_->to + range, takers, begin};
+        if (is_pairs() && spread.from == spread.to[0]) return;
+        const uint64_t bytes = is_drawn() ? Least(bytes_ - begin, work_.piece_bytes) : bytes_;
+        SpreadBytes(worker, spread, bytes, table_->Misaligned(range, 1, range, takers));
+      });
     } else {
-      const uint32_t takers = Takers();
-      const bool aligned = (FromBits() | ToBits(takers)) % kVectorBytes == 0;
-      const DirectOperands in{*table_, bytes_, team_.size, takers, args_.AverageOver(), aligned};
-      ReduceDirect<F>(block_, in, args_.reduction);
+      const bool aligned = table_->Misaligned(0, team_.size, 0, takers) == 0;
+      const DirectOperands in{*table_, 0, bytes_, team_.size, takers, args_.AverageOver(), aligned};
+      ReduceDirect<F>(Draws(), worker, in, work_.piece_bytes, args_.reduction);
     }
   }
 
  private:
-  SL_HD static uint32_t Bits(const void* address) {
-    return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address) % kVectorBytes);
+  SL_HD static uint64_t Least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+  SL_HD bool is_drawn() const { return work_.piece_bytes != 0; }
+  SL_HD bool is_pairs() const { return work_.kind == DirectKind::kPull || work_.kind == DirectKind::kPush; }
+  SL_HD uint32_t Takers() const { return work_.taker < 0 && !is_pairs() ? team_.size : 1; }
+  SL_HD uint32_t Ranges() const { return is_pairs() ? team_.size : 1; }
+
+  SL_HD dev::Draws Draws() const {
+    if (!is_drawn()) return {nullptr, Ranges(), 0};
+    auto* counter = reinterpret_cast<uint32_t*>(team_.At(team_.rank, team_.layout.drawn));
+    const uint64_t pieces = (bytes_ + work_.piece_bytes - 1) / work_.piece_bytes * Ranges();
+    return {counter, static_cast<uint32_t>(pieces), work_.blocks * dev::Draws::WorkersOf(block_.count)};
   }
-  SL_HD uint32_t FromBits() const {
-    uint32_t bits = 0;
-    for (uint32_t i = 0; i < team_.size; ++i) bits |= Bits(table_->from[i]);
-    return bits;
-  }
-  SL_HD uint32_t ToBits(uint32_t takers) const {
-    uint32_t bits = 0;
-    for (uint32_t i = 0; i < takers; ++i) bits |= Bits(table_->to[i]);
-    return bits;
-  }
-  SL_HD uint32_t Takers() const { return work_.taker < 0 ? team_.size : 1; }
+  // Pairs. At any time a rank deals with many, many deal with it, and what it copies within its own memory does not
+  // leave the wire idle: consecutive pieces, or, where blocks have shares, consecutive blocks, are of different ranges.
+  SL_HD uint32_t RangeOf(uint32_t piece) const { return (is_drawn() ? piece : piece + block_.index) % team_.size; }
 
   // The i-th rank, beginning behind this one, which comes last.
   SL_HD uint32_t Behind(uint32_t i) const { return i + 1 < team_.size ? team_.Peer(i) : team_.rank; }
@@ -164,23 +133,12 @@ class Direct {
     }
   }
 
-  // Blocks begin with different ranks, so that at any time a rank deals with many, many deal with it, and what it
-  // copies within its own memory does not leave the wire idle.
-  SL_HD void RunPairs() const {
-    for (uint32_t i = 0; i < team_.size; ++i) {
-      const uint32_t k = (i + block_.index) % team_.size;
-      if (table_->from[k] == table_->to[k]) continue;
-      const uint32_t bits = Bits(table_->from[k]) | Bits(table_->to[k]);
-      SpreadBytes(block_, {table_->from[k], &table_->to[k], 1}, bytes_, bits);
-    }
-  }
-
   const Args& args_;
   const DirectWork& work_;
   const Team& team_;
   const dev::Block block_;
   DirectTable* const table_;
-  uint64_t begin_;  // of this block's share
+  uint64_t begin_ = 0;  // of this block's share, or of all that is drawn
   uint64_t bytes_;
 };
 

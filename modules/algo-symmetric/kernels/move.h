@@ -110,6 +110,17 @@ SL_HD void MoveRanges(const dev::Block& block, uint32_t count, uint32_t longest,
   }
 }
 
+// From a caller's buffer to another one.
+SL_HD void MoveLong(const dev::Block& block, const uint8_t* from, uint8_t* to, uint64_t bytes) {
+  constexpr uint64_t kMost = 1 << 30;  // of a range
+  const bool aligned = dev::IsAligned(from, kVectorBytes) && dev::IsAligned(to, kVectorBytes);
+  for (uint64_t at = 0; at < bytes; at += kMost) {
+    const auto length = static_cast<uint32_t>(bytes - at < kMost ? bytes - at : kMost);
+    const Range range{from + at, to + at, length};
+    MoveRanges(block, 1, length, aligned, FromUser{}, [&](uint32_t) { return range; });
+  }
+}
+
 // What is reduced: vectors and elements of all ranks, and where their reduction goes. The staged pieces of a round.
 struct Operands {
   const uint8_t* staged;  // rank 0's; the others at multiples of `stride`

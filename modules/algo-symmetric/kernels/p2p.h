@@ -25,6 +25,8 @@
 #include "modules/algo-symmetric/kernels/meeting.h"
 #include "modules/algo-symmetric/kernels/move.h"
 #include "modules/algo-symmetric/kernels/p2p_args.h"
+#include "modules/algo-symmetric/kernels/spread.h"
+#include "sdk/device/draw.h"
 
 namespace sl::algo_symmetric::kernels {
 
@@ -44,7 +46,7 @@ class P2pChannel {
   SL_HD void Run() {
     if (task_.kind == TaskKind::kCopy) {
       EachMessage([&](const Message& message, uint64_t begin, uint64_t end) {
-        MoveLong(message.user + begin, reinterpret_cast<uint8_t*>(message.other) + begin, end - begin);
+        MoveLong(block_, message.user + begin, reinterpret_cast<uint8_t*>(message.other) + begin, end - begin);
         return true;
       });
       return;
@@ -62,10 +64,10 @@ class P2pChannel {
         return receives ? mail.Receive(user, end - begin) : mail.Send(user, end - begin);
       }
       if (args_.ways.offers) {
-        const Outcome outcome = receives ? Answer(message, ++offer) : Land(message.user, begin, end, ++offer);
+        const Outcome outcome = receives ? Answer(message, ++offer) : Land(message, begin, end, ++offer);
         if (outcome != Outcome::kOutOfReach) return outcome == Outcome::kInReach;
       }
-      return receives ? PullAll(user, end - begin, &chunk) : PushAll(user, end - begin, &chunk);
+      return Relay(receives, user, end - begin, &chunk);
     });
     mail.Close();
     if (block_.thread() != 0) return;
@@ -110,20 +112,13 @@ class P2pChannel {
     dev::StoreRelease(Word(task_.peer, table, team_.rank), value);
   }
 
-  SL_HD bool PushAll(const uint8_t* from, uint64_t bytes, uint64_t* chunk) const {
+  // Through the inbox, chunk by chunk.
+  SL_HD bool Relay(bool receives, uint8_t* user, uint64_t bytes, uint64_t* chunk) const {
     for (uint64_t at = 0; at < bytes; at += kChunkBytes, ++*chunk) {
-      if (!Push(from + at, ChunkAt(at, bytes), *chunk)) return false;
+      const auto length = static_cast<uint32_t>(bytes - at < kChunkBytes ? bytes - at : kChunkBytes);
+      if (!(receives ? Pull(user + at, length, *chunk) : Push(user + at, length, *chunk))) return false;
     }
     return true;
-  }
-  SL_HD bool PullAll(uint8_t* to, uint64_t bytes, uint64_t* chunk) const {
-    for (uint64_t at = 0; at < bytes; at += kChunkBytes, ++*chunk) {
-      if (!Pull(to + at, ChunkAt(at, bytes), *chunk)) return false;
-    }
-    return true;
-  }
-  SL_HD static uint32_t ChunkAt(uint64_t at, uint64_t bytes) {
-    return static_cast<uint32_t>(bytes - at < kChunkBytes ? bytes - at : kChunkBytes);
   }
   SL_HD bool Push(const uint8_t* from, uint32_t bytes, uint64_t chunk) const {
     if (chunk >= kInboxSlots && !Await(team_.layout.credit, chunk + 1 - kInboxSlots, kStepCredit)) return false;
@@ -156,7 +151,7 @@ class P2pChannel {
     return Await(team_.layout.landed, number, kStepLanded) ? Outcome::kInReach : Outcome::kGivenUp;  // A9
   }
   // The sender's.
-  SL_HD Outcome Land(const uint8_t* user, uint64_t begin, uint64_t end, uint64_t number) const {
+  SL_HD Outcome Land(const Message& message, uint64_t begin, uint64_t end, uint64_t number) const {
     bool given_up = false;
     for (uint32_t word = block_.thread(); word < kOfferWords; word += block_.threads()) {  // A8
       const dev::Wanted wanted{static_cast<int32_t>(task_.peer), kStepOffer, number & UINT32_MAX};
@@ -167,20 +162,29 @@ class P2pChannel {
     if (!team_.HasCome(block_, given_up)) return Outcome::kGivenUp;
     const uint64_t told = told_[0] | static_cast<uint64_t>(told_[1]) << 32;
     if (told == 0) return Outcome::kOutOfReach;
-    MoveLong(user + begin, reinterpret_cast<uint8_t*>(told) + begin, end - begin);
+    auto* to = reinterpret_cast<uint8_t*>(told);
+    if (message.bytes < kDrawnMessageBytes) {
+      MoveLong(block_, message.user + begin, to + begin, end - begin);
+    } else {
+      Draw(message, to);
+    }
     Signal(team_.layout.landed, number);  // R9
     return Outcome::kInReach;
   }
 
-  // To another buffer of a caller's.
-  SL_HD void MoveLong(const uint8_t* from, uint8_t* to, uint64_t bytes) const {
-    constexpr uint64_t kMost = 1 << 30;  // of a range
-    const bool aligned = dev::IsAligned(from, kVectorBytes) && dev::IsAligned(to, kVectorBytes);
-    for (uint64_t at = 0; at < bytes; at += kMost) {
-      const auto length = static_cast<uint32_t>(bytes - at < kMost ? bytes - at : kMost);
-      const Range range{from + at, to + at, length};
-      MoveRanges(block_, 1, length, aligned, FromUser{}, [&](uint32_t) { return range; });
-    }
+  // This channel's warps' part of a message, of which all its channels draw; none of them is without one.
+  SL_HD void Draw(const Message& message, uint8_t* to) const {
+    const uint32_t channels = ChannelsOf(message.bytes, args_.ways, team_.layout.channels);
+    const uint32_t workers = channels * dev::Draws::WorkersOf(block_.count);
+    const uint32_t piece_bytes = DrawnBytes(message.bytes, workers);
+    const auto pieces = static_cast<uint32_t>((message.bytes + piece_bytes - 1) / piece_bytes);
+    auto* counters = reinterpret_cast<uint32_t*>(team_.At(team_.rank, team_.layout.parts));
+    const dev::Block worker = dev::Draws::WorkerOf(block_);
+    dev::Draws(counters + (&message - args_.message), pieces, workers).Each([&](uint32_t piece) {
+      const uint64_t at = uint64_t{piece} * piece_bytes;
+      const uint64_t left = message.bytes - at;
+      MoveLong(worker, message.user + at, to + at, left < piece_bytes ? left : piece_bytes);
+    });
   }
 
   const GroupArgs& args_;

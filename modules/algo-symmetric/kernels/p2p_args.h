@@ -46,8 +46,11 @@ struct P2pArgs {
 // from sm_70 on.
 using FewestMessages = P2pArgs<24, 8>;
 using FewMessages = P2pArgs<kP2pBlocks, 110>;
-using ManyMessages = P2pArgs<kP2pBlocks, 1304>;
+using ManyMessages = P2pArgs<kP2pBlocks, kMostMessages>;
 static_assert(sizeof(FewMessages) <= 4096 && sizeof(ManyMessages) <= 32764);
+
+// From this length on, what goes into the receiver's buffer is drawn by the channels of its queue.
+constexpr uint64_t kDrawnMessageBytes = 4 << 20;
 
 // Over how many channels a message is cut; both ends compute it.
 constexpr uint64_t kMailedBytesOfChannel = 1 << 10;

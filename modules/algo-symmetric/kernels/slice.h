@@ -40,6 +40,7 @@ constexpr uint32_t kInboxSlots = 2;
 constexpr uint32_t kOfferWords = 2;
 constexpr uint32_t kChunkBytes = 32768;
 constexpr uint32_t kChannelsOfBlock = 4;  // whose hops overlap
+constexpr uint32_t kMostMessages = 1304;  // of a group
 constexpr uint32_t kMailPackets = 1024;   // in flight on a channel; a power of two
 
 constexpr uint32_t kThreads = 512;  // of a block
@@ -57,6 +58,7 @@ struct LaneLayout {
   uint64_t meetings;  // [block]: how many meetings the block has had
   uint64_t met;       // [slot][block][rank][word]: what that rank has told; written by that rank
   uint64_t left;      // [block][rank]: meetings after which that rank touches this one's buffers no more
+  uint64_t drawn;     // pieces of a direct operation that blocks have drawn; 0 between launches
   uint64_t packets;   // [shot][slot][block][sender][packet]
   uint64_t stage;     // [block][slot]: one piece for every rank
   uint64_t result;    // [block][slot]: one piece
@@ -72,6 +74,7 @@ struct LaneLayout {
   uint64_t shipped;   // [rank][channel]: packets sent to that rank
   uint64_t read;      // [rank][channel]: packets of that rank read
   uint64_t room;      // [rank][channel]: packets to that rank which it has read; written by that rank
+  uint64_t parts;     // [message]: pieces of a group's message that channels have drawn; 0 between launches
   uint64_t mail;      // [peer, beginning behind the owner][channel][place]: packets
   uint64_t piece_bytes;
   uint64_t stage_slot_bytes;
@@ -101,6 +104,7 @@ struct LaneLayout {
     layout.meetings = take(staged_blocks * sizeof(uint64_t));
     layout.met = take(kMeetingSlots * kMeetingWords * flags);
     layout.left = take(flags);
+    layout.drawn = take(sizeof(uint32_t));
     const uint32_t packets = kPacketsPerBlock / ranks;
     layout.packets_per_block = packets > kFewestPackets ? packets : kFewestPackets;
     layout.packets = take(uint64_t{kShots} * kPacketSlots * kPacketBlocks * ranks * layout.packets_per_block *
@@ -121,6 +125,7 @@ struct LaneLayout {
     layout.shipped = take(channels * sizeof(uint64_t));
     layout.read = take(channels * sizeof(uint64_t));
     layout.room = take(channels * sizeof(uint64_t));
+    layout.parts = take(kMostMessages * sizeof(uint32_t));
     layout.mail = take((channels - layout.channels) * kMailPackets * sizeof(dev::LlPacket));
     layout.total = at;
     return layout;

@@ -8,11 +8,21 @@
 
 namespace sl::algo_symmetric::kernels {
 
+// How much of so many bytes is drawn at a time: what every worker does eight times or so, in pieces that are worth a
+// draw, and not so long that who draws the last one is waited for.
+SL_HD uint32_t DrawnBytes(uint64_t bytes, uint32_t workers) {
+  constexpr uint64_t kLeast = 4 << 10;  // 8 vectors of each thread of a warp
+  constexpr uint64_t kMost = 32 << 10;
+  const uint64_t eighth = bytes / (8 * workers) / kLeast * kLeast;
+  return static_cast<uint32_t>(eighth < kLeast ? kLeast : eighth > kMost ? kMost : eighth);
+}
+
 // One source, and `takers` places for it, some of them NULL.
 struct Spread {
   const uint8_t* from;
   uint8_t* const* to;
   uint32_t takers;
+  uint64_t begin;  // in all of them
 };
 
 // The whole vectors of it.
@@ -25,14 +35,14 @@ SL_HD void SpreadWhole(const dev::Block& block, const Spread& spread, uint64_t b
     SL_UNROLL
     for (uint32_t j = 0; j < kUnroll; ++j) {
       const uint32_t i = first + j * threads;
-      if (i < total) v[j] = dev::LoadPeer(spread.from + uint64_t{i} * kVectorBytes);
+      if (i < total) v[j] = dev::LoadPeer(spread.from + spread.begin + uint64_t{i} * kVectorBytes);
     }
     for (uint32_t t = 0; t < spread.takers; ++t) {
       if (spread.to[t] == nullptr) continue;
       SL_UNROLL
       for (uint32_t j = 0; j < kUnroll; ++j) {
         const uint32_t i = first + j * threads;
-        if (i < total) dev::Store(spread.to[t] + uint64_t{i} * kVectorBytes, v[j]);
+        if (i < total) dev::Store(spread.to[t] + spread.begin + uint64_t{i} * kVectorBytes, v[j]);
       }
     }
   }
@@ -48,14 +58,14 @@ SL_HD void SpreadLanes(const dev::Block& block, const Spread& spread, uint64_t b
     SL_UNROLL
     for (uint32_t j = 0; j < kUnroll; ++j) {
       const uint64_t at = first + j * step;
-      if (at + sizeof(Lane) <= bytes) v[j] = dev::LoadElement<Lane>(spread.from + at);
+      if (at + sizeof(Lane) <= bytes) v[j] = dev::LoadElement<Lane>(spread.from + spread.begin + at);
     }
     for (uint32_t t = 0; t < spread.takers; ++t) {
       if (spread.to[t] == nullptr) continue;
       SL_UNROLL
       for (uint32_t j = 0; j < kUnroll; ++j) {
         const uint64_t at = first + j * step;
-        if (at + sizeof(Lane) <= bytes) dev::StoreElement(spread.to[t] + at, v[j]);
+        if (at + sizeof(Lane) <= bytes) dev::StoreElement(spread.to[t] + spread.begin + at, v[j]);
       }
     }
   }

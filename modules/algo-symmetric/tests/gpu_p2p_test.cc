@@ -148,6 +148,24 @@ TEST(GpuP2p, LandsLongMessagesInReach) {
   }
 }
 
+// All channels draw from long ones, two of which follow each other.
+TEST(GpuP2p, DrawsPiecesOfLongMessages) {
+  GpuTeam team(2, 1);
+  std::mt19937 random(47);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<Transfer> transfers;
+    for (const uint64_t bytes : {kDrawnMessageBytes, uint64_t{100}, kDrawnMessageBytes + 70000}) {
+      transfers.push_back(MakeTransfer(0, 1, bytes, random));
+      transfers.push_back(MakeTransfer(1, 0, bytes, random));
+    }
+    RunGroup(team, transfers, random);
+    for (const Transfer& transfer : transfers) EXPECT_TRUE(HasArrived(transfer)) << transfer.sent.size() - 1;
+  }
+  const Team view = team.team(0);
+  const auto* counters = reinterpret_cast<const uint32_t*>(view.At(0, view.layout.parts));
+  EXPECT_TRUE(std::all_of(counters, counters + kMostMessages, [](uint32_t drawn) { return drawn == 0; }));
+}
+
 // The number of an offer goes beside the address by its low half, which wraps.
 TEST(GpuP2p, LandsMessagesWhenTheLowHalfOfTheirNumberWraps) {
   GpuTeam team(2, 1);

@@ -136,28 +136,56 @@ TEST(GpuProtocols, MeetWhenTheLowHalfOfTheirNumberWraps) {
 }
 
 // A thread for every block of every rank.
+void RunEveryBlock(GpuTeam& team, Case& one) {
+  std::vector<std::thread> threads;
+  for (uint32_t r = 0; r < team.size(); ++r) {
+    const sl_op_t op = one.For(r);
+    const Choice choice = team.ChoiceFor(r, op, one.family);
+    const LongArgs args = team.ArgsOf(r, op, choice);
+    for (uint32_t b = 0; b < choice.blocks; ++b) {
+      threads.emplace_back([op, choice, args, b] {
+        std::vector<dev::Vec8> shared(kSharedPackets);
+        RunBlock(choice.family, op.datatype, args, b, shared.data());
+      });
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST(GpuProtocols, KeepBlocksApart) {
-  constexpr uint32_t kSize = 2;
-  GpuTeam team(kSize, 3);
+  GpuTeam team(2, 3);
   std::mt19937 random(11);
   for (int i = 0; i < 30; ++i) {
-    Case one = Case::Random(kSize, random);
+    Case one = Case::Random(team.size(), random);
     one.op.count = 6000;
     one.Fill();
-    std::vector<std::thread> threads;
-    for (uint32_t r = 0; r < kSize; ++r) {
-      const sl_op_t op = one.For(r);
-      const Choice choice = team.ChoiceFor(r, op, one.family);
-      const LongArgs args = team.ArgsOf(r, op, choice);
-      for (uint32_t b = 0; b < choice.blocks; ++b) {
-        threads.emplace_back([op, choice, args, b] {
-          std::vector<dev::Vec8> shared(kSharedPackets);
-          RunBlock(choice.family, op.datatype, args, b, shared.data());
-        });
+    RunEveryBlock(team, one);
+    ASSERT_EQ(one.Wrong(), "");
+  }
+}
+
+// Every collective, in place and not, whose blocks draw pieces of their rank's work.
+TEST(GpuProtocols, DrawLongWork) {
+  for (uint32_t size : {2u, 3u}) {
+    GpuTeam team(size, 4);
+    team.SetDrawnBytes(1);
+    std::mt19937 random(size);
+    for (uint32_t i = 0; i < 8 * 4; ++i) {
+      team.SetPushes(i / 8 % 2 == 0);
+      Case one = Case::Random(size, random);
+      one.op.kind = i % 8;
+      one.op.count = 20001 + 9000 * (i % 3);
+      one.in_place = i / 16 == 1 && one.op.kind != SL_OP_REDUCE_SCATTER && one.op.kind != SL_OP_SCATTER;
+      if (one.op.reduction == SL_PREMUL_SUM) one.op.reduction = SL_AVG;
+      one.family = Family::kDirect;
+      one.Fill();
+      RunEveryBlock(team, one);
+      ASSERT_EQ(one.Wrong(), "");
+      for (uint32_t r = 0; r < size; ++r) {
+        const Team view = team.team(r);
+        ASSERT_EQ(*reinterpret_cast<uint32_t*>(view.At(r, view.layout.drawn)), 0u) << "for the next launch";
       }
     }
-    for (std::thread& thread : threads) thread.join();
-    ASSERT_EQ(one.Wrong(), "");
   }
 }
 

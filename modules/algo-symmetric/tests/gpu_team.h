@@ -126,6 +126,8 @@ class GpuTeam {
   FakeReach& reach(uint32_t rank) { return reaches_[rank]; }
   // Whether direct moves store to their peers.
   void SetPushes(bool pushes) { settings_.pushes = pushes; }
+  // From how many bytes on direct work is drawn.
+  void SetDrawnBytes(uint64_t bytes) { settings_.drawn_bytes = bytes; }
   sl_control_t& control(uint32_t rank) { return controls_[rank]; }
   P2pGroup MakeGroup(uint32_t rank) {
     return {size(), &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&reaches_[rank]), WaysOf(settings_)};
