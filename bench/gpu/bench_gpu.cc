@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "bench/gpu/member.h"
+#include "tools/gpu/bench_member.h"
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_worker.h"
 

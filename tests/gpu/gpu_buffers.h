@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/gpu/cuda_api.h"
 #include "tests/integration/nccl_case.h"
+#include "tools/gpu/cuda_api.h"
 
 namespace sl::gpu {
 

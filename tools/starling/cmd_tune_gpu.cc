@@ -14,8 +14,8 @@
 #include <thread>
 #include <tuple>
 
-#include "bench/gpu/member.h"
-#include "tests/gpu/cuda_api.h"
+#include "tools/gpu/bench_member.h"
+#include "tools/gpu/cuda_api.h"
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_options.h"
 #include "tools/starling/bench_tune_file.h"

@@ -25,7 +25,7 @@ SL_CUDA_CALLS(SL_FAKE_DECLARE)
 SL_CUDA_OPTIONAL_CALLS(SL_FAKE_DECLARE)
 #undef SL_FAKE_DECLARE
 
-// What only programs call (tests/gpu/cuda_api.h). Capturing works, graphs do not.
+// What only programs call (tools/gpu/cuda_api.h). Capturing works, graphs do not.
 SL_FAKE_EXPORT cu::Code cuCtxSetCurrent(cu::Context* context);
 SL_FAKE_EXPORT cu::Code cuCtxSynchronize();
 SL_FAKE_EXPORT cu::Code cuMemcpyHtoDAsync_v2(cu::Address to, const void* from, size_t bytes, cu::Stream* stream);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/gpu/member.h"
+#include "tools/gpu/bench_member.h"
 
 #include <time.h>
 

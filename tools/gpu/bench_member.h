@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/gpu/point.h"
-#include "tests/gpu/cuda_api.h"
+#include "tools/gpu/bench_point.h"
+#include "tools/gpu/cuda_api.h"
 #include "tools/starling/nccl_api.h"
 
 namespace sl::bench {

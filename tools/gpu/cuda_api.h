@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The few calls of CUDA's driver that the GPU tests make, opened at run time: a test that links CUDA would not start
+// The few calls of CUDA's driver that programs here make, opened at run time: one that links CUDA would not start
 // where there is none. Every wrapper ends the process with the call's name when it fails, but those that return a code.
 #pragma once
 

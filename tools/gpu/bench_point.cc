@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/gpu/point.h"
+#include "tools/gpu/bench_point.h"
 
 #include <algorithm>
 #include <iterator>

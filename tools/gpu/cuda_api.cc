@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/gpu/cuda_api.h"
+#include "tools/gpu/cuda_api.h"
 
 #include <dlfcn.h>
 #include <time.h>
