@@ -91,10 +91,10 @@ Status Communicator::JoinAsChild(Seat seat) {
   return WhyGivenUp(SetUp(seat.identity, seat.parent));
 }
 
-// A wait that ended because another rank failed names that rank. A connection may end before the control plane says
-// why.
+// A wait that ended because another rank failed names that rank. A connection may end, or be refused by a rank that has
+// left the communicator, before the control plane says why.
 Status Communicator::WhyGivenUp(const Status& joined) const {
-  const bool was_cut = joined.code() == SL_ERR_PEER_LOST;
+  const bool was_cut = joined.code() == SL_ERR_PEER_LOST || joined.code() == SL_ERR_STATE;
   if (cancelled() || (!was_cut && joined.code() != SL_ERR_ABORTED)) return joined;
   const uint64_t deadline_ns = NowNs() + kStoppingGraceNs;
   while (was_cut && healthy() && NowNs() < deadline_ns) {
