@@ -84,7 +84,7 @@ Reach::Own* Reach::Reached(std::unique_lock<std::mutex>* lock, const void* memor
 }
 
 // Not an error: the operation goes another way. Said once, for it is slower.
-Reach::Own* Reach::Refuse(const std::string& reason) {
+Reach::Own* Reach::Refuse(std::string_view reason) {
   if (refused_times_++ == 0) {
     Logf(SL_LOG_INFO, "rank {}: peers do not reach a buffer directly, its data is copied on the way: {}", setting_.rank,
          reason);

@@ -16,6 +16,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernel/comm/handle_desk.h"
@@ -121,7 +122,7 @@ class Reach : public sl_reach_t {
   bool AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock);
   void CollectAnswers(Own* own);
   void Withdraw(Own* own);
-  Own* Refuse(const std::string& reason);
+  Own* Refuse(std::string_view reason);
 
   bool KeepTaken(uint32_t owner, uint32_t index, bool may_unmap);
   bool KeepOwn();
