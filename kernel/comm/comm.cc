@@ -626,6 +626,11 @@ void Communicator::OnReport(uint32_t rank, const Status& failure) {
   Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, remote.message());
 }
 
+Status Communicator::OwnFailure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
 Status Communicator::RemoteFailure() const {
   std::lock_guard lock(mutex_);
   return remote_failure_;

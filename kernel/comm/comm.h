@@ -125,6 +125,8 @@ class Communicator {
   void TellCalls();
   // Ends all direct access to buffers of callers; no launch runs. Idempotent.   [control]
   void CloseReach();
+  // Why this rank itself has failed, or SL_OK: its first failure.   [any]
+  Status OwnFailure() const;
   // What another rank reported: SL_ERR_PEER_FAILED with its text, or SL_OK.   [any]
   Status RemoteFailure() const;
 

@@ -49,6 +49,13 @@ std::string Absent(sl_comm_t* handle, const Pending& pending) {
   return names;
 }
 
+// Why the communicator has failed on this rank, as another of its threads or operations has found; peers that leave
+// because of it are no news.
+Status FailedBefore(const Communicator& comm, const std::string& here) {
+  const Status own = comm.OwnFailure();
+  return own.ok() ? own : Status(own.code(), own.message() + "; here " + here);
+}
+
 Status PeerIsGone(sl_comm_t* handle, const Pending& pending, uint64_t now_ns) {
   Communicator& comm = handle->comm;
   if (comm.complete() || now_ns - pending.unchanged_since_ns < kGraceNs) return {};
@@ -93,6 +100,7 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
     return {SL_ERR_ABORTED, std::string(why) + ": " + WaitText(handle->comm, *pending)};
   }
   SL_TRY(FindMismatch(handle));
+  if (!handle->comm.healthy()) SL_TRY(FailedBefore(handle->comm, WaitText(handle->comm, *pending)));
   if (handle->comm.shape().domain_size != handle->comm.size() && now_ns - pending->unchanged_since_ns >= kTellNs) {
     handle->comm.TellCalls();
   }
@@ -123,6 +131,7 @@ Status FindMismatch(sl_comm_t* handle) {
 
 Status NameTheLost(const Pending& pending, const Status& found) {
   Communicator& comm = pending.handle->comm;
+  SL_TRY(FailedBefore(comm, found.message()));
   const uint64_t deadline_ns = NowNs() + kGraceNs;
   while (comm.lost_rank() < 0 && comm.RemoteFailure().ok() && !comm.cancelled() && NowNs() < deadline_ns) {
     const timespec nap{0, 200'000};
