@@ -40,6 +40,12 @@ std::string Point::Text() const {
   return collective + " of " + std::to_string(bytes) + " bytes, " + Name(issue) + ", " + Name(memory) + " buffers";
 }
 
+Point PointOf(const std::string& collective, const std::string& issue, const std::string& memory, size_t bytes) {
+  const bool is_uneven = collective == "alltoallv";
+  return {collective, is_uneven ? tools::Collective::kAlltoAll : tools::ParseCollective(collective),
+          static_cast<Issue>(IndexOf(kIssues, issue)), static_cast<Memory>(IndexOf(kMemories, memory)), bytes};
+}
+
 Effort EffortFor(const Point& point) {
   const int operations = point.bytes <= (64u << 10)    ? 100
                          : point.bytes <= (2u << 20)   ? 50
@@ -56,11 +62,9 @@ std::vector<Point> GridOf(const GridOptions& options) {
   for (const std::string& memory : options.memories) {
     for (const std::string& issue : options.issues) {
       for (const std::string& collective : options.collectives) {
-        const bool is_uneven = collective == "alltoallv";
-        const tools::Collective kind = is_uneven ? tools::Collective::kAlltoAll : tools::ParseCollective(collective);
         for (const size_t bytes : Sizes(options)) {
-          grid.push_back({collective, kind, static_cast<Issue>(IndexOf(kIssues, issue)),
-                          static_cast<Memory>(IndexOf(kMemories, memory)), bytes});
+          Point point = PointOf(collective, issue, memory, bytes);
+          if (std::find(grid.begin(), grid.end(), point) == grid.end()) grid.push_back(std::move(point));
         }
       }
     }

@@ -21,10 +21,13 @@ struct Point {
   size_t bytes;
 
   std::string Text() const;
+  bool operator==(const Point&) const = default;
 };
 
 const char* Name(Issue issue);
 const char* Name(Memory memory);
+// From names. Throws CommandError (usage) with the names that exist.
+Point PointOf(const std::string& collective, const std::string& issue, const std::string& memory, size_t bytes);
 
 // How many operations a measurement times: some milliseconds' worth.
 struct Effort {
@@ -39,10 +42,11 @@ struct GridOptions {
   std::vector<std::string> memories;
   size_t min_bytes = 8;
   size_t max_bytes = size_t{2} << 30;
-  int slice = 0;  // of `slices` equal parts, so that a long run can be resumed
+  int slice = 0;  // of `slices` equal parts
   int slices = 1;
 };
-// Memory outermost, sizes innermost: 8 B and up by factors of four, 64 B and 4 KiB. Throws CommandError (usage).
+// Memory outermost, sizes innermost: 8 B and up by factors of four, 64 B and 4 KiB. What is named twice counts once.
+// Throws CommandError (usage).
 std::vector<Point> GridOf(const GridOptions& options);
 
 // Bytes that one rank sends another in an uneven all-to-all that moves about `bytes` in all.

@@ -44,6 +44,8 @@ struct Driver {
   int (*init)(unsigned);
   int (*device_count)(int*);
   int (*device_get)(int*, int);
+  int (*device_name)(char*, int, int);
+  int (*version)(int*);
   int (*primary_retain)(void**, int);
   int (*set_current)(void*);
   int (*allocate)(uint64_t*, size_t);
@@ -125,7 +127,8 @@ std::string OpenCuda() {
   if (library == nullptr) return "no CUDA driver (libcuda.so.1)";
   const bool found =
       Find(library, "cuInit", &driver.init) && Find(library, "cuDeviceGetCount", &driver.device_count) &&
-      Find(library, "cuDeviceGet", &driver.device_get) &&
+      Find(library, "cuDeviceGet", &driver.device_get) && Find(library, "cuDeviceGetName", &driver.device_name) &&
+      Find(library, "cuDriverGetVersion", &driver.version) &&
       Find(library, "cuDevicePrimaryCtxRetain", &driver.primary_retain) &&
       Find(library, "cuCtxSetCurrent", &driver.set_current) && Find(library, "cuMemAlloc_v2", &driver.allocate) &&
       Find(library, "cuMemcpyHtoDAsync_v2", &driver.to_device) &&
@@ -153,6 +156,20 @@ int DeviceCount() {
   int count = 0;
   Check(driver.device_count(&count), "cuDeviceGetCount");
   return count;
+}
+
+std::string DeviceName(int ordinal) {
+  int device = 0;
+  char name[256] = {};
+  Check(driver.device_get(&device, ordinal), "cuDeviceGet");
+  Check(driver.device_name(name, sizeof name, device), "cuDeviceGetName");
+  return name;
+}
+
+int DriverVersion() {
+  int version = 0;
+  Check(driver.version(&version), "cuDriverGetVersion");
+  return version;
 }
 
 size_t FreeMemory() {

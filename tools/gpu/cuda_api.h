@@ -17,6 +17,9 @@ using CudaGraphExec = void*;
 // "" when the driver and a GPU are there; else why not.
 std::string OpenCuda();
 int DeviceCount();
+std::string DeviceName(int ordinal);
+// The newest CUDA that the driver serves, as 13000.
+int DriverVersion();
 // Of the calling thread's device; 0 when the driver cannot tell.
 size_t FreeMemory();
 

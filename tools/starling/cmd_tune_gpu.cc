@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -192,17 +191,6 @@ std::vector<std::string> FamiliesOf(const std::string& path) {
   return families;
 }
 
-// The model of the first GPU, as the driver tells it.
-std::string GpuModel() {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
-    std::ifstream file(entry.path() / "information");
-    std::string key, model;
-    if (file >> key && key == "Model:" && std::getline(file >> std::ws, model)) return model;
-  }
-  return "GPU";
-}
-
 class GpuTuner {
  public:
   GpuTuner(TuneOptions options, std::vector<std::string> arguments)
@@ -226,7 +214,7 @@ class GpuTuner {
       if (const int failed = MeasureFamily(families[i], base, now_ns + share_ns); failed != kExitGood) return failed;
     }
     TuneTable table;
-    table.machine = std::to_string(options_.gpus.back()) + " x " + GpuModel();
+    table.machine = std::to_string(options_.gpus.back()) + " x " + gpu::DeviceName(0);
     table.date = Today();
     table.starling = SL_VERSION;
     table.datatype = Name(options_.type);
