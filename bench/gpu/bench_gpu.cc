@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tools/gpu/bench_member.h"
+#include "tools/gpu/bench_record.h"
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_worker.h"
 
@@ -26,17 +26,12 @@ struct Options {
   int gpus = 0;
   int rounds = 3;
   std::string json;
+  bool resumes = false;
   std::string csv;
 };
 
-struct Row {
-  Point point;
-  std::vector<std::vector<double>> us;  // of each library, of each round, maximum over the GPUs
-  bool is_right = true;                 // all libraries leave the same
-
-  double Median(size_t library) const { return tools::Median(us[library]); }
-  double Ratio() const { return Median(1) / Median(0); }
-};
+double MedianOf(const Row& row, size_t library) { return tools::Median(row.us[library]); }
+double Ratio(const Row& row) { return MedianOf(row, 1) / MedianOf(row, 0); }
 
 Options Parse(int argc, char** argv) {
   Options options;
@@ -57,8 +52,13 @@ Options Parse(int argc, char** argv) {
   app.add_option("-d,--datatype", options.type)->capture_default_str();
   app.add_option("--gpus", options.gpus, "how many; all by default");
   app.add_option("--rounds", options.rounds)->check(CLI::Range(1, 100))->capture_default_str();
-  app.add_option("--slice", slice, "I/N: only the I-th of N parts of the grid")->capture_default_str();
-  app.add_option("--json", options.json, "everything measured, as a file");
+  app.add_option("--slice", slice, "I/N: only the I-th of N parts of the grid; with --resume they gather in one file")
+      ->capture_default_str();
+  auto* json = app.add_option("--json", options.json, "everything measured, as a file, rewritten after every point");
+  app.add_flag("--resume", options.resumes,
+               "keeps the points that the file of --json holds and measures the others of the grid; refused when\n"
+               "machine, GPUs, rounds, data type, environment or libraries are others than the file's")
+      ->needs(json);
   app.add_option("--csv", options.csv, "the table, as a file");
   try {
     app.parse(argc, argv);
@@ -85,9 +85,9 @@ void Print(const Row& row) {
   std::printf("%12zu", row.point.bytes);
   for (size_t i = 0; i < row.us.size(); ++i) {
     const auto [low, high] = std::minmax_element(row.us[i].begin(), row.us[i].end());
-    std::printf(" %9.2f [%7.2f..%8.2f]", row.Median(i), *low, *high);
+    std::printf(" %9.2f [%7.2f..%8.2f]", MedianOf(row, i), *low, *high);
   }
-  if (row.us.size() > 1) std::printf(" %8.2f%s", row.Ratio(), row.Ratio() < 0.97 ? " LOSS" : "");
+  if (row.us.size() > 1) std::printf(" %8.2f%s", Ratio(row), Ratio(row) < 0.97 ? " LOSS" : "");
   std::printf("%s\n", row.is_right ? "" : " WRONG");
   std::fflush(stdout);
 }
@@ -101,10 +101,10 @@ void PrintMeans(const std::vector<Row>& rows) {
     for (const std::string& key :
          {std::string("all"), std::string(Name(row.point.issue)) + ", " + Name(row.point.memory),
           row.point.collective}) {
-      sums[key].first += std::log(row.Ratio());
+      sums[key].first += std::log(Ratio(row));
       ++sums[key].second;
     }
-    if (row.Ratio() < 0.97) ++lost;
+    if (Ratio(row) < 0.97) ++lost;
   }
   std::printf("\ngeometric mean of how many times faster ours is\n");
   for (const auto& [key, sum] : sums)
@@ -112,43 +112,29 @@ void PrintMeans(const std::vector<Row>& rows) {
   std::printf("  lost (below 0.97): %d of %zu\n", lost, rows.size());
 }
 
-void Write(const Options& options, int gpus, const std::vector<Row>& rows) {
-  if (!options.csv.empty()) {
-    std::ofstream file(options.csv);
-    file << "collective,issue,memory,bytes";
-    for (size_t i = 0; i < options.libraries.size(); ++i) file << ",us_" << i + 1;
-    file << ",right\n";
-    for (const Row& row : rows) {
-      file << row.point.collective << ',' << Name(row.point.issue) << ',' << Name(row.point.memory) << ','
-           << row.point.bytes;
-      for (size_t i = 0; i < row.us.size(); ++i) file << ',' << row.Median(i);
-      file << ',' << row.is_right << '\n';
-    }
-  }
-  if (options.json.empty()) return;
-  nlohmann::json document = {{"gpus", gpus},
-                             {"datatype", options.type},
-                             {"libraries", options.libraries},
-                             {"points", nlohmann::json::array()}};
+void WriteCsv(const Options& options, const std::vector<Row>& rows) {
+  if (options.csv.empty()) return;
+  std::ofstream file(options.csv);
+  file << "collective,issue,memory,bytes";
+  for (size_t i = 0; i < options.libraries.size(); ++i) file << ",us_" << i + 1;
+  file << ",right\n";
   for (const Row& row : rows) {
-    document["points"].push_back({{"collective", row.point.collective},
-                                  {"issue", Name(row.point.issue)},
-                                  {"memory", Name(row.point.memory)},
-                                  {"bytes", row.point.bytes},
-                                  {"us", row.us},
-                                  {"right", row.is_right}});
+    file << row.point.collective << ',' << Name(row.point.issue) << ',' << Name(row.point.memory) << ','
+         << row.point.bytes;
+    for (size_t i = 0; i < row.us.size(); ++i) file << ',' << MedianOf(row, i);
+    file << ',' << row.is_right << '\n';
   }
-  std::ofstream(options.json) << document.dump(1) << '\n';
 }
 
-// One GPU's part, on a thread of its own; rank 0 keeps and prints the rows.
+// One GPU's part, on a thread of its own; rank 0 prints the rows and adds them to the record.
 class Comparison {
  public:
-  Comparison(const Options& options, const std::vector<tools::NcclApi>& libraries, int gpus)
+  Comparison(const Options& options, const std::vector<tools::NcclApi>& libraries, int gpus, Record* record)
       : options_(options),
         libraries_(libraries),
         gpus_(gpus),
-        grid_(GridOf(options.grid)),
+        record_(*record),
+        grid_(record->Missing(GridOf(options.grid))),
         meeting_(gpus),
         times_(static_cast<size_t>(gpus)),
         wrong_(static_cast<size_t>(gpus)) {
@@ -157,7 +143,7 @@ class Comparison {
       CheckNccl(libraries[i], libraries[i].GetUniqueId(&ids_[i]), "ncclGetUniqueId", nullptr);
   }
 
-  const std::vector<Row>& rows() const { return rows_; }
+  size_t points() const { return grid_.size(); }
 
   void Take(int rank) {
     gpu::UseDevice(rank);
@@ -175,7 +161,8 @@ class Comparison {
           PrintHead(row, libraries_.size());
         }
         Print(row);
-        rows_.push_back(std::move(row));
+        record_.Add(std::move(row));
+        if (!options_.json.empty()) record_.Write(options_.json);
       }
       last = &point;
     }
@@ -211,13 +198,30 @@ class Comparison {
   const Options& options_;
   const std::vector<tools::NcclApi>& libraries_;
   const int gpus_;
+  Record& record_;  // rank 0's
   const std::vector<Point> grid_;
   std::vector<tools::NcclUniqueId> ids_;
   Meeting meeting_;
   std::vector<double> times_;  // of each GPU
   std::vector<char> wrong_;
-  std::vector<Row> rows_;  // rank 0's
 };
+
+// Ends the process when a GPU's part fails.
+void MeasureOn(int gpus, Comparison* comparison) {
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(gpus));
+  for (int rank = 0; rank < gpus; ++rank) {
+    threads.emplace_back([comparison, rank] {
+      try {
+        comparison->Take(rank);
+      } catch (const tools::CommandError& error) {
+        std::fprintf(stderr, "bench_gpu: %s\n", error.what());
+        std::_Exit(error.exit_code());  // the others wait inside a library
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
 
 int Run(int argc, char** argv) {
   const Options options = Parse(argc, argv);
@@ -230,24 +234,16 @@ int Run(int argc, char** argv) {
     throw tools::CommandError(tools::kExitUsage, "--gpus: there are " + std::to_string(gpu::DeviceCount()));
   std::vector<tools::NcclApi> libraries;
   for (const std::string& path : options.libraries) libraries.push_back(tools::LoadNccl(path));
-  Comparison comparison(options, libraries, gpus);
-  std::vector<std::thread> threads;
-  threads.reserve(static_cast<size_t>(gpus));
-  for (int rank = 0; rank < gpus; ++rank) {
-    threads.emplace_back([&comparison, rank] {
-      try {
-        comparison.Take(rank);
-      } catch (const tools::CommandError& error) {
-        std::fprintf(stderr, "bench_gpu: %s\n", error.what());
-        std::_Exit(error.exit_code());  // the others wait inside a library
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  PrintMeans(comparison.rows());
-  Write(options, gpus, comparison.rows());
+  Record record(ConditionsHere(libraries, gpus, options.rounds, options.type), options.libraries);
+  if (options.resumes) record.Resume(options.json);
+  if (!options.json.empty()) record.Write(options.json);  // before minutes are spent on what cannot be kept
+  Comparison comparison(options, libraries, gpus, &record);
+  std::printf("%zu points to measure, %zu kept\n", comparison.points(), record.rows().size());
+  if (comparison.points() > 0) MeasureOn(gpus, &comparison);
+  PrintMeans(record.rows());
+  WriteCsv(options, record.rows());
   std::fflush(stdout);
-  const auto& rows = comparison.rows();
+  const auto& rows = record.rows();
   const bool right = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.is_right; });
   std::_Exit(right ? tools::kExitGood : tools::kExitFailure);  // two libraries that tear down CUDA need not agree
 }
