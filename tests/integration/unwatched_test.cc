@@ -33,8 +33,26 @@ class FakeGpu {
   bool Synchronize(double seconds) const {
     return WaitUntil(seconds, [this] { return IsIdle(); });
   }
-  void Capture(uint64_t id) const { Call<decltype(sl_fake_cuda_capture)>("sl_fake_cuda_capture")(nullptr, id); }
-  void DestroyGraph(uint64_t id) const { Call<decltype(sl_fake_cuda_destroy_graph)>("sl_fake_cuda_destroy_graph")(id); }
+  // What is issued in between becomes a graph.
+  void BeginCapture() const {
+    EXPECT_EQ(Call<decltype(cuStreamBeginCapture_v2)>("cuStreamBeginCapture_v2")(nullptr, cu::kCaptureModeRelaxed),
+              cu::kSuccess);
+  }
+  void* EndCapture() const {
+    void* graph = nullptr;
+    void* exec = nullptr;
+    EXPECT_EQ(Call<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(nullptr, &graph), cu::kSuccess);
+    EXPECT_EQ(Call<decltype(cuGraphInstantiateWithFlags)>("cuGraphInstantiateWithFlags")(&exec, graph, 0),
+              cu::kSuccess);
+    EXPECT_EQ(Call<decltype(cuGraphDestroy)>("cuGraphDestroy")(graph), cu::kSuccess);
+    return exec;
+  }
+  void Launch(void* exec) const {
+    EXPECT_EQ(Call<decltype(cuGraphLaunch)>("cuGraphLaunch")(exec, nullptr), cu::kSuccess);
+  }
+  void DestroyGraph(void* exec) const {
+    EXPECT_EQ(Call<decltype(cuGraphExecDestroy)>("cuGraphExecDestroy")(exec), cu::kSuccess);
+  }
   uint64_t Calls(const char* call) const { return Call<decltype(sl_fake_cuda_calls)>("sl_fake_cuda_calls")(call); }
   void FailNext(const char* call) const {
     Call<decltype(sl_fake_cuda_fail)>("sl_fake_cuda_fail")(call, cu::kOutOfMemory);
@@ -356,10 +374,12 @@ TEST_F(Unwatched, CapturedGraphsHoldTheMemoryUntilTheyAreGone) {
     const int before = MemoryDescriptors();
     const ncclComm_t comm = team.MakeComm();
     int value = 1;
-    gpu.Capture(7);
+    gpu.BeginCapture();
     NCCL_OK(Add(comm, &value, 1));
     NCCL_OK(Add(comm, &value, 1));
-    gpu.Capture(0);
+    void* graph = gpu.EndCapture();
+    EXPECT_EQ(value, 1) << "captured, not run";
+    gpu.Launch(graph);
     ASSERT_TRUE(gpu.Synchronize(10));
     EXPECT_EQ(value, 4);
     EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
@@ -367,7 +387,7 @@ TEST_F(Unwatched, CapturedGraphsHoldTheMemoryUntilTheyAreGone) {
     team.Barrier();
     NCCL_OK(ncclCommDestroy(comm));
     EXPECT_GT(MemoryDescriptors(), before) << "the graph could still be launched";
-    gpu.DestroyGraph(7);
+    gpu.DestroyGraph(graph);
     EXPECT_TRUE(WaitUntil(10, [&] { return MemoryDescriptors() == before; })) << "freed with the graph";
     team.Barrier();
   });

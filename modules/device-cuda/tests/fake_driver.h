@@ -25,7 +25,7 @@ SL_CUDA_CALLS(SL_FAKE_DECLARE)
 SL_CUDA_OPTIONAL_CALLS(SL_FAKE_DECLARE)
 #undef SL_FAKE_DECLARE
 
-// What only programs call (tools/gpu/cuda_api.h). Capturing works, graphs do not.
+// What only programs call (tools/gpu/cuda_api.h).
 SL_FAKE_EXPORT cu::Code cuCtxSetCurrent(cu::Context* context);
 SL_FAKE_EXPORT cu::Code cuCtxSynchronize();
 SL_FAKE_EXPORT cu::Code cuMemcpyHtoDAsync_v2(cu::Address to, const void* from, size_t bytes, cu::Stream* stream);
@@ -54,10 +54,6 @@ inline constexpr uint64_t kFakeImageMagic = 0x46414b45494d4147u;
 
 // The next call of `call` ("cuMemAlloc_v2") gives `code`.
 SL_FAKE_EXPORT void sl_fake_cuda_fail(const char* call, cu::Code code);
-// The stream is captured into a graph from now on, under this id; 0: no longer.
-SL_FAKE_EXPORT void sl_fake_cuda_capture(cu::Stream* stream, uint64_t id);
-// The graph that was captured under this id goes, and with it what retains it.
-SL_FAKE_EXPORT void sl_fake_cuda_destroy_graph(uint64_t id);
 // How often the primary context of a device is retained.
 SL_FAKE_EXPORT int sl_fake_cuda_retained(int device);
 // How often a function was called by this process.

@@ -13,17 +13,17 @@
 
 #include "modules/device-cuda/kernels/reduce.h"
 #include "modules/device-cuda/tests/fake_driver.h"
+#include "modules/device-cuda/tests/fake_graph.h"
 
 namespace sl::fake_cuda {
 namespace {
 
-// Returns whether it is done.
-using Work = std::function<bool()>;
-
 struct Stream {
   cu::Context* context;
   std::deque<Work> queue;
-  uint64_t capture_id = 0;
+  std::shared_ptr<Capture> capture;  // that it is in; NULL: none
+  GraphPoint point;                  // of the capture
+  bool begins_capture = false;       // and ends it
   bool is_destroyed = false;
 };
 
@@ -35,6 +35,9 @@ struct Marks {
 struct Event {
   cu::Context* context;
   std::shared_ptr<Marks> marks = std::make_shared<Marks>();
+  bool is_captured = false;  // the newest recording, in `capture`, at `point`
+  std::weak_ptr<Capture> capture = {};
+  GraphPoint point = {};
 };
 
 struct Function {
@@ -49,12 +52,11 @@ struct Module {
   std::map<std::string, Function> functions;
 };
 
-// What a graph calls when it goes.
 using UserObject = std::function<void()>;
 
 struct State {
-  std::map<uint64_t, std::vector<UserObject>> graphs;  // by the id of their capture
-  std::vector<std::shared_ptr<Stream>> streams;        // destroyed ones until their work is done
+  std::map<const void*, std::shared_ptr<GraphBody>> graphs;  // that captures have ended with
+  std::vector<std::shared_ptr<Stream>> streams;              // destroyed ones until their work is done
   std::map<cu::Context*, std::shared_ptr<Stream>> default_streams;
   cu::LaunchConfig last_launch{};
   std::vector<cu::LaunchAttribute> last_attributes;
@@ -67,6 +69,7 @@ State& TheState() {
 
 constexpr int kStaticSharedBytes = 1024;
 constexpr size_t kMostArgumentBytes = 32764;
+constexpr cu::Code kStreamCaptureUnjoined = 904;
 
 // The kernels of the module, as the host runs them: one thread does it all.
 template <sl_datatype_t kType>
@@ -112,6 +115,10 @@ void Pump() {
 
 cu::Code Submit(cu::Stream* stream, Work work) {
   Stream* own = Inside(stream);
+  if (own->capture != nullptr) {
+    own->point = own->capture->body->Add(std::move(work), own->point);
+    return cu::kSuccess;
+  }
   own->queue.push_back(std::move(work));
   Pump();
   return cu::kSuccess;
@@ -123,7 +130,7 @@ uint64_t Load(cu::Address word) { return std::atomic_ref<uint64_t>(*reinterpret_
 
 bool IsCapturing() {
   for (const auto& stream : TheState().streams) {
-    if (stream->capture_id != 0) return true;
+    if (stream->capture != nullptr) return true;
   }
   return false;
 }
@@ -131,21 +138,6 @@ bool IsCapturing() {
 }  // namespace sl::fake_cuda
 
 using namespace sl::fake_cuda;  // NOLINT(google-build-using-namespace)
-
-void sl_fake_cuda_capture(cu::Stream* stream, uint64_t id) {
-  const Lock lock;
-  Inside(stream)->capture_id = id;
-}
-
-void sl_fake_cuda_destroy_graph(uint64_t id) {
-  std::vector<UserObject> objects;
-  {
-    const Lock lock;
-    objects = std::move(TheState().graphs[id]);
-    TheState().graphs.erase(id);
-  }
-  for (const UserObject& object : objects) object();  // on some thread, under no lock of the driver's
-}
 
 cu::LaunchConfig sl_fake_cuda_last_launch(cu::LaunchAttribute* out_attributes) {
   const Lock lock;
@@ -173,12 +165,24 @@ cu::Code cuStreamDestroy_v2(cu::Stream* stream) {
 cu::Code cuStreamQuery(cu::Stream* stream) {
   SL_FAKE_ENTER_CONTEXT(cuStreamQuery, true);
   Pump();
-  if (Inside(stream)->capture_id != 0) return cu::kStreamCaptureUnsupported;
+  if (Inside(stream)->capture != nullptr) return cu::kStreamCaptureUnsupported;
   return Inside(stream)->queue.empty() ? cu::kSuccess : cu::kNotReady;
 }
 
+// A stream that waits for an event of a capture is in it from then on.
 cu::Code cuStreamWaitEvent(cu::Stream* stream, cu::Event* event, unsigned) {
   SL_FAKE_ENTER_CONTEXT(cuStreamWaitEvent, false);
+  Stream* own = Inside(stream);
+  if (Inside(event)->is_captured) {
+    const std::shared_ptr<Capture> capture = Inside(event)->capture.lock();
+    if (capture == nullptr) return cu::kCapturedEvent;
+    if (own->capture != nullptr && own->capture != capture) return cu::kStreamCaptureIsolation;
+    own->capture = capture;
+    const GraphPoint& point = Inside(event)->point;
+    own->point.insert(own->point.end(), point.begin(), point.end());
+    return cu::kSuccess;
+  }
+  if (own->capture != nullptr) return cu::kStreamCaptureIsolation;
   const std::shared_ptr<Marks> marks = Inside(event)->marks;
   return Submit(stream, [marks, point = marks->recorded] { return marks->reached >= point; });
 }
@@ -200,19 +204,16 @@ cu::Code cuStreamWaitValue64_v2(cu::Stream* stream, cu::Address word, uint64_t v
 }
 
 cu::Code cuStreamGetCaptureInfo(cu::Stream* stream, cu::CaptureStatus* out, uint64_t* id) {
-  SL_FAKE_ENTER_CONTEXT(cuStreamGetCaptureInfo, false);
-  *id = Inside(stream)->capture_id;
-  *out = *id != 0 ? cu::kCaptureActive : cu::kCaptureNone;
-  return cu::kSuccess;
+  return cuStreamGetCaptureInfo_v2(stream, out, id, nullptr, nullptr, nullptr);
 }
 
-// A graph is known by the id of its capture.
 cu::Code cuStreamGetCaptureInfo_v2(cu::Stream* stream, cu::CaptureStatus* out, uint64_t* id, cu::Graph** graph,
                                    const void**, size_t*) {
-  SL_FAKE_ENTER_CONTEXT(cuStreamGetCaptureInfo_v2, false);
-  *id = Inside(stream)->capture_id;
-  *out = *id != 0 ? cu::kCaptureActive : cu::kCaptureNone;
-  *graph = reinterpret_cast<cu::Graph*>(*id);
+  SL_FAKE_ENTER_CONTEXT(cuStreamGetCaptureInfo, false);
+  const Capture* capture = Inside(stream)->capture.get();
+  *out = capture != nullptr ? cu::kCaptureActive : cu::kCaptureNone;
+  *id = capture != nullptr ? capture->id : 0;
+  if (graph != nullptr) *graph = capture != nullptr ? reinterpret_cast<cu::Graph*>(capture->body.get()) : nullptr;
   return cu::kSuccess;
 }
 
@@ -227,7 +228,7 @@ cu::Code cuGraphRetainUserObject(cu::Graph* graph, cu::UserObject* object, unsig
   SL_FAKE_ENTER_CONTEXT(cuGraphRetainUserObject, false);
   if (graph == nullptr || count != 1 || flags != cu::kGraphUserObjectMove) return cu::kInvalidValue;
   const std::unique_ptr<UserObject> moved(reinterpret_cast<UserObject*>(object));
-  TheState().graphs[reinterpret_cast<uint64_t>(graph)].push_back(*moved);
+  reinterpret_cast<GraphBody*>(graph)->Retain(*moved);
   return cu::kSuccess;
 }
 
@@ -271,21 +272,63 @@ cu::Code cuCtxSynchronize() {
 cu::Code cuStreamBeginCapture_v2(cu::Stream* stream, int) {
   SL_FAKE_ENTER_CONTEXT(cuStreamBeginCapture, false);
   static uint64_t last_id = 0;
-  Inside(stream)->capture_id = ++last_id;
+  Stream* own = Inside(stream);
+  if (own->capture != nullptr) return cu::kInvalidValue;
+  own->capture = std::make_shared<Capture>();
+  own->capture->id = ++last_id;
+  own->begins_capture = true;
   return cu::kSuccess;
 }
 
+// All streams leave the capture; there is no graph when the work of one was not joined.
 cu::Code cuStreamEndCapture(cu::Stream* stream, void** out_graph) {
   SL_FAKE_ENTER_CONTEXT(cuStreamEndCapture, false);
-  Inside(stream)->capture_id = 0;
+  Stream* own = Inside(stream);
   *out_graph = nullptr;
+  if (own->capture == nullptr || !own->begins_capture) return cu::kInvalidValue;
+  const std::shared_ptr<GraphBody> body = own->capture->body;
+  const std::shared_ptr<Capture> ended = own->capture;
+  const GraphPoint point = own->point;
+  for (const auto& one : TheState().streams) {
+    if (one->capture != ended) continue;
+    one->capture = nullptr;
+    one->point.clear();
+    one->begins_capture = false;
+  }
+  if (!body->IsJoinedBy(point)) return kStreamCaptureUnjoined;
+  TheState().graphs[body.get()] = body;
+  *out_graph = body.get();
   return cu::kSuccess;
 }
 
-cu::Code cuGraphInstantiateWithFlags(void**, void*, unsigned long long) { return cu::kNotSupported; }
-cu::Code cuGraphLaunch(void*, cu::Stream*) { return cu::kNotSupported; }
-cu::Code cuGraphDestroy(void*) { return cu::kSuccess; }
-cu::Code cuGraphExecDestroy(void*) { return cu::kSuccess; }
+cu::Code cuGraphInstantiateWithFlags(void** out, void* graph, unsigned long long) {
+  SL_FAKE_ENTER_CONTEXT(cuGraphInstantiate, false);
+  const auto found = TheState().graphs.find(graph);
+  if (found == TheState().graphs.end()) return cu::kInvalidValue;
+  *out = new GraphExec{found->second, nullptr};
+  return cu::kSuccess;
+}
+
+cu::Code cuGraphLaunch(void* graph, cu::Stream* stream) {
+  SL_FAKE_ENTER_CONTEXT(cuGraphLaunch, false);
+  if (Inside(stream)->capture != nullptr) return cu::kNotSupported;
+  auto* exec = static_cast<GraphExec*>(graph);
+  const auto run = std::make_shared<GraphRun>(exec->body, exec->newest);
+  exec->newest = run;
+  return Submit(stream, [run] { return run->Advance(); });
+}
+
+// What is launched ends all the same.
+cu::Code cuGraphDestroy(void* graph) {
+  SL_FAKE_ENTER_CONTEXT(cuGraphDestroy, false);
+  return TheState().graphs.erase(graph) == 1 ? cu::kSuccess : cu::kInvalidValue;
+}
+
+cu::Code cuGraphExecDestroy(void* graph) {
+  SL_FAKE_ENTER_CONTEXT(cuGraphExecDestroy, false);
+  delete static_cast<GraphExec*>(graph);
+  return cu::kSuccess;
+}
 
 cu::Code cuMemsetD8Async(cu::Address to, unsigned char value, size_t count, cu::Stream* stream) {
   SL_FAKE_ENTER_CONTEXT(cuMemsetD8Async, false);
@@ -310,6 +353,10 @@ cu::Code cuEventDestroy_v2(cu::Event* event) {
 cu::Code cuEventRecord(cu::Event* event, cu::Stream* stream) {
   SL_FAKE_ENTER_CONTEXT(cuEventRecord, false);
   if (Inside(event)->context != Inside(stream)->context) return cu::kInvalidHandle;
+  Inside(event)->is_captured = Inside(stream)->capture != nullptr;
+  Inside(event)->capture = Inside(stream)->capture;
+  Inside(event)->point = Inside(stream)->point;
+  if (Inside(event)->is_captured) return cu::kSuccess;
   const std::shared_ptr<Marks> marks = Inside(event)->marks;
   return Submit(stream, [marks, point = ++marks->recorded] {
     marks->reached = std::max(marks->reached, point);
@@ -320,6 +367,7 @@ cu::Code cuEventRecord(cu::Event* event, cu::Stream* stream) {
 cu::Code cuEventQuery(cu::Event* event) {
   SL_FAKE_ENTER_CONTEXT(cuEventQuery, true);
   Pump();
+  if (Inside(event)->is_captured) return cu::kCapturedEvent;
   const Marks& marks = *Inside(event)->marks;
   return marks.reached == marks.recorded ? cu::kSuccess : cu::kNotReady;
 }

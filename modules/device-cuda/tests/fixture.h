@@ -121,6 +121,21 @@ class CudaDevice : public CudaModule {
   sl_device_t* device = nullptr;
 };
 
+// Between the two, what is issued to `stream` becomes part of a graph, which the caller destroys.
+inline void BeginCapture(sl_stream_t* stream) {
+  const auto begin = FakeControl<decltype(cuStreamBeginCapture_v2)>("cuStreamBeginCapture_v2");
+  EXPECT_EQ(begin(reinterpret_cast<cu::Stream*>(stream), cu::kCaptureModeRelaxed), cu::kSuccess);
+}
+inline void* EndCapture(sl_stream_t* stream) {
+  void* graph = nullptr;
+  const auto end = FakeControl<decltype(cuStreamEndCapture)>("cuStreamEndCapture");
+  EXPECT_EQ(end(reinterpret_cast<cu::Stream*>(stream), &graph), cu::kSuccess);
+  return graph;
+}
+inline void DestroyGraph(void* graph) {
+  EXPECT_EQ(FakeControl<decltype(cuGraphDestroy)>("cuGraphDestroy")(graph), cu::kSuccess);
+}
+
 inline uint64_t After(uint64_t seconds) { return NowNs() + seconds * 1'000'000'000; }
 
 }  // namespace sl::device_cuda

@@ -50,25 +50,6 @@ TEST(Stream, TakesWordsOfHostMemoryOnly) {
   EXPECT_EQ(cuda.ops->release(cuda.device, plain), SL_OK);
 }
 
-TEST(Stream, TellsWhenTheGraphItWasCapturedIntoIsGone) {
-  CudaDevice cuda;
-  sl_stream_t* stream = cuda.NewStream();
-  int released = 0;
-  const auto count = [](void* ctx) { ++*static_cast<int*>(ctx); };
-  const auto capture = FakeControl<decltype(sl_fake_cuda_capture)>("sl_fake_cuda_capture");
-  auto* native = reinterpret_cast<cu::Stream*>(stream);
-  EXPECT_EQ(cuda.ops->capture_retain(cuda.device, stream, count, &released), SL_ERR_STATE) << "nothing is captured";
-  EXPECT_EQ(cuda.ops->capture_retain(cuda.device, stream, nullptr, &released), SL_ERR_INVALID);
-  capture(native, 7);
-  EXPECT_EQ(cuda.ops->capture_retain(cuda.device, stream, count, &released), SL_OK) << last_error;
-  EXPECT_EQ(cuda.ops->capture_retain(cuda.device, stream, count, &released), SL_OK) << last_error;
-  capture(native, 0);
-  EXPECT_EQ(released, 0) << "the graph is there yet";
-  FakeControl<decltype(sl_fake_cuda_destroy_graph)>("sl_fake_cuda_destroy_graph")(7);
-  EXPECT_EQ(released, 2);
-  EXPECT_EQ(cuda.ops->stream_destroy(cuda.device, stream), SL_OK);
-}
-
 struct Args {
   uint64_t* out;
   uint64_t value;
