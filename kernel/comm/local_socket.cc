@@ -121,7 +121,7 @@ Result<std::vector<Fd>> ReceiveDescriptors(int fd, size_t count, const Patience&
   for (;;) {
     const ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
     if (got == 1) break;
-    if (got == 0) return Gone();
+    if (got == 0 || errno == ECONNRESET) return Gone();
     if (errno == EAGAIN) {
       SL_TRY(WaitFor(fd, POLLIN, patience));
     } else if (errno != EINTR) {

@@ -2,6 +2,7 @@
 #include "kernel/comm/switchboard.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -94,24 +95,35 @@ Endpoint Switchboard::Current(Endpoint endpoint) const {
   return endpoint;
 }
 
-Result<Stream> Switchboard::Call(const Endpoint& to, const Secret& secret, FrameType type,
-                                 std::span<const uint8_t> body, const Patience& patience) const {
-  Fd fd;
-  const bool here = IsHere(to.space);
-  if (here) {
-    SL_ASSIGN(fd, ConnectLocal(to.local, patience));
-  } else if (to.net.valid()) {
+Result<Fd> Switchboard::Connect(const Endpoint& to, const Patience& patience) const {
+  if (IsHere(to.space)) return ConnectLocal(to.local, patience);
+  if (to.net.valid()) {
     // Only link-local addresses need to know it.
     const Result<NetInterface> interface = ChosenInterface();
-    SL_ASSIGN(fd, ConnectNet(to.net, interface.ok() ? &interface.value() : nullptr, patience));
-  } else {
-    return Status(SL_ERR_UNSUPPORTED, ToText(to) +
-                                          " is on another host, and had no network interface for ranks of other " +
-                                          "hosts; see comm.interface (NCCL_SOCKET_IFNAME) there");
+    return ConnectNet(to.net, interface.ok() ? &interface.value() : nullptr, patience);
   }
-  Stream stream(std::move(fd));
-  SL_TRY(Introduce(&stream, to.extension, choice_.tls && !here, secret, type, body, patience));
-  return stream;
+  return Status(SL_ERR_UNSUPPORTED, ToText(to) +
+                                        " is on another host, and had no network interface for ranks of other " +
+                                        "hosts; see comm.interface (NCCL_SOCKET_IFNAME) there");
+}
+
+// A switchboard that many call at once drops whom it has not heard for a while; a process that has ended refuses the
+// next connection.
+Result<Stream> Switchboard::Call(const Endpoint& to, const Secret& secret, FrameType type,
+                                 std::span<const uint8_t> body, const Patience& patience) const {
+  constexpr int kCalls = 6;
+  constexpr int kFirstPauseMs = 20;
+  const bool encrypts = choice_.tls && !IsHere(to.space);
+  Status introduced;
+  for (int call = 0; call < kCalls; ++call) {
+    if (call > 0) poll(nullptr, 0, kFirstPauseMs << call);
+    SL_ASSIGN(Fd fd, Connect(to, patience));
+    Stream stream(std::move(fd));
+    introduced = Introduce(&stream, to.extension, encrypts, secret, type, body, patience);
+    if (introduced.ok()) return stream;
+    if (introduced.code() != SL_ERR_PEER_LOST || patience.cancelled() || NowNs() >= patience.deadline_ns) break;
+  }
+  return introduced;
 }
 
 // A guest that cannot be taken in would keep the listener ready for ever. It is told so, on the spare descriptor.
@@ -148,16 +160,22 @@ void Switchboard::PauseUntil(uint64_t when_ns) {
 }
 
 bool Switchboard::MakeRoom() {
-  if (guests_.size() < kMaxGuests) return true;
-  const auto oldest = std::min_element(guests_.begin(), guests_.end(), [](const auto& a, const auto& b) {
-    return a.second.since_ns < b.second.since_ns;
-  });
-  const uint64_t brief_over_ns = oldest->second.since_ns + kBriefNs;
-  if (NowNs() < brief_over_ns) {
-    PauseUntil(brief_over_ns);
-    return false;
+  while (guests_.size() >= kMaxGuests) {
+    const auto oldest = std::min_element(guests_.begin(), guests_.end(), [](const auto& a, const auto& b) {
+      return a.second.since_ns < b.second.since_ns;
+    });
+    const int fd = oldest->first;
+    const uint64_t since_ns = oldest->second.since_ns;
+    if (NowNs() < since_ns + kBriefNs) {
+      PauseUntil(since_ns + kBriefNs);
+      return false;
+    }
+    // What it has said may not have been looked at: then this thread is late, not the guest.
+    Status heard = Listen(&oldest->second);
+    if (heard.code() == SL_ERR_AGAIN && oldest->second.since_ns != since_ns) continue;
+    if (heard.code() == SL_ERR_AGAIN) heard = Status(SL_ERR_TIMEOUT, "it said nothing while others waited");
+    if (!heard.ok()) Drop(fd, heard);
   }
-  Drop(oldest->first, Status(SL_ERR_TIMEOUT, "it said nothing while others waited"));
   return true;
 }
 
@@ -222,6 +240,7 @@ Status Switchboard::Listen(Guest* guest) {
   if (guest->greeted) return OnProof(guest);
   SL_TRY(OnHello(guest));
   guest->greeted = true;
+  guest->since_ns = NowNs();
   guest->in.clear();
   return Listen(guest);
 }

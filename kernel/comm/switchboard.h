@@ -5,8 +5,8 @@
 // on the control thread (handshake.h) and puts those who know the secret of an extension through to it.
 //
 // What strangers can cost: kMaxGuests slots, kIntroductionNs each, one frame of kMaxHelloBytes each. When all slots are
-// taken, the oldest guest that has had kBriefNs makes room; until then new ones wait in the system's queue. Of each
-// kind of stranger the first is logged, the others are counted.
+// taken, the oldest guest that has said nothing for kBriefNs makes room; until then new ones wait in the system's
+// queue. Of each kind of stranger the first is logged, the others are counted.
 #pragma once
 
 #include <functional>
@@ -69,7 +69,8 @@ class Switchboard : public ControlThread::Watched {
   Endpoint Current(Endpoint endpoint) const;
 
   // Calls an extension, of this process or another one. The called end has shown that it knows the secret; whether it
-  // accepts the caller shows in what follows.   thread: [any], blocks
+  // accepts the caller shows in what follows. Who is cut off before that, as one of too many, calls again.
+  // thread: [any], blocks
   Result<Stream> Call(const Endpoint& to, const Secret& secret, FrameType type, std::span<const uint8_t> body,
                       const Patience& patience) const;
 
@@ -86,7 +87,7 @@ class Switchboard : public ControlThread::Watched {
   struct Guest {
     Stream stream;
     bool net = false;
-    uint64_t since_ns = 0;
+    uint64_t since_ns = 0;  // when it came, or has greeted
     bool greeted = false;
     Greeting greeting{};
     std::shared_ptr<const Extension> wanted;
@@ -97,6 +98,7 @@ class Switchboard : public ControlThread::Watched {
   Status OpenLocked();
   Result<NetInterface> ChosenInterface() const;
   Result<NetListener> ListenToNet() const;
+  Result<Fd> Connect(const Endpoint& to, const Patience& patience) const;
   void OnReady(int fd, uint32_t events) override;
   void AcceptFrom(const Fd& listener, bool net);
   bool MakeRoom();

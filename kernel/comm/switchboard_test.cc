@@ -2,6 +2,7 @@
 #include "kernel/comm/switchboard.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <functional>
@@ -52,6 +53,13 @@ class SwitchboardTest : public testing::TestWithParam<Way> {
   }
   Result<Stream> Call(const Secret& secret, const std::string& body = "") {
     return caller_.Call(extension_->endpoint(), secret, FrameType::kChild, BytesOf(body), Brief());
+  }
+  void Greet(const Stream& stream, const Greeting& greeting) {
+    Writer hello;
+    hello.Put(greeting.extension);
+    hello.Put(greeting.options);
+    hello.Put(greeting.callers);
+    ASSERT_TRUE(SendAll(stream, EncodeFrame(FrameType::kHello, 0, hello.bytes()), Brief()).ok());
   }
   void EncryptWhereIsDue(Stream* stream, const Secret& secret) {
     if (GetParam() != Way::kTls) return;
@@ -128,11 +136,7 @@ TEST_P(SwitchboardTest, DropsWhoDoesNotKnowTheSecret) {
   for (const bool replays : {false, true}) {
     Stream stream = Connect().Take();
     Greeting greeting{extension_->endpoint().extension, Options(), {}, {}};
-    Writer hello;
-    hello.Put(greeting.extension);
-    hello.Put(greeting.options);
-    hello.Put(greeting.callers);
-    ASSERT_TRUE(SendAll(stream, EncodeFrame(FrameType::kHello, 0, hello.bytes()), Brief()).ok());
+    Greet(stream, greeting);
     const Frame answer = ReceiveFrame(stream, kMaxHelloBytes, Brief()).Take();
     ASSERT_EQ(answer.header.type, FrameType::kAnswer);
     const Proof proof = CallerProof(replays ? secret_ : wrong, greeting, FrameType::kChild, {});
@@ -149,11 +153,7 @@ TEST_P(SwitchboardTest, DropsWhoDoesNotKnowTheSecret) {
 TEST_P(SwitchboardTest, BelievesNoBodyThatTheProofDoesNotCover) {
   Stream stream = Connect().Take();
   Greeting greeting{extension_->endpoint().extension, Options(), {}, {}};
-  Writer hello;
-  hello.Put(greeting.extension);
-  hello.Put(greeting.options);
-  hello.Put(greeting.callers);
-  ASSERT_TRUE(SendAll(stream, EncodeFrame(FrameType::kHello, 0, hello.bytes()), Brief()).ok());
+  Greet(stream, greeting);
   const Frame answer = ReceiveFrame(stream, kMaxHelloBytes, Brief()).Take();
   Reader in(answer.payload);
   greeting.calleds = in.Get<Challenge>();
@@ -193,6 +193,72 @@ TEST_P(SwitchboardTest, ServesWhileAThousandStrangersHoldOn) {
     strangers.push_back(stream.Take());
   }
   ExpectService("the job does not notice");
+}
+
+// More ranks come at once than there are slots, and for a while the control thread gets to none of them.
+TEST_P(SwitchboardTest, DropsNobodyWhoHasSpoken) {
+  std::vector<Stream> guests;
+  // One slot stays free, lest the switchboard stop looking for more.
+  while (guests.size() < Switchboard::kMaxGuests - 2) guests.push_back(Connect().Take());
+  ExpectService("all before have been let in");
+  {
+    const auto held = control_->Hold();
+    while (guests.size() < Switchboard::kMaxGuests) guests.push_back(Connect().Take());
+    const Stream one_too_many = Connect().Take();
+    for (const Stream& guest : guests) Greet(guest, {extension_->endpoint().extension, Options(), {}, {}});
+    const timespec brief{0, Switchboard::kBriefNs + 10'000'000};
+    nanosleep(&brief, nullptr);
+  }
+  for (const Stream& guest : guests) {
+    const Result<Frame> answer = ReceiveFrame(guest, kMaxHelloBytes, Brief());
+    ASSERT_TRUE(answer.ok()) << answer.status().message();
+    EXPECT_EQ(answer.value().header.type, FrameType::kAnswer);
+  }
+}
+
+// Lets each end hear the other until one has left.
+void PutThrough(const Stream& one, const Stream& other) {
+  pollfd ends[] = {{one.fd(), POLLIN, 0}, {other.fd(), POLLIN, 0}};
+  for (;;) {
+    ASSERT_GT(poll(ends, 2, 20'000), 0) << "neither end says anything";
+    for (const int end : {0, 1}) {
+      if (ends[end].revents == 0) continue;
+      uint8_t bytes[4096];
+      const ssize_t got = recv(ends[end].fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+      if (got <= 0) return;
+      if (!SendAll(end == 0 ? other : one, {bytes, static_cast<size_t>(got)}, Brief()).ok()) return;
+    }
+  }
+}
+
+// Dropped as one of too many, twice.
+TEST_P(SwitchboardTest, CallsAgainWhenCutOff) {
+  NetListener net;
+  LocalListener local;
+  Endpoint door = extension_->endpoint();
+  if (IsNet()) {
+    net = ListenNet(ChooseInterface(ListInterfaces().Take(), "lo", NetFamily::kAny).Take(), 0).Take();
+    door.net = net.address;
+  } else {
+    local = ListenLocal().Take();
+    door.local = local.name;
+  }
+  const Fd& listener = IsNet() ? net.fd : local.fd;
+  std::thread keeper([&] {
+    for (int guest = 0; guest < 3; ++guest) {
+      pollfd ready{listener.get(), POLLIN, 0};
+      ASSERT_EQ(poll(&ready, 1, 20'000), 1) << "guest " << guest << " does not come";
+      const Stream caller((IsNet() ? AcceptNet(listener) : AcceptLocal(listener)).Take());
+      if (guest == 2) PutThrough(caller, Connect().Take());
+    }
+  });
+  Result<Stream> stream = caller_.Call(door, secret_, FrameType::kChild, BytesOf("again"), Brief());
+  EXPECT_TRUE(stream.ok()) << stream.status().message();
+  const Result<Switchboard::Caller> caller = extension_->Take(FrameType::kChild, Brief());
+  if (stream.ok()) stream = Stream(Fd());
+  keeper.join();
+  ASSERT_TRUE(caller.ok()) << caller.status().message();
+  EXPECT_EQ(std::string(caller.value().body.begin(), caller.value().body.end()), "again");
 }
 
 // Whoever has TLS off would send what the others want encrypted, or the other way round.
