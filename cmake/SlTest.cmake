@@ -54,6 +54,7 @@ function(sl_test name)
 endfunction()
 
 function(sl_test_properties name timeout labels env)
+  math(EXPR timeout "${timeout} * 3")  # it ends what hangs; a machine may have others to serve
   # LeakSanitizer does not look into the mappings in which the checker keeps what it has lent out.
   if("integration" IN_LIST labels AND NOT "${SL_SANITIZE}" MATCHES "address")
     list(APPEND env "$<$<TARGET_EXISTS:checker>:STARLING_LAYERS=checker,*>" "$<$<TARGET_EXISTS:checker>:STARLING_CHECKER_ON_VIOLATION=abort>")

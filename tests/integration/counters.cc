@@ -65,6 +65,14 @@ bool CatchSystemCalls() {
 #endif
 }
 
+void Counts::Add(const Counts& more) {
+  allocations += more.allocations;
+  locks += more.locks;
+  calls += more.calls;
+  waits += more.waits;
+  if (more.first_number >= 0) first_number = more.first_number;
+}
+
 void Begin() {
   t_allocations = 0;
   t_locks = 0;

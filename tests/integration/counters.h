@@ -15,6 +15,9 @@ struct Counts {
   int calls = 0;          // measured sections with at least one system call that is no wait
   int waits = 0;          // measured sections whose first system call yields, sleeps or waits
   int first_number = -1;  // of the last section with a call
+
+  void Add(const Counts& more);
+  int Total() const { return allocations + locks + calls + waits; }
 };
 
 // False, and then system calls are not counted, where the kernel lacks user dispatch. Once per thread.

@@ -65,10 +65,12 @@ std::vector<Operation> Operations() {
   return all;
 }
 
-int Total(const Counts& counts) { return counts.allocations + counts.locks + counts.calls + counts.waits; }
+// Who has waited this long looks for the reason, under locks.
+constexpr double kLookSeconds = 0.01;
 
 struct Measured {
   Counts counts;
+  int late = 0;   // calls that are not counted, as they waited so long for a rank that did not run
   int quiet = 0;  // blocks in which this rank took nothing at all, not even to wait
 };
 
@@ -78,14 +80,20 @@ Measured CountCalls(Team& team, const Operation& operation, ncclComm_t comm) {
   for (int i = 0; i < kWarmCalls; ++i) EXPECT_EQ(call(), ncclSuccess) << ncclGetLastError(nullptr);
   Measured measured;
   for (int block = 0; block < kBlocks; ++block) {
-    const int before = Total(measured.counts);
+    Counts taken;
     for (int i = 0; i < kBlockCalls; ++i) {
+      Counts counts;
+      const double begin = Seconds();
       Begin();
       const ncclResult_t result = call();
-      End(&measured.counts);
+      End(&counts);
       EXPECT_EQ(result, ncclSuccess);
+      const bool late = Seconds() - begin >= kLookSeconds;
+      measured.late += late;
+      if (!late) taken.Add(counts);
     }
-    measured.quiet += Total(measured.counts) == before;
+    measured.quiet += taken.Total() == 0;
+    measured.counts.Add(taken);
   }
   return measured;
 }
@@ -96,12 +104,12 @@ void ExpectNothing(Team& team) {
   const ncclComm_t comm = team.MakeComm();
   for (const Operation& operation : Operations()) {
     SCOPED_TRACE(operation.name + std::string(" of ") + std::to_string(operation.count));
-    const auto [counts, quiet] = CountCalls(team, operation, comm);
+    const auto [counts, late, quiet] = CountCalls(team, operation, comm);
     std::printf(
-        "rank %d of %d, %d x %s of %zu float32: %d allocations, %d locks, %d system calls, %d waits; %d %% took "
-        "nothing\n",
+        "rank %d of %d, %d x %s of %zu float32: %d allocations, %d locks, %d system calls, %d waits; %d late; %d %% "
+        "took nothing\n",
         team.rank(), team.size(), kBlocks * kBlockCalls, operation.name, operation.count, counts.allocations,
-        counts.locks, counts.calls, counts.waits, quiet * 100 / kBlocks);
+        counts.locks, counts.calls, counts.waits, late, quiet * 100 / kBlocks);
     if (!operation.always) {
       EXPECT_LT(counts.allocations, kBlocks);  // fewer than one in ten calls
       continue;

@@ -214,7 +214,6 @@ TEST(Fork, LeavesTheChildWithClearErrorsAndTheParentUnharmed) {
 
 TeamOptions EndsWith(void (*end)(int)) {
   TeamOptions options;
-  options.seconds = 15;
   options.end = end;
   return options;
 }

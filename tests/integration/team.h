@@ -59,7 +59,7 @@ class Team {
 using Body = std::function<void(Team&)>;
 
 struct TeamOptions {
-  int seconds = 30;            // then the ranks are killed and the test has failed
+  int seconds = 90;            // then the ranks are killed and the test has failed
   uint64_t may_die = 0;        // bit r: rank r may end by a signal
   void (*end)(int) = nullptr;  // how a rank ends, given its exit code; NULL: _exit
 };

@@ -116,9 +116,7 @@ TEST_P(Hosts, MeetAndWork) {
 
 TEST_F(NetTest, SixtyFourProcessesOfFourHostsMeetAndWork) {
   MAKE_NETWORK(4);
-  const TeamOptions options{.seconds = 60};
-  Run(
-      64, [](Team& team) { Meet(team, 4); }, options);
+  Run(64, [](Team& team) { Meet(team, 4); });
 }
 
 TEST_F(NetTest, HostsMeetOverIpv6WhenTheyAreTold) {

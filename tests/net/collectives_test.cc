@@ -45,14 +45,10 @@ class Collectives : public testing::TestWithParam<Layout> {
   void Run(const integration::Body& body, const std::string& profile = "") {
     const std::string file = std::string(std::getenv("SL_TEST_SOURCE_DIR")) + "/" + profile;
     const Environment named("STARLING_PROFILE", profile.empty() ? "auto" : file.c_str());
-    const TeamOptions options{.seconds = 60};
-    RunProcesses(
-        GetParam().ranks,
-        [&](Team& team) {
-          network_->Enter(HostOf(team.rank()));
-          body(team);
-        },
-        options);
+    RunProcesses(GetParam().ranks, [&](Team& team) {
+      network_->Enter(HostOf(team.rank()));
+      body(team);
+    });
   }
   int HostOf(int rank) const {
     const Layout& layout = GetParam();

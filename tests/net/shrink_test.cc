@@ -29,12 +29,10 @@ class ShrinkBetweenHosts : public testing::Test {
     if (!network_->missing().empty()) GTEST_SKIP() << network_->missing();
   }
   void Run(const integration::Body& body) {
-    RunProcesses(kRanks,
-                 [&](Team& team) {
-                   network_->Enter(team.rank() % kHosts);
-                   body(team);
-                 },
-                 {.seconds = 60});
+    RunProcesses(kRanks, [&](Team& team) {
+      network_->Enter(team.rank() % kHosts);
+      body(team);
+    });
   }
 
   std::unique_ptr<Network> network_;
