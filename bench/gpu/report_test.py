@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What report.py makes of records, which are made here."""
+import contextlib
+import csv
+import io
+import json
+import os
+import re
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+import plot
+import record
+import report
+
+CONDITIONS = {"processor": "A processor", "gpu": "A GPU", "cuda_driver": 13000, "gpus": 4, "rounds": 3,
+              "datatype": "bfloat16", "environment": {"NCCL_NVLS_ENABLE": "0"},
+              "libraries": [{"version": 22809, "fingerprint": "a"}, {"version": 22703, "fingerprint": "b"}]}
+
+
+def point(collective, issue, memory, size, ours, theirs=None, **more):
+    """Medians, with rounds one percent around them; 0: not served, None: no such library."""
+    us = [[time * 0.99, time * 1.01, time] if time else [] for time in (ours, theirs) if time is not None]
+    return {"collective": collective, "issue": issue, "memory": memory, "bytes": size, "us": us, "right": True, **more}
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def file(self, points, name="record.json", **conditions):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"starling_gpu_bench": 1, "paths": ["ours.so", "theirs.so"],
+                       "conditions": {**CONDITIONS, **conditions}, "points": points}, file)
+        return path
+
+    def text(self, points, **conditions):
+        return "\n".join(report.text(record.read(self.file(points, **conditions))))
+
+    def part(self, points, part, **conditions):
+        return list(part(record.read(self.file(points, **conditions))))
+
+
+class Report(Case):
+    def test_marks_every_loss_and_lists_the_worst_first(self):
+        text = self.text([point("all_reduce", "graph", "plain", 8, 4, 8),
+                          point("all_reduce", "graph", "plain", 2048, 10, 9.6),
+                          point("broadcast", "eager", "plain", 524288, 10, 7.4),
+                          point("broadcast", "eager", "plain", 2048, 10, 9.8)])
+        marked = [line.split()[0] for line in text.splitlines() if line.endswith(" LOSS")]
+        self.assertEqual(marked, ["2048", "524288"])
+        lines = text.splitlines()
+        at = lines.index("lost (below 0.97 times as fast): 2 of 4")
+        self.assertIn("broadcast of 512 KiB, eager, plain buffers: 0.74, 10.0 against 7.40 µs", lines[at + 1])
+        self.assertIn("all_reduce of 2 KiB, graph, plain buffers: 0.96", lines[at + 2])
+
+    def test_means_are_geometric_over_each_kind(self):
+        lines = self.part([point("all_reduce", "graph", "plain", 8, 1, 2), point("all_reduce", "eager", "plain", 8, 1, 8),
+                           point("broadcast", "graph", "symmetric", 8, 2, 1)], report.means)
+        self.assertEqual({line.split()[0]: float(line.split()[1]) for line in lines[1:]},
+                         {"all_reduce": 4, "broadcast": 0.5, "eager": 8, "graph": 1, "plain": 4, "symmetric": 0.5,
+                          "all": 2})
+        self.assertIn("(3 points, 1 lost)", lines[-1])
+
+    def test_best_of_the_peer_is_the_quicker_of_plain_and_symmetric(self):
+        lines = self.part([point("all_reduce", "graph", "plain", 8, 2, 8), point("all_reduce", "graph", "symmetric", 8, 9, 4),
+                           point("all_reduce", "graph", "plain", 32, 2, 4), point("all_reduce", "graph", "symmetric", 32, 9, 8),
+                           point("all_reduce", "eager", "plain", 8, 2, 2), point("all_gather", "graph", "symmetric", 8, 1, 1)],
+                          report.score)
+        self.assertIn("2.00  (3 points, 0 lost)", lines[1])  # 4, 2 and 1
+        self.assertIn("worst: all_reduce of 8 B, eager (1.00)", lines[2])
+        self.assertIn("2.00  (2 points, 0 lost)", lines[3])  # 2 and 2: where both were measured, graph against graph
+
+    def test_score_says_what_was_not_measured(self):
+        lines = self.part([point("all_reduce", "graph", "plain", 8, 2, 8)], report.score)
+        self.assertEqual(lines[-1].split(), ["its", "best,", "plain", "or", "symmetric", "not", "measured"])
+
+    def test_claims_stand_beside_what_is_measured_at_the_nearest_size(self):
+        lines = self.part([point("all_reduce", "eager", "plain", 64, 4, 16),
+                           point("all_reduce", "eager", "symmetric", 64, 2, 8),
+                           point("all_reduce", "eager", "plain", 2048, 5, 10)], report.claims)
+        self.assertEqual(lines[2].split(), ["64", "B", "9.0x", "2.00x", "4.00x", "8.00x"])
+        self.assertEqual(lines[3].split()[:6], ["4", "KiB", "7.6x", "-", "2.00x", "-"])
+        self.assertIn("at 2 KiB, the nearest that was measured", lines[3])
+        self.assertEqual(lines[5].split(), ["8", "MiB", "3.3x", "-", "-", "-"])  # nothing within a factor of four
+        self.assertEqual(len(lines), 6)  # no graph
+
+    def test_a_missing_peer_is_no_comparison(self):
+        libraries = CONDITIONS["libraries"][:1]
+        text = self.text([point("all_reduce", "graph", "plain", 8, 4)], libraries=libraries)
+        self.assertIn("nothing to compare", text)
+        self.assertIn("not measured: it takes all_reduce", text)
+        self.assertNotIn("peer:", text)
+        self.assertIn("lost (below 0.97 times as fast): 0 of 0", text)
+
+    def test_an_empty_record_has_a_report_and_a_plot(self):
+        self.assertIn("nothing to compare", self.text([]))
+        xml.etree.ElementTree.fromstring(plot.to_svg(record.read(self.file([]))))
+
+    def test_one_gpu_has_no_bus(self):
+        lines = self.part([point("all_reduce", "graph", "plain", 8, 4, 5, ctas=2)], report.budgets, gpus=1)
+        self.assertIn("0.0 / 0.0", lines[-1])
+
+    def test_noisy_and_wrong_points_are_marked_and_listed(self):
+        noisy = point("all_reduce", "graph", "plain", 8, 4, 8)
+        noisy["us"][1] = [8, 12.1, 8]
+        quiet = point("all_reduce", "graph", "plain", 32, 4, 8)
+        quiet["us"][1] = [8, 12, 8]
+        wrong = point("all_reduce", "graph", "plain", 64, 4, 8, right=False)
+        text = self.text([noisy, quiet, wrong])
+        self.assertEqual([line.split()[0] for line in text.splitlines() if line.endswith(" NOISY")], ["8"])
+        self.assertIn("all_reduce of 8 B, graph, plain buffers: ours 1.02, peer 1.51", text)
+        self.assertEqual([line.split()[0] for line in text.splitlines() if line.endswith(" WRONG")], ["64"])
+        self.assertIn("all_reduce of 64 B, graph, plain buffers: !", text)
+
+    def test_budgets_are_a_table_of_their_own(self):
+        mebibyte = 1 << 20
+        points = [point("all_gather", "graph", "plain", mebibyte, 10, 20),
+                  point("all_gather", "graph", "plain", mebibyte, 0, 0, ctas=0),
+                  point("all_gather", "graph", "plain", mebibyte, 15.728640, 31.457280, ctas=2),
+                  point("all_gather", "graph", "plain", mebibyte, 7.864320, 0, ctas=16)]
+        lines = self.part(points, report.budgets)
+        self.assertEqual(lines[2].split(), ["bytes", "0", "2", "16"])
+        # 50: three quarters of 1 MiB in 15.7 µs
+        self.assertEqual(re.split("  +", lines[3].strip()), ["1048576", "not served", "50.0 / 25.0", "100.0 / not served"])
+        self.assertIn("(1 points", "\n".join(self.part(points, report.means)))
+
+    def test_slices_are_put_together(self):
+        first = self.file([point("all_reduce", "graph", "plain", 8, 4, 8)], "1.json")
+        second = self.file([point("all_reduce", "graph", "plain", 32, 4, 8)], "2.json")
+        self.assertEqual([one.bytes for one in record.merge([first, second]).points], [8, 32])
+        with self.assertRaisesRegex(record.Failure, "all_reduce of 8 B, graph, plain buffers is in .*1.json and in"):
+            record.merge([first, first])
+        other = self.file([], "3.json", rounds=5)
+        with self.assertRaisesRegex(record.Failure, "3.json was measured under other conditions.*rounds is 3 and 5"):
+            record.merge([first, other])
+
+    def test_what_is_no_record_is_refused_by_name(self):
+        path = os.path.join(self.folder, "bad.json")
+        whole = self.file([point("all_reduce", "graph", "plain", 8, 4, 8)])
+        with open(whole, encoding="utf-8") as file:
+            half = file.read()[:-20]
+        for text in ("", half, "[]", "{}", '{"starling_gpu_bench": 2}', '{"starling_gpu_bench": 1}',
+                     '{"starling_gpu_bench": 1, "paths": [], "conditions": {}, "points": [{}]}'):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            with self.assertRaisesRegex(record.Failure, "bad.json"):
+                record.read(path)
+        with self.assertRaisesRegex(record.Failure, "none.json"):
+            record.read(os.path.join(self.folder, "none.json"))
+
+    def test_csv_holds_the_medians(self):
+        path = self.file([point("all_reduce", "graph", "plain", 8, 4, 8),
+                          point("all_gather", "graph", "plain", 8, 4, 0, ctas=2)])
+        out = os.path.join(self.folder, "out.csv")
+        with contextlib.redirect_stdout(io.StringIO()):
+            report.report([path], csv_path=out)
+        with open(out, encoding="utf-8", newline="") as file:
+            rows = list(csv.reader(file))
+        self.assertEqual(rows[1:], [["all_reduce", "graph", "plain", "8", "", "4", "8", "1"],
+                                    ["all_gather", "graph", "plain", "8", "2", "4", "", "1"]])
+
+
+class Plot(Case):
+    def test_has_a_panel_for_each_collective_with_both_lines_and_their_extremes(self):
+        points = [point(collective, issue, "plain", size, size / 8, size / 4)
+                  for collective in ("all_reduce", "all_gather") for issue in ("eager", "graph") for size in (8, 32, 128)]
+        points[0]["us"] = [[9], [1]]
+        path = self.file(points, gpu="<GPU & more>")
+        document = xml.etree.ElementTree.fromstring(plot.to_svg(record.read(path)))
+        names = [element.tag.split("}")[1] for element in document.iter()]
+        self.assertEqual(names.count("g"), 4)
+        self.assertEqual(names.count("polyline"), 8)
+        self.assertEqual(names.count("polygon"), 8)
+        rings = [element for element in document.iter() if element.get("class") == "lost"]
+        self.assertEqual(len(rings), 2)  # one is the legend's
+
+    def test_leaves_out_what_a_library_does_not_serve(self):
+        document = plot.to_svg(record.read(self.file([point("all_reduce", "graph", "plain", 8, 4, 0)])))
+        self.assertEqual(document.count("<polyline"), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
