@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Libraries with the NCCL API side by side on the GPUs of one machine: one process holds all of them, a thread a GPU,
 // and they take turns on the same buffers, point by point, in rounds. The first library is ours; it is compared with
-// the second.
+// the second. report.py says what the record comes to.
 #include <algorithm>
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <map>
 #include <thread>
 
 #include "tools/gpu/bench_member.h"
@@ -27,11 +24,7 @@ struct Options {
   int rounds = 3;
   std::string json;
   bool resumes = false;
-  std::string csv;
 };
-
-double MedianOf(const Row& row, size_t library) { return tools::Median(row.us[library]); }
-double Ratio(const Row& row) { return MedianOf(row, 1) / MedianOf(row, 0); }
 
 Options Parse(int argc, char** argv) {
   Options options;
@@ -59,7 +52,6 @@ Options Parse(int argc, char** argv) {
                "keeps the points that the file of --json holds and measures the others of the grid; refused when\n"
                "machine, GPUs, rounds, data type, environment or libraries are others than the file's")
       ->needs(json);
-  app.add_option("--csv", options.csv, "the table, as a file");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -73,57 +65,12 @@ Options Parse(int argc, char** argv) {
   return options;
 }
 
-void PrintHead(const Row& row, size_t libraries) {
-  std::printf("\n%s, %s, %s buffers: us, median [min..max] of the slowest GPU\n%12s", row.point.collective.c_str(),
-              Name(row.point.issue), Name(row.point.memory), "bytes");
-  for (size_t i = 0; i < libraries; ++i)
-    std::printf(" %28s", i == 0 ? "ours" : ("library " + std::to_string(i + 1)).c_str());
-  std::printf("        x\n");
-}
-
+// Medians, so that one sees how far it is; what they come to is the report's.
 void Print(const Row& row) {
-  std::printf("%12zu", row.point.bytes);
-  for (size_t i = 0; i < row.us.size(); ++i) {
-    const auto [low, high] = std::minmax_element(row.us[i].begin(), row.us[i].end());
-    std::printf(" %9.2f [%7.2f..%8.2f]", MedianOf(row, i), *low, *high);
-  }
-  if (row.us.size() > 1) std::printf(" %8.2f%s", Ratio(row), Ratio(row) < 0.97 ? " LOSS" : "");
-  std::printf("%s\n", row.is_right ? "" : " WRONG");
+  std::printf("%s:", row.point.Text().c_str());
+  for (const std::vector<double>& us : row.us) std::printf(" %.2f", tools::Median(us));
+  std::printf(" us%s\n", row.is_right ? "" : " WRONG");
   std::fflush(stdout);
-}
-
-// Geometric means of how many times faster ours is than the peer.
-void PrintMeans(const std::vector<Row>& rows) {
-  std::map<std::string, std::pair<double, int>> sums;
-  int lost = 0;
-  for (const Row& row : rows) {
-    if (row.us.size() < 2) return;
-    for (const std::string& key :
-         {std::string("all"), std::string(Name(row.point.issue)) + ", " + Name(row.point.memory),
-          row.point.collective}) {
-      sums[key].first += std::log(Ratio(row));
-      ++sums[key].second;
-    }
-    if (Ratio(row) < 0.97) ++lost;
-  }
-  std::printf("\ngeometric mean of how many times faster ours is\n");
-  for (const auto& [key, sum] : sums)
-    std::printf("  %-24s %6.2f  (%d points)\n", key.c_str(), std::exp(sum.first / sum.second), sum.second);
-  std::printf("  lost (below 0.97): %d of %zu\n", lost, rows.size());
-}
-
-void WriteCsv(const Options& options, const std::vector<Row>& rows) {
-  if (options.csv.empty()) return;
-  std::ofstream file(options.csv);
-  file << "collective,issue,memory,bytes";
-  for (size_t i = 0; i < options.libraries.size(); ++i) file << ",us_" << i + 1;
-  file << ",right\n";
-  for (const Row& row : rows) {
-    file << row.point.collective << ',' << Name(row.point.issue) << ',' << Name(row.point.memory) << ','
-         << row.point.bytes;
-    for (size_t i = 0; i < row.us.size(); ++i) file << ',' << MedianOf(row, i);
-    file << ',' << row.is_right << '\n';
-  }
 }
 
 // One GPU's part, on a thread of its own; rank 0 prints the rows and adds them to the record.
@@ -156,10 +103,6 @@ class Comparison {
       meeting_.Wait();
       Row row = MeasureOne(&member, rank, point);
       if (rank == 0) {
-        if (last == nullptr || last->collective != point.collective || last->issue != point.issue ||
-            last->memory != point.memory) {
-          PrintHead(row, libraries_.size());
-        }
         Print(row);
         record_.Add(std::move(row));
         if (!options_.json.empty()) record_.Write(options_.json);
@@ -240,8 +183,6 @@ int Run(int argc, char** argv) {
   Comparison comparison(options, libraries, gpus, &record);
   std::printf("%zu points to measure, %zu kept\n", comparison.points(), record.rows().size());
   if (comparison.points() > 0) MeasureOn(gpus, &comparison);
-  PrintMeans(record.rows());
-  WriteCsv(options, record.rows());
   std::fflush(stdout);
   const auto& rows = record.rows();
   const bool right = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.is_right; });

@@ -66,6 +66,22 @@ class BenchGpu(unittest.TestCase):
         command = [f"{BUILD}/bin/bench_gpu", "--library", LIBRARY, "--resume"]
         self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 2)
 
+    def test_reports_what_was_measured_and_nothing_older(self):
+        self.assertEqual(self.run_bench("-e", "8").returncode, 0)
+        command = ["python3", "-B", f"{os.path.dirname(os.path.abspath(__file__))}/run_gpu_bench.py", "--build", BUILD,
+                   "--library", LIBRARY, "--issue", "eager", "--memory", "plain", "--collectives", "all_reduce", "--rounds",
+                   "1", "--json", self.file, "-e", "32"]
+        done = subprocess.run([*command, "--resume"], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("1 points to measure, 1 kept", done.stdout)
+        self.assertIn("all  ", done.stdout)
+        self.assertTrue(os.path.exists(self.file.replace(".json", ".svg")))
+        environment = {**os.environ, "SL_FAKE_CUDA_DEVICES": "0"}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("0 points measured", done.stdout)
+        self.assertNotIn("geometric mean", done.stdout)
+
 
 if __name__ == "__main__":
     unittest.main()

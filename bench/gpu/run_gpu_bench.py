@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares libraries with the NCCL API on this machine's GPUs, then reports: what `./run gpu-bench` calls, from the root of a
+built tree.
+
+    ./run gpu-bench --library /path/libnccl.so.2 [OPTION...]
+
+Ours is build/lib/libnccl.so.2; the options here are those of the report, all others go to build/bin/bench_gpu, whose own help
+follows. A run that was cut goes on with the same words and --resume; slices gather in one file with --resume, too, and
+slices in several files are put together by `python3 bench/gpu/report.py FILE... --svg FILE`. Exit code: 0 whoever won, also
+without a GPU; 1 something failed or was wrong; 2 bad usage.
+"""
+import argparse
+import os
+import subprocess
+import sys
+
+import record
+import report
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     add_help=False, allow_abbrev=False, usage=argparse.SUPPRESS)
+    parser.add_argument("-h", "--help", action="store_true", help="this, and bench_gpu's")
+    parser.add_argument("--build", default="build", help="build folder (build)")
+    parser.add_argument("--json", help="everything measured, as a file (BUILD/gpu-bench.json)")
+    parser.add_argument("--svg", help="the plot, as a file (beside that of --json)")
+    parser.add_argument("--csv", help="the medians, as a file")
+    arguments, others = parser.parse_known_args()
+    arguments.json = arguments.json or os.path.join(arguments.build, "gpu-bench.json")
+    arguments.svg = arguments.svg or os.path.splitext(arguments.json)[0] + ".svg"
+    if arguments.help:
+        parser.print_help()
+        print(flush=True)
+        others = ["--help"]
+    return arguments, others
+
+
+def state(path):
+    """Changes with every rewriting of the file; None: there is none."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def main():
+    arguments, others = parse_arguments()
+    program = os.path.join(arguments.build, "bin", "bench_gpu")
+    library = os.path.join(arguments.build, "lib", "libnccl.so.2")
+    before = state(arguments.json)
+    code = subprocess.run([program, "--library", library, "--json", arguments.json, *others], check=False).returncode
+    # Also of a run that failed half-way; not of an older one's file.
+    if state(arguments.json) != before and record.read(arguments.json).points:
+        report.report([arguments.json], arguments.csv, arguments.svg)
+        print(f"every number: {arguments.json}")
+    return code if code >= 0 else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (record.Failure, OSError) as failure:
+        print(f"gpu-bench: {failure}", file=sys.stderr)
+        sys.exit(1)
