@@ -11,8 +11,8 @@ Result<RegistrationCache::Entry*> RegistrationCache::Acquire(void* memory, uint6
   const bool known = ops_->pointer_info(device_, memory, &info) == SL_OK && info.allocation_id != 0;
   Entry wanted{0, 0, memory, bytes, false, 0};
   if (known) wanted = {info.allocation_id, info.generation, info.base, info.bytes, info.exportable != 0, 0};
-  const auto* end = static_cast<uint8_t*>(wanted.base) + wanted.bytes;
-  if (known && static_cast<uint8_t*>(memory) + bytes > end) {
+  const auto offset = static_cast<uint64_t>(static_cast<uint8_t*>(memory) - static_cast<uint8_t*>(wanted.base));
+  if (known && bytes > wanted.bytes - offset) {
     return Status(SL_ERR_INVALID, "a buffer of " + std::to_string(bytes) + " bytes leaves its allocation of " +
                                       std::to_string(info.bytes));
   }

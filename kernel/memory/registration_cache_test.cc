@@ -57,6 +57,7 @@ TEST_F(RegistrationCacheTest, IsNeverStaleWhenAnAddressIsAllocatedAgain) {
 TEST_F(RegistrationCacheTest, RefusesARangeThatLeavesItsAllocation) {
   RegistrationCache cache(&ops_, nullptr);
   EXPECT_EQ(cache.Acquire(memory + 4000, 200).status().code(), SL_ERR_INVALID);
+  EXPECT_EQ(cache.Acquire(memory + 4000, UINT64_MAX).status().code(), SL_ERR_INVALID);
 }
 
 TEST_F(RegistrationCacheTest, StaysBoundedAndNeverEvictsWhatIsHeld) {

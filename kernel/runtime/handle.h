@@ -6,9 +6,11 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernel/comm/comm.h"
@@ -45,7 +47,46 @@ class PendingPool {
   std::atomic<uint32_t> outstanding_{0};
 };
 
+// What a program holds of a communicator. A handle it passes back is one only while it stands here, and what it keeps
+// ends with the communicator.   thread: [any]
+template <typename T>
+class HandleSet {
+ public:
+  T* Add(std::unique_ptr<T> object) {
+    T* handle = object.get();
+    const std::lock_guard lock(mutex_);
+    held_.emplace(handle, std::move(object));
+    return handle;
+  }
+  // Empty when the handle was never given out here, or has been taken back.
+  std::unique_ptr<T> Take(T* handle) {
+    const std::lock_guard lock(mutex_);
+    const auto found = held_.find(handle);
+    if (found == held_.end()) return nullptr;
+    auto object = std::move(found->second);
+    held_.erase(found);
+    return object;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<T*, std::unique_ptr<T>> held_;  // guarded by mutex_
+};
+
 }  // namespace sl::kernel
+
+struct sl_registration_t {
+  sl::kernel::RegistrationCache::Entry* entry;
+};
+
+struct sl_comm_window_t {
+  void* memory;
+  uint64_t bytes;
+  uint32_t flags;
+  sl::kernel::RegistrationCache::Entry* entry;
+  sl::kernel::Reach::Pin pin;
+  std::vector<uint64_t> seen;  // where this rank's device sees each rank's memory; 0: nowhere
+};
 
 // Opaque in the ABI.
 struct sl_comm_t {
@@ -77,6 +118,8 @@ struct sl_comm_t {
   sl::kernel::PendingPool pending;
   std::unique_ptr<sl::kernel::Relay> relay;  // where ranks' devices do not all reach each other's memory
   sl::kernel::RegistrationCache registrations;
+  sl::kernel::HandleSet<sl_registration_t> registered;
+  sl::kernel::HandleSet<sl_comm_window_t> windows;
   sl::kernel::LaunchWatch watch{this};  // of launches that no thread watches
 
   // Who still needs its memory: the program until it destroys or aborts it, and every captured graph until it is gone.
@@ -90,17 +133,4 @@ struct sl_comm_t {
   bool working = false;     // guarded by work_mutex
   sl::Status work_outcome;  // guarded by work_mutex; of the last call
   std::condition_variable work_done;
-};
-
-struct sl_registration_t {
-  sl::kernel::RegistrationCache::Entry* entry;
-};
-
-struct sl_comm_window_t {
-  void* memory;
-  uint64_t bytes;
-  uint32_t flags;
-  sl::kernel::RegistrationCache::Entry* entry;
-  sl::kernel::Reach::Pin pin;
-  std::vector<uint64_t> seen;  // where this rank's device sees each rank's memory; 0: nowhere
 };

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/runtime/memory.h"
 
+#include <fmt/format.h>
+
 #include "kernel/events/last_error.h"
 #include "kernel/runtime/issue.h"
 
 namespace sl::kernel {
+namespace {
+
+Status NoHandle(const char* noun, const void* handle) {
+  return {SL_ERR_INVALID,
+          fmt::format("{} is no {} of this communicator, or it was deregistered already", handle, noun)};
+}
+
+}  // namespace
 
 Status AllocateMemory(int32_t device_kind, uint64_t bytes, void** out_memory) {
   SL_ASSIGN(Process * process, Process::Get());
@@ -24,14 +34,14 @@ Status ReleaseMemory(void* memory) {
 Status RegisterMemory(sl_comm_t* comm, void* memory, uint64_t bytes, sl_registration_t** out_registration) {
   if (memory == nullptr || bytes == 0) return {SL_ERR_INVALID, "register: the buffer is null or empty"};
   SL_ASSIGN(RegistrationCache::Entry * entry, comm->registrations.Acquire(memory, bytes));
-  *out_registration = new sl_registration_t{entry};
+  *out_registration = comm->registered.Add(std::make_unique<sl_registration_t>(sl_registration_t{entry}));
   return {};
 }
 
 Status DeregisterMemory(sl_comm_t* comm, sl_registration_t* registration) {
-  if (registration == nullptr) return {SL_ERR_INVALID, "deregister: the handle is null"};
-  comm->registrations.Release(registration->entry);
-  delete registration;
+  const std::unique_ptr<sl_registration_t> taken = comm->registered.Take(registration);
+  if (taken == nullptr) return NoHandle("registration", registration);
+  comm->registrations.Release(taken->entry);
   return {};
 }
 
@@ -54,15 +64,16 @@ Status RegisterWindow(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t fl
     comm->registrations.Release(entry);
     return seen.status();
   }
-  *out_window = new sl_comm_window_t{memory, bytes, flags, entry, pin, seen.Take()};
+  *out_window = comm->windows.Add(
+      std::make_unique<sl_comm_window_t>(sl_comm_window_t{memory, bytes, flags, entry, pin, seen.Take()}));
   return {};
 }
 
 Status DeregisterWindow(sl_comm_t* comm, sl_comm_window_t* window) {
-  if (window == nullptr) return {SL_ERR_INVALID, "window: the handle is null"};
-  if (Reach* reach = comm->comm.reach(); reach != nullptr) reach->Unpin(window->pin);
-  comm->registrations.Release(window->entry);
-  delete window;
+  const std::unique_ptr<sl_comm_window_t> taken = comm->windows.Take(window);
+  if (taken == nullptr) return NoHandle("window", window);
+  if (Reach* reach = comm->comm.reach(); reach != nullptr) reach->Unpin(taken->pin);
+  comm->registrations.Release(taken->entry);
   return {};
 }
 

@@ -189,6 +189,28 @@ TEST(Misuse, HandlesAreRefusedAfterTheirEnd) {
   EXPECT_EQ(ncclCommAbort(comm), ncclInvalidArgument);
 }
 
+TEST(Misuse, RegistrationsAreRefusedAfterTheirEnd) {
+  const std::vector<ncclComm_t> comms = MakeComms(2);
+  float buffer[16];
+  void* registered = nullptr;
+  NCCL_GOOD(ncclCommRegister(comms[0], buffer, sizeof(buffer), &registered));
+  EXPECT_EQ(ncclCommDeregister(comms[1], registered), ncclInvalidUsage) << "it is another communicator's";
+  NCCL_GOOD(ncclCommDeregister(comms[0], registered));
+  EXPECT_EQ(ncclCommDeregister(comms[0], registered), ncclInvalidUsage);
+  const std::string text = ncclGetLastError(nullptr);
+  EXPECT_NE(text.find("is no registration of this communicator, or it was deregistered already"), std::string::npos)
+      << text;
+  NCCL_GOOD(ncclCommRegister(comms[0], buffer, sizeof(buffer), &registered));
+  for (ncclComm_t comm : comms) NCCL_GOOD(ncclCommDestroy(comm));  // and what is still registered with it
+}
+
+TEST(Misuse, ErrorsNameTheirModuleOnce) {
+  void* memory = nullptr;
+  EXPECT_NE(ncclMemAlloc(&memory, size_t{1} << 60), ncclSuccess);
+  EXPECT_EQ(std::string(ncclGetLastError(nullptr)).find("ncclMemAlloc: device-host: 1152921504606846976 bytes"), 0u)
+      << ncclGetLastError(nullptr);
+}
+
 TEST(Group, SimulationEstimates) {
   const std::vector<ncclComm_t> comms = MakeComms(2);
   float values[2] = {1, 1};
