@@ -19,6 +19,8 @@
 namespace sl::bench {
 namespace {
 
+constexpr char kRuntime[] = "libstarling.so";
+
 class Fnv1a {
  public:
   void Add(const char* bytes, size_t count) {
@@ -86,19 +88,23 @@ Conditions ConditionsHere(const std::vector<tools::NcclApi>& libraries, int gpus
 }
 
 std::string FingerprintOf(const std::string& path) {
-  Fnv1a hash;
-  hash.AddFile(path);
-  std::error_code ignored;  // most libraries have no such folder
-  std::vector<std::filesystem::path> modules;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(path).replace_filename("starling"), ignored)) {
-    if (entry.path().extension() == ".so") modules.push_back(entry.path());
+  std::vector<std::filesystem::path> files = {path};
+  const std::filesystem::path folder = std::filesystem::absolute(path).parent_path();
+  for (const std::filesystem::path& root : {folder, folder.parent_path().parent_path()}) {  // built, installed
+    if (!std::filesystem::exists(root / kRuntime)) continue;
+    files.push_back(root / kRuntime);
+    std::error_code ignored;  // a folder that is not there holds no modules
+    for (const auto& entry : std::filesystem::directory_iterator(root / "starling", ignored)) {
+      if (entry.path().extension() == ".so") files.push_back(entry.path());
+    }
+    break;
   }
-  std::sort(modules.begin(), modules.end());
-  for (const std::filesystem::path& module : modules) {
-    const std::string name = module.filename().string();
-    hash.Add(name.c_str(), name.size() + 1);
-    hash.AddFile(module.string());
+  std::sort(files.begin() + 1, files.end());
+  Fnv1a hash;
+  for (const std::filesystem::path& file : files) {
+    const std::string name = file.filename().string();
+    if (&file != files.data()) hash.Add(name.c_str(), name.size() + 1);
+    hash.AddFile(file.string());
   }
   return hash.Text();
 }

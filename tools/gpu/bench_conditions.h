@@ -33,8 +33,8 @@ struct Conditions {
 Conditions ConditionsHere(const std::vector<tools::NcclApi>& libraries, int gpus, int rounds,
                           const std::string& datatype);
 
-// FNV-1a (Fowler, Noll, Vo) of the file, and of what it loads from the folder starling/ beside it, names and contents;
-// 16 hexadecimal digits. Throws CommandError (failure).
+// FNV-1a (Fowler, Noll, Vo) of the file and, for a drop-in of ours, of the runtime and all modules that stand with it
+// in a built or an installed tree; 16 hexadecimal digits. Throws CommandError (failure).
 std::string FingerprintOf(const std::string& path);
 
 void to_json(nlohmann::json& json, const Conditions& conditions);  // NOLINT(readability-identifier-naming): its users'

@@ -196,21 +196,25 @@ TEST_F(BenchRecord, RefusesToAddAPointTwice) {
   EXPECT_EQ(record.rows().size(), 1u);
 }
 
-TEST_F(BenchRecord, FingerprintsChangeWithTheFileAndWithModulesBesideIt) {
-  Put("lib.so", "one");
-  const std::string alone = FingerprintOf(Path("lib.so"));
-  EXPECT_EQ(alone.size(), 16u);
-  EXPECT_EQ(FingerprintOf(Path("lib.so")), alone);
-  Put("other.so", "one");
-  EXPECT_EQ(FingerprintOf(Path("other.so")), alone);  // wherever it lies
-  std::filesystem::create_directory(Path("starling"));
-  Put("starling/module.so", "a");
-  const std::string with_module = FingerprintOf(Path("lib.so"));
-  EXPECT_NE(with_module, alone);
-  Put("starling/module.so", "b");
-  EXPECT_NE(FingerprintOf(Path("lib.so")), with_module);
-  Put("lib.so", "two");
-  EXPECT_NE(FingerprintOf(Path("lib.so")), with_module);
+TEST_F(BenchRecord, FingerprintsChangeWithTheFileTheRuntimeAndItsModules) {
+  std::filesystem::create_directories(Path("starling/nccl"));
+  // As built, as installed.
+  for (const char* library : {"lib.so", "starling/nccl/lib.so"}) {
+    for (const char* other : {"libstarling.so", "starling/module.so"}) std::filesystem::remove(Path(other));
+    Put(library, "one");
+    const std::string alone = FingerprintOf(Path(library));
+    EXPECT_EQ(alone.size(), 16u);
+    EXPECT_EQ(FingerprintOf(Path(library)), alone);
+    std::string last = alone;
+    for (const auto& [name, text] :
+         {std::pair("libstarling.so", "a"), std::pair("libstarling.so", "b"), std::pair("starling/module.so", "a"),
+          std::pair("starling/module.so", "b"), std::pair(library, "two")}) {
+      Put(name, text);
+      const std::string changed = FingerprintOf(Path(library));
+      EXPECT_NE(changed, last) << library << ", " << name;
+      last = changed;
+    }
+  }
   EXPECT_THROW(FingerprintOf(Path("none.so")), tools::CommandError);
 }
 
