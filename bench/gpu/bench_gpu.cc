@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include "tools/gpu/bench_member.h"
@@ -35,7 +37,7 @@ Options Parse(int argc, char** argv) {
   std::string slice = "1/1";
   CLI::App app("Compares NCCL libraries on the GPUs of this machine.");
   app.add_option("--library", options.libraries, "ours, then the peer's libnccl.so.2")->required()->expected(1, 4);
-  app.add_option("--collectives", options.grid.collectives)->delimiter(',')->capture_default_str();
+  auto* collectives = app.add_option("--collectives", options.grid.collectives)->delimiter(',')->capture_default_str();
   app.add_option("--issue", options.grid.issues, "eager, graph")->delimiter(',')->capture_default_str();
   app.add_option("--memory", options.grid.memories, "plain, registered, symmetric")
       ->delimiter(',')
@@ -43,6 +45,11 @@ Options Parse(int argc, char** argv) {
   app.add_option("-b,--min-bytes", options.grid.min_bytes)->transform(CLI::AsSizeValue(false));
   app.add_option("-e,--max-bytes", options.grid.max_bytes)->transform(CLI::AsSizeValue(false));
   app.add_option("-d,--datatype", options.type)->capture_default_str();
+  app.add_option("--ctas", options.grid.ctas,
+                 "numbers of blocks: the grid once for each, with communicators of so many (ncclConfig_t.minCTAs and\n"
+                 "maxCTAs); of all-gather, reduce-scatter and all-reduce, unless --collectives says otherwise")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1024));
   app.add_option("--gpus", options.gpus, "how many; all by default");
   app.add_option("--rounds", options.rounds)->check(CLI::Range(1, 100))->capture_default_str();
   app.add_option("--slice", slice, "I/N: only the I-th of N parts of the grid; with --resume they gather in one file")
@@ -57,6 +64,8 @@ Options Parse(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error) == 0 ? tools::kExitGood : tools::kExitUsage);
   }
+  if (!options.grid.ctas.empty() && collectives->count() == 0)
+    options.grid.collectives = {"all_gather", "reduce_scatter", "all_reduce"};
   if (std::sscanf(slice.c_str(), "%d/%d", &options.grid.slice, &options.grid.slices) != 2 || options.grid.slice < 1 ||
       options.grid.slices < options.grid.slice) {
     throw tools::CommandError(tools::kExitUsage, "--slice " + slice + ": say I/N with 1 <= I <= N");
@@ -68,7 +77,12 @@ Options Parse(int argc, char** argv) {
 // Medians, so that one sees how far it is; what they come to is the report's.
 void Print(const Row& row) {
   std::printf("%s:", row.point.Text().c_str());
-  for (const std::vector<double>& us : row.us) std::printf(" %.2f", tools::Median(us));
+  for (const std::vector<double>& us : row.us) {
+    if (us.empty())
+      std::printf(" -");
+    else
+      std::printf(" %.2f", tools::Median(us));
+  }
   std::printf(" us%s\n", row.is_right ? "" : " WRONG");
   std::fflush(stdout);
 }
@@ -85,9 +99,13 @@ class Comparison {
         meeting_(gpus),
         times_(static_cast<size_t>(gpus)),
         wrong_(static_cast<size_t>(gpus)) {
-    ids_.resize(libraries.size());
-    for (size_t i = 0; i < libraries.size(); ++i)
-      CheckNccl(libraries[i], libraries[i].GetUniqueId(&ids_[i]), "ncclGetUniqueId", nullptr);
+    for (const Point& point : grid_) {
+      std::vector<tools::NcclUniqueId>& ids = ids_[point.ctas];
+      if (!ids.empty()) continue;
+      ids.resize(libraries.size());
+      for (size_t i = 0; i < libraries.size(); ++i)
+        CheckNccl(libraries[i], libraries[i].GetUniqueId(&ids[i]), "ncclGetUniqueId", nullptr);
+    }
   }
 
   size_t points() const { return grid_.size(); }
@@ -96,10 +114,12 @@ class Comparison {
     gpu::UseDevice(rank);
     size_t largest = 0;
     for (const Point& point : grid_) largest = std::max(largest, point.bytes);
-    Member member(libraries_, ids_, rank, gpus_, tools::ParseDataTypes(options_.type).front(), largest);
+    Member member(libraries_, rank, gpus_, tools::ParseDataTypes(options_.type).front(), largest);
     const Point* last = nullptr;
     for (const Point& point : grid_) {
-      if (last == nullptr || last->memory != point.memory) member.Use(point.memory);
+      const bool opens = last == nullptr || last->ctas != point.ctas;
+      if (opens) member.Open(ids_.at(point.ctas), point.ctas);
+      if (opens || last->memory != point.memory) member.Use(point.memory);
       meeting_.Wait();
       Row row = MeasureOne(&member, rank, point);
       if (rank == 0) {
@@ -115,19 +135,21 @@ class Comparison {
  private:
   Row MeasureOne(Member* member, int rank, const Point& point) {
     Row row{point, std::vector<std::vector<double>>(libraries_.size()), true};
-    std::vector<uint8_t> first;
+    std::optional<std::vector<uint8_t>> first;
     bool is_right = true;
     for (size_t library = 0; library < libraries_.size(); ++library) {
+      if (!member->Serves(library)) continue;
       std::vector<uint8_t> result = member->Result(library, point, &meeting_);
-      if (library == 0)
-        first = std::move(result);
+      if (first)
+        is_right = is_right && result == *first;
       else
-        is_right = is_right && result == first;
+        first = std::move(result);
     }
     wrong_[static_cast<size_t>(rank)] = !is_right;
     for (int round = 0; round < options_.rounds; ++round) {
       for (size_t turn = 0; turn < libraries_.size(); ++turn) {
         const size_t library = (turn + static_cast<size_t>(round)) % libraries_.size();
+        if (!member->Serves(library)) continue;
         times_[static_cast<size_t>(rank)] = member->Measure(library, point, &meeting_);
         meeting_.Wait();
         row.us[library].push_back(*std::max_element(times_.begin(), times_.end()));
@@ -143,7 +165,7 @@ class Comparison {
   const int gpus_;
   Record& record_;  // rank 0's
   const std::vector<Point> grid_;
-  std::vector<tools::NcclUniqueId> ids_;
+  std::map<std::optional<int>, std::vector<tools::NcclUniqueId>> ids_;  // of each budget, of each library
   Meeting meeting_;
   std::vector<double> times_;  // of each GPU
   std::vector<char> wrong_;

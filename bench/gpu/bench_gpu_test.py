@@ -66,6 +66,15 @@ class BenchGpu(unittest.TestCase):
         command = [f"{BUILD}/bin/bench_gpu", "--library", LIBRARY, "--resume"]
         self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 2)
 
+    def test_measures_each_budget_and_who_refuses_it(self):
+        done = self.run_bench("-e", "8", "--ctas", "0,2,4")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        with open(self.file, encoding="utf-8") as file:
+            rounds = {point["ctas"]: [len(us) for us in point["us"]] for point in json.load(file)["points"]}
+        self.assertEqual(rounds, {0: [0, 0], 2: [1, 1], 4: [1, 1]})
+        done = self.run_bench("-e", "8", "--ctas", "0,2,16", "--resume")
+        self.assertIn("1 points to measure, 3 kept", done.stdout)
+
     def test_reports_what_was_measured_and_nothing_older(self):
         self.assertEqual(self.run_bench("-e", "8").returncode, 0)
         command = ["python3", "-B", f"{os.path.dirname(os.path.abspath(__file__))}/run_gpu_bench.py", "--build", BUILD,

@@ -4,7 +4,7 @@ kind of buffers. Lines are medians, the areas around them reach from the quickes
 import math
 from xml.sax.saxutils import escape
 
-from record import groups, size_text, time_text
+from record import groups, size_text, number_text
 
 WIDTH, HEIGHT, COLUMNS = 340, 230, 4           # of a panel; panels beside each other
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 26, 34      # margins within a panel
@@ -78,7 +78,7 @@ def line(points, library, scale):
 
 def spot(point, names, scale):
     """A disc that tells a point's numbers where it is pointed at, and a ring when the point is lost."""
-    parts = [f"{name} {time_text(point.median(i))} µs [{time_text(min(us))}..{time_text(max(us))}]"
+    parts = [f"{name} {number_text(point.median(i))} µs [{number_text(min(us))}..{number_text(max(us))}]"
              for i, (name, us) in enumerate(zip(names, point.us)) if us]
     first = next((i for i, us in enumerate(point.us) if us), None)
     if first is None:

@@ -128,6 +128,6 @@ def size_text(size):
     raise AssertionError
 
 
-def time_text(us):
+def number_text(value):
     """Three digits that count."""
-    return f"{us:.2f}" if us < 9.995 else f"{us:.1f}" if us < 99.95 else f"{us:.0f}"
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"

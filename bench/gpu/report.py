@@ -15,7 +15,7 @@ import math
 import sys
 
 import plot
-from record import LOSS, NOISY, OURS, PEER, Failure, geometric_mean, groups, merge, size_text, time_text
+from record import LOSS, NOISY, OURS, PEER, Failure, geometric_mean, groups, merge, size_text, number_text
 
 # NVIDIA's for NCCL 2.27, all-reduce: symmetric windows, times as fast as plain buffers.
 CLAIMS = ((64, 9.0), (4 << 10, 7.6), (128 << 10, 5.6), (8 << 20, 3.3))
@@ -39,8 +39,8 @@ def head(record):
 def cell(point, library):
     if not point.serves(library):
         return f"{'not served':>28}"
-    spread = f"[{time_text(min(point.us[library]))}..{time_text(max(point.us[library]))}]"
-    return f"{time_text(point.median(library)):>9} {spread:>18}"
+    spread = f"[{number_text(min(point.us[library]))}..{number_text(max(point.us[library]))}]"
+    return f"{number_text(point.median(library)):>9} {spread:>18}"
 
 
 def marks(point):
@@ -146,7 +146,7 @@ def budgets(record):
     for group in groups(bounded):
         first = group[0]
         yield ""
-        yield (f"{first.collective}, {first.issue}, {first.memory} buffers: GB/s bus by blocks at most, "
+        yield (f"{first.collective}, {first.issue}, {first.memory} buffers: GB/s bus by blocks asked for (ncclConfig_t), "
                f"{' / '.join(record.names())}")
         yield f"{'bytes':>12}" + "".join(f" {count:>19}" for count in columns)
         for size in sorted({point.bytes for point in group}):
@@ -159,7 +159,7 @@ def budget_cell(point, record):
         return "-"
     if not any(point.serves(library) for library in range(len(record.names()))):
         return "not served"
-    return " / ".join(f"{bus_bandwidth(point, library, record.gpus):.1f}" if point.serves(library) else "not served"
+    return " / ".join(number_text(bus_bandwidth(point, library, record.gpus)) if point.serves(library) else "not served"
                       for library in range(len(record.names())))
 
 
@@ -168,21 +168,22 @@ def listed(record):
     lost = sorted((point for point in record.free() if point.is_lost), key=lambda point: point.ratio)
     compared = sum(point.ratio is not None for point in record.free())
     kinds = ((f"lost (below {LOSS} times as fast): {len(lost)} of {compared}", lost,
-              lambda point: f"{point.ratio:.2f}, {time_text(point.median(OURS))} against "
-                            f"{time_text(point.median(PEER))} µs"),
+              lambda point: f"{point.ratio:.2f}, {number_text(point.median(OURS))} against "
+                            f"{number_text(point.median(PEER))} µs"),
              (f"NOISY (rounds differ by more than {NOISY} times)", [p for p in record.points if p.is_noisy],
               lambda point: ", ".join(f"{name} {max(us) / min(us):.2f}"
                                       for name, us in zip(record.names(), point.us) if us)),
              ("WRONG (libraries left different results)", [p for p in record.points if not p.right], lambda point: "!"))
     for title, points, detail in kinds:
-        if points or points is lost:
+        if points or points is lost and compared:
             yield f"\n{title}"
         yield from (f"  {point}: {detail(point)}" for point in points)
 
 
 def text(record):
     """Everything, as lines."""
-    for part in (head, tables, means, score, claims, budgets, listed):
+    is_budgets_alone = record.points and not record.free()
+    for part in (head, budgets, listed) if is_budgets_alone else (head, tables, means, score, claims, budgets, listed):
         yield from part(record)
 
 

@@ -57,8 +57,8 @@ void Meeting::Wait() {
   }
 }
 
-Member::Member(const std::vector<tools::NcclApi>& libraries, const std::vector<tools::NcclUniqueId>& ids, int rank,
-               int ranks, tools::DataType type, size_t max_bytes)
+Member::Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks, tools::DataType type,
+               size_t max_bytes)
     : libraries_(libraries),
       rank_(rank),
       ranks_(ranks),
@@ -71,9 +71,33 @@ Member::Member(const std::vector<tools::NcclApi>& libraries, const std::vector<t
   const std::vector<uint8_t> pattern = Pattern(type_, block, rank_);
   for (size_t at = 0; at < bytes_; at += block)
     gpu::ToDevice(plain_[0] + at, pattern.data(), std::min(block, bytes_ - at));
-  for (size_t i = 0; i < libraries_.size(); ++i) {
-    CheckNccl(libraries_[i], libraries_[i].CommInitRank(&sides_[i].comm, ranks_, ids[i], rank_), "ncclCommInitRank",
-              nullptr);
+}
+
+int Member::Init(size_t library, const tools::NcclUniqueId& id, std::optional<int> ctas) {
+  const tools::NcclApi& api = libraries_[library];
+  tools::NcclComm* comm = &sides_[library].comm;
+  if (!ctas) return api.CommInitRank(comm, ranks_, id, rank_);
+  if (api.CommInitRankConfig == nullptr) return tools::kNcclInvalidUsage;
+  tools::NcclConfig config;
+  config.min_ctas = *ctas;  // so that a library does not choose fewer
+  config.max_ctas = *ctas;
+  return api.CommInitRankConfig(comm, ranks_, id, rank_, &config);
+}
+
+void Member::Open(const std::vector<tools::NcclUniqueId>& ids, std::optional<int> ctas) {
+  gpu::WaitForDevice();
+  for (size_t library = 0; library < libraries_.size(); ++library) {
+    const tools::NcclApi& api = libraries_[library];
+    Release(library);
+    tools::NcclComm& comm = sides_[library].comm;
+    if (comm != nullptr) CheckNccl(api, api.CommDestroy(comm), "ncclCommDestroy", nullptr);
+    comm = nullptr;
+    const int result = Init(library, ids[library], ctas);
+    if (ctas && (result == tools::kNcclInvalidArgument || result == tools::kNcclInvalidUsage)) {
+      comm = nullptr;
+    } else {
+      CheckNccl(api, result, "ncclCommInitRank", nullptr);
+    }
   }
 }
 
@@ -98,6 +122,7 @@ void Member::Use(Memory memory) {
   gpu::WaitForDevice();
   memory_ = memory;
   for (size_t library = 0; library < libraries_.size(); ++library) {
+    if (!Serves(library)) continue;
     Release(library);
     const tools::NcclApi& api = libraries_[library];
     Side& side = sides_[library];

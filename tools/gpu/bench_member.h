@@ -27,11 +27,15 @@ class Meeting {
 class Member {
  public:
   // On its own thread, with the GPU of this rank current. `libraries` outlive it.
-  Member(const std::vector<tools::NcclApi>& libraries, const std::vector<tools::NcclUniqueId>& ids, int rank, int ranks,
-         tools::DataType type, size_t max_bytes);
+  Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks, tools::DataType type, size_t max_bytes);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
+  // Instead of those that are open, a communicator of each library, which is asked for `ctas` blocks a kernel. `ids`,
+  // one of each library, were not used before. Collective; Use() comes next.
+  void Open(const std::vector<tools::NcclUniqueId>& ids, std::optional<int> ctas);
+  // False: it has refused so many blocks, on all ranks alike.
+  bool Serves(size_t library) const { return sides_[library].comm != nullptr; }
   // Makes the buffers of all libraries such as `memory` says. Collective.
   void Use(Memory memory);
   // Microseconds of an operation of `library` on this GPU. Collective over `meeting`.
@@ -48,6 +52,7 @@ class Member {
     uint8_t* symmetric[2] = {};  // of ncclMemAlloc
   };
 
+  int Init(size_t library, const tools::NcclUniqueId& id, std::optional<int> ctas);
   void Release(size_t library);
   void Run(size_t library, const Point& point);
   int RunUneven(const tools::NcclApi& api, tools::NcclComm comm, const Point& point, const uint8_t* send,

@@ -37,7 +37,8 @@ const char* Name(Issue issue) { return kIssues[static_cast<uint32_t>(issue)]; }
 const char* Name(Memory memory) { return kMemories[static_cast<uint32_t>(memory)]; }
 
 std::string Point::Text() const {
-  return collective + " of " + std::to_string(bytes) + " bytes, " + Name(issue) + ", " + Name(memory) + " buffers";
+  return collective + " of " + std::to_string(bytes) + " bytes, " + Name(issue) + ", " + Name(memory) + " buffers" +
+         (ctas ? ", " + std::to_string(*ctas) + " blocks" : "");
 }
 
 Point PointOf(const std::string& collective, const std::string& issue, const std::string& memory, size_t bytes) {
@@ -59,12 +60,17 @@ Effort EffortFor(const Point& point) {
 
 std::vector<Point> GridOf(const GridOptions& options) {
   std::vector<Point> grid;
-  for (const std::string& memory : options.memories) {
-    for (const std::string& issue : options.issues) {
-      for (const std::string& collective : options.collectives) {
-        for (const size_t bytes : Sizes(options)) {
-          Point point = PointOf(collective, issue, memory, bytes);
-          if (std::find(grid.begin(), grid.end(), point) == grid.end()) grid.push_back(std::move(point));
+  std::vector<std::optional<int>> budgets(options.ctas.begin(), options.ctas.end());
+  if (budgets.empty()) budgets.emplace_back();
+  for (const std::optional<int>& ctas : budgets) {
+    for (const std::string& memory : options.memories) {
+      for (const std::string& issue : options.issues) {
+        for (const std::string& collective : options.collectives) {
+          for (const size_t bytes : Sizes(options)) {
+            Point point = PointOf(collective, issue, memory, bytes);
+            point.ctas = ctas;
+            if (std::find(grid.begin(), grid.end(), point) == grid.end()) grid.push_back(std::move(point));
+          }
         }
       }
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Point {
   Issue issue;
   Memory memory;
   size_t bytes;
+  std::optional<int> ctas = {};  // blocks asked for, as ncclConfig_t.minCTAs and maxCTAs; else the library's choice
 
   std::string Text() const;
   bool operator==(const Point&) const = default;
@@ -40,13 +42,14 @@ struct GridOptions {
   std::vector<std::string> collectives;
   std::vector<std::string> issues;
   std::vector<std::string> memories;
+  std::vector<int> ctas;  // budgets of blocks; none: the libraries' own choice
   size_t min_bytes = 8;
   size_t max_bytes = size_t{2} << 30;
   int slice = 0;  // of `slices` equal parts
   int slices = 1;
 };
-// Memory outermost, sizes innermost: 8 B and up by factors of four, 64 B and 4 KiB. What is named twice counts once.
-// Throws CommandError (usage).
+// Budgets outermost, then memory, sizes innermost: 8 B and up by factors of four, 64 B and 4 KiB. What is named twice
+// counts once. Throws CommandError (usage).
 std::vector<Point> GridOf(const GridOptions& options);
 
 // Bytes that one rank sends another in an uneven all-to-all that moves about `bytes` in all.

@@ -33,21 +33,25 @@ std::string Difference(const json& there, const json& here) {
 }
 
 json JsonOf(const Row& row) {
-  return {{"collective", row.point.collective},
-          {"issue", Name(row.point.issue)},
-          {"memory", Name(row.point.memory)},
-          {"bytes", row.point.bytes},
-          {"us", row.us},
-          {"right", row.is_right}};
+  json fields = {{"collective", row.point.collective},
+                 {"issue", Name(row.point.issue)},
+                 {"memory", Name(row.point.memory)},
+                 {"bytes", row.point.bytes},
+                 {"us", row.us},
+                 {"right", row.is_right}};
+  if (row.point.ctas) fields["ctas"] = *row.point.ctas;
+  return fields;
 }
 
 // Throws json::exception or CommandError.
 Row RowOf(const json& row, const Conditions& conditions) {
   Row read{PointOf(row.at("collective"), row.at("issue"), row.at("memory"), row.at("bytes").get<size_t>()),
            row.at("us").get<std::vector<std::vector<double>>>(), row.at("right").get<bool>()};
+  if (row.contains("ctas")) read.point.ctas = row["ctas"].get<int>();
   const auto rounds = static_cast<size_t>(conditions.rounds);
   const auto is_good = [&](const std::vector<double>& us) {
-    return us.size() == rounds && std::all_of(us.begin(), us.end(), [](double one) { return one > 0; });
+    return (us.size() == rounds || (us.empty() && read.point.ctas)) &&
+           std::all_of(us.begin(), us.end(), [](double one) { return one > 0; });
   };
   if (read.us.size() != conditions.libraries.size() || !std::all_of(read.us.begin(), read.us.end(), is_good)) {
     throw tools::CommandError(tools::kExitFailure, read.point.Text() + ": not " + std::to_string(conditions.rounds) +

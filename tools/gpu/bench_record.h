@@ -12,8 +12,9 @@ namespace sl::bench {
 
 struct Row {
   Point point;
-  std::vector<std::vector<double>> us;  // of each library, of each round, maximum over the GPUs
-  bool is_right = true;                 // all libraries leave the same
+  // Of each library, of each round, maximum over the GPUs; no rounds: it refuses the budget of blocks.
+  std::vector<std::vector<double>> us;
+  bool is_right = true;  // all libraries leave the same
 
   bool operator==(const Row&) const = default;
 };

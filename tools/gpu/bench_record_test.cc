@@ -82,10 +82,25 @@ TEST_F(BenchRecord, GivesBackTheRowsThatWereWritten) {
   EXPECT_FALSE(std::filesystem::exists(Path("record.json.new")));
 }
 
+TEST_F(BenchRecord, KeepsBudgetsAndWhoRefusedThem) {
+  Record before(TwoLibraries(), {});
+  for (const int ctas : {0, 4}) {
+    Row row = RowOf(8);
+    row.point.ctas = ctas;
+    if (ctas == 0) row.us[1].clear();
+    before.Add(row);
+  }
+  before.Add(RowOf(8));
+  before.Write(Path("budgets.json"));
+  Record after(TwoLibraries(), {});
+  after.Resume(Path("budgets.json"));
+  EXPECT_EQ(after.rows(), before.rows());
+}
+
 TEST_F(BenchRecord, LacksWhatTheFileDoesNotHold) {
   Record record(TwoLibraries(), {});
   record.Resume(Written());
-  GridOptions options{{"all_reduce"}, {"eager", "graph"}, {"plain"}, 8, 64};
+  GridOptions options{{"all_reduce"}, {"eager", "graph"}, {"plain"}, {}, 8, 64};
   std::vector<Point> missing = record.Missing(GridOf(options));
   ASSERT_EQ(missing.size(), 4u);
   EXPECT_EQ(missing[0], PointOf("all_reduce", "eager", "plain", 8));
@@ -93,7 +108,7 @@ TEST_F(BenchRecord, LacksWhatTheFileDoesNotHold) {
 }
 
 TEST_F(BenchRecord, GathersTheSlicesOfAGrid) {
-  GridOptions options{{"all_reduce", "broadcast"}, {"eager"}, {"plain"}, 8, 2048};
+  GridOptions options{{"all_reduce", "broadcast"}, {"eager"}, {"plain"}, {}, 8, 2048};
   options.slices = 3;
   for (options.slice = 0; options.slice < 3; ++options.slice) {
     Record record(TwoLibraries(), {});

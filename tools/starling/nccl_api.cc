@@ -34,6 +34,7 @@ const char* FillTable(NcclApi& api) {
   SL_REQUIRED(ReduceScatter);
   SL_REQUIRED(Send);
   SL_REQUIRED(Recv);
+  SL_OPTIONAL(CommInitRankConfig);
   SL_OPTIONAL(GetLastError);
   SL_OPTIONAL(AlltoAll);
   SL_OPTIONAL(Gather);

@@ -3,6 +3,7 @@
 // executable measures any library which exports it. Nothing is loaded before LoadNccl().
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <string>
 
@@ -18,7 +19,21 @@ struct NcclUniqueId {
   char internal[128];
 };
 
+// ncclConfig_t as 2.17 had it; a library adds what has come behind it. What is undefined is the library's choice.
+inline constexpr int kNcclUndefined = INT_MIN;
+struct NcclConfig {
+  size_t size = sizeof(NcclConfig);
+  unsigned magic = 0xcafebeef;
+  unsigned version = 21700;
+  int blocking = kNcclUndefined;
+  int cga_cluster_size = kNcclUndefined;
+  int min_ctas = kNcclUndefined;
+  int max_ctas = kNcclUndefined;
+  const char* net_name = nullptr;
+};
+
 inline constexpr int kNcclSuccess = 0;
+inline constexpr int kNcclInvalidArgument = 4;
 inline constexpr int kNcclInvalidUsage = 5;
 inline constexpr int kNcclOpCount = 5;              // sum, prod, max, min, avg are 0..4
 inline constexpr int kNcclScalarHostImmediate = 1;  // residence of a premul-sum scalar
@@ -33,6 +48,7 @@ struct NcclApi {
   int (*GetVersion)(int*) = nullptr;
   int (*GetUniqueId)(NcclUniqueId*) = nullptr;
   int (*CommInitRank)(NcclComm*, int, NcclUniqueId, int) = nullptr;
+  int (*CommInitRankConfig)(NcclComm*, int, NcclUniqueId, int, NcclConfig*) = nullptr;  // optional (2.14)
   int (*CommDestroy)(NcclComm) = nullptr;
   int (*CommAbort)(NcclComm) = nullptr;
   const char* (*GetErrorString)(int) = nullptr;
