@@ -24,20 +24,51 @@ struct Share {
   }
 };
 
+// Those of a block's threads that do something together.
+struct Crew {
+  uint32_t thread;
+  uint32_t threads;
+};
+__device__ Crew WholeBlock() { return {threadIdx.x, blockDim.x}; }
+
 // Copies vectors, kUnroll in flight for each thread.
 template <uint32_t kUnroll>
-__device__ void Copy(const uint8_t* from, uint8_t* to, uint32_t vectors) {
-  for (uint32_t first = threadIdx.x; first < vectors; first += kUnroll * blockDim.x) {
+__device__ void Copy(const uint8_t* from, uint8_t* to, uint32_t vectors, Crew crew = WholeBlock()) {
+  for (uint32_t first = crew.thread; first < vectors; first += kUnroll * crew.threads) {
     Vec16 v[kUnroll];
     SL_UNROLL
     for (uint32_t j = 0; j < kUnroll; ++j) {
-      const uint32_t i = first + j * blockDim.x;
+      const uint32_t i = first + j * crew.threads;
       if (i < vectors) v[j] = dev::LoadPeer(from + uint64_t{i} * sizeof(Vec16));
     }
     SL_UNROLL
     for (uint32_t j = 0; j < kUnroll; ++j) {
-      const uint32_t i = first + j * blockDim.x;
+      const uint32_t i = first + j * crew.threads;
       if (i < vectors) dev::Store(to + uint64_t{i} * sizeof(Vec16), v[j]);
+    }
+  }
+}
+
+// One vector of every buffer source(p), all combined into one, and that one to every peer; then the next.
+template <typename Source>
+__device__ void CombineToAll(const WireArgs& args, const Share& share, Crew crew, const Source& source) {
+  for (uint32_t i = crew.thread; i < share.vectors; i += crew.threads) {
+    const uint64_t at = share.begin + uint64_t{i} * sizeof(Vec16);
+    Vec16 v[kMostPeers];
+    SL_UNROLL
+    for (uint32_t p = 0; p < kMostPeers; ++p) {
+      if (p < args.peers) v[p] = dev::LoadPeer(source(p) + at);
+    }
+    Vec16 sum = v[0];
+    SL_UNROLL
+    for (uint32_t p = 1; p < kMostPeers; ++p) {
+      for (uint32_t w = 0; w < 4; ++w) {
+        if (p < args.peers) sum.word[w] ^= v[p].word[w];
+      }
+    }
+    SL_UNROLL
+    for (uint32_t p = 0; p < kMostPeers; ++p) {
+      if (p < args.peers) dev::Store(args.peer[p] + at, sum);
     }
   }
 }
@@ -87,70 +118,19 @@ template <uint32_t kUnroll>
 __device__ void PushThenPush(const WireArgs& args) {
   constexpr uint32_t kHalf = kWireThreads / 2;
   const Share share(args, blockIdx.x, gridDim.x);
-  const uint32_t thread = threadIdx.x % kHalf;
-  if (threadIdx.x < kHalf) {
-    for (uint32_t turn = 0; turn < args.peers; ++turn) {
-      const uint32_t p = PeerOf(args, turn);
-      const uint8_t* from = args.own + p * args.bytes + share.begin;
-      for (uint32_t first = thread; first < share.vectors; first += kUnroll * kHalf) {
-        Vec16 v[kUnroll];
-        SL_UNROLL
-        for (uint32_t j = 0; j < kUnroll; ++j) {
-          const uint32_t i = first + j * kHalf;
-          if (i < share.vectors) v[j] = dev::LoadPeer(from + uint64_t{i} * sizeof(Vec16));
-        }
-        SL_UNROLL
-        for (uint32_t j = 0; j < kUnroll; ++j) {
-          const uint32_t i = first + j * kHalf;
-          if (i < share.vectors) dev::Store(args.peer[p] + share.begin + uint64_t{i} * sizeof(Vec16), v[j]);
-        }
-      }
-    }
-    return;
-  }
-  for (uint32_t i = thread; i < share.vectors; i += kHalf) {
-    const uint64_t at = share.begin + uint64_t{i} * sizeof(Vec16);
-    Vec16 v[kMostPeers];
-    SL_UNROLL
-    for (uint32_t p = 0; p < kMostPeers; ++p) {
-      if (p < args.peers) v[p] = dev::LoadPeer(args.own + p * args.bytes + at);
-    }
-    Vec16 sum = v[0];
-    SL_UNROLL
-    for (uint32_t p = 1; p < kMostPeers; ++p) {
-      for (uint32_t w = 0; w < 4; ++w) {
-        if (p < args.peers) sum.word[w] ^= v[p].word[w];
-      }
-    }
-    SL_UNROLL
-    for (uint32_t p = 0; p < kMostPeers; ++p) {
-      if (p < args.peers) dev::Store(args.peer[p] + at, sum);
-    }
+  const Crew crew{threadIdx.x % kHalf, kHalf};
+  if (threadIdx.x >= kHalf)
+    return CombineToAll(args, share, crew, [&](uint32_t p) { return args.own + p * args.bytes; });
+  for (uint32_t turn = 0; turn < args.peers; ++turn) {
+    const uint32_t p = PeerOf(args, turn);
+    Copy<kUnroll>(args.own + p * args.bytes + share.begin, args.peer[p] + share.begin, share.vectors, crew);
   }
 }
 
-// One vector of every peer, and to every peer, in turn: what an all-reduce between buffers does, without arithmetic.
+// What an all-reduce between buffers does, without arithmetic.
 __device__ void PullAndPush(const WireArgs& args) {
   const Share share(args, blockIdx.x, gridDim.x);
-  for (uint32_t i = threadIdx.x; i < share.vectors; i += blockDim.x) {
-    const uint64_t at = share.begin + uint64_t{i} * sizeof(Vec16);
-    Vec16 v[kMostPeers];
-    SL_UNROLL
-    for (uint32_t p = 0; p < kMostPeers; ++p) {
-      if (p < args.peers) v[p] = dev::LoadPeer(args.peer[p] + at);
-    }
-    Vec16 sum = v[0];
-    SL_UNROLL
-    for (uint32_t p = 1; p < kMostPeers; ++p) {
-      for (uint32_t w = 0; w < 4; ++w) {
-        if (p < args.peers) sum.word[w] ^= v[p].word[w];
-      }
-    }
-    SL_UNROLL
-    for (uint32_t p = 0; p < kMostPeers; ++p) {
-      if (p < args.peers) dev::Store(args.peer[p] + at, sum);
-    }
-  }
+  CombineToAll(args, share, WholeBlock(), [&](uint32_t p) { return args.peer[p]; });
 }
 
 // Pieces that workers draw, so that none waits for a slower one, and all are at work near each other. Consecutive
