@@ -55,7 +55,7 @@ def main():
     # Also of a run that failed half-way; not of an older one's file.
     if state(arguments.json) != before and record.read(arguments.json).points:
         report.report([arguments.json], arguments.csv, arguments.svg)
-        print(f"every number: {arguments.json}")
+        print(f"every number: {arguments.json}" + ("; with --resume a run goes on there" if code else ""))
     return code if code >= 0 else 1
 
 
