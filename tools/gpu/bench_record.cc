@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -67,9 +67,11 @@ Record::Record(Conditions conditions, std::vector<std::string> paths)
     : conditions_(std::move(conditions)), paths_(std::move(paths)) {}
 
 void Record::Resume(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return;
+  if (!std::filesystem::exists(path)) return;
   try {
+    std::ifstream file(path);
+    if (!file || !std::filesystem::is_regular_file(path))
+      throw tools::CommandError(tools::kExitFailure, "no file that can be read");
     const json document = json::parse(file);
     if (document.value(kMark, 0) != kRevision) {
       throw tools::CommandError(tools::kExitFailure, std::string("no record of gpu-bench: ") + kMark + " is not " +

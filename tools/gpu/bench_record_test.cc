@@ -142,6 +142,8 @@ TEST_F(BenchRecord, RefusesHalfAFile) {
 TEST_F(BenchRecord, RefusesAForeignFile) {
   Put("foreign.json", R"({"points": [], "conditions": {}})");
   EXPECT_NE(Refusal("foreign.json").find("no record of gpu-bench"), std::string::npos);
+  std::filesystem::create_directory(Path("folder.json"));
+  EXPECT_NE(Refusal("folder.json"), "");
   Put("list.json", "[1, 2]");
   EXPECT_NE(Refusal("list.json"), "");
   Put("newer.json", R"({"starling_gpu_bench": 2, "points": [], "conditions": {}})");
