@@ -125,8 +125,9 @@ bool LoadedModule::is_on_request() const {
 
 std::vector<std::string> ModuleFolders() {
   const char* path = secure_getenv("STARLING_MODULE_PATH");
-  if (path != nullptr && *path != '\0') return SplitList(path, ':');
-  return {LibraryFolder() + "/starling"};
+  std::vector<std::string> folders = SplitList(path == nullptr ? "" : path, ':');
+  if (folders.empty()) folders.push_back(LibraryFolder() + "/starling");
+  return folders;
 }
 
 std::string ModuleNameOfFile(std::string_view file_name) {

@@ -56,6 +56,7 @@ class Chooser {
     const bool listed = WantedNames(profile_, &wanted);
     for (const std::string& name : wanted) names.insert(name);
     if (!listed) {
+      for (const NamedPlace& layer : profile_.layers()) names.insert(layer.name);
       for (const auto& module : catalog_.modules) names.insert(module->name());
       for (const auto& [name, entry] : profile_.modules()) names.insert(name);
     }

@@ -116,6 +116,14 @@ TEST_F(ChoiceTest, MissingModuleNamesFolderAndNearest) {
   EXPECT_NE(message.find("; nearest is policy-b"), std::string::npos) << message;
 }
 
+TEST_F(ChoiceTest, PathWithoutAFolderIsNone) {
+  ASSERT_EQ(0, unsetenv("STARLING_MODULE_PATH"));
+  const std::vector<std::string> folders = ModuleFolders();
+  ASSERT_EQ(0, setenv("STARLING_MODULE_PATH", " ::", 1));
+  EXPECT_EQ(folders, ModuleFolders());
+  EXPECT_EQ(1u, folders.size());
+}
+
 TEST_F(ChoiceTest, TwoAskedForModulesForAnExclusiveRoleAreAnError) {
   UseSamples("fault");
   EXPECT_EQ(
@@ -176,6 +184,17 @@ TEST_F(ChoiceTest, LayersAndModulesAreNotMixedUp) {
   UseSamples("fault");
   EXPECT_EQ("p.toml:2:11: wrap-x is a layer; name it in layers", OpenError("enable = [\"wrap-x\"]\n", SL_ERR_CONFIG));
   EXPECT_EQ("p.toml:2:11: policy-a is not a layer", OpenError("layers = [\"policy-a\"]\n", SL_ERR_CONFIG));
+}
+
+TEST_F(ChoiceTest, MissingLayerIsAnErrorWithItsPlaceAndTheNearest) {
+  UseSamples("fault");
+  std::string message = OpenError("layers = [\"wrap-z\"]\n", SL_ERR_CONFIG);
+  EXPECT_EQ(0u, message.find("p.toml:2:11: there is no module wrap-z in ")) << message;
+  EXPECT_NE(message.find("; nearest is wrap-x"), std::string::npos) << message;
+  ASSERT_EQ(0, setenv("STARLING_LAYERS", "wrap-z", 1));
+  message = OpenError("", SL_ERR_CONFIG);
+  unsetenv("STARLING_LAYERS");
+  EXPECT_EQ(0u, message.find("environment variable STARLING_LAYERS: there is no module wrap-z in ")) << message;
 }
 
 TEST_F(ChoiceTest, OptionErrorsHaveTheirPlaceAndAreReportedTogether) {
