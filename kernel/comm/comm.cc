@@ -378,7 +378,8 @@ void Communicator::WarnOfUnreached() const {
     if (links_->Reaches(rank)) continue;
     return Logf(SL_LOG_WARN, "rank {}: no transport reaches {}{}", config_.rank, RankName(rank),
                 host != process_->host() ? "; between hosts a network transport is needed, such as transport-tcp: is "
-                                           "its module there, and not disabled by the profile (starling modules)?"
+                                           "its module there, not disabled by the profile (starling modules), and on "
+                                           "an interface that leads there, unlike loopback (comm.interface)?"
                                          : "; enable transport-shm, or another transport, in the profile");
   }
 }
