@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/process.h"
 
+#include <dirent.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <mutex>
 
+#include "kernel/comm/stream.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/events/ring.h"
@@ -50,6 +56,28 @@ std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
   return served;
 }
 
+// What is read at the start, from profile to modules, holds so many at a time. Without them files that are there would
+// seem to be missing.
+Status EnsureDescriptors() {
+  std::array<Fd, 3> spare;
+  for (Fd& fd : spare) {
+    SL_ASSIGN(fd, MakeDescriptor("making a descriptor", [] { return eventfd(0, EFD_CLOEXEC); }));
+  }
+  return {};
+}
+
+// The folders searched for modules, each with what speaks against reading it.
+std::string FoldersText() {
+  std::string text;
+  for (const std::string& folder : ModuleFolders()) {
+    DIR* readable = opendir(folder.c_str());
+    const std::string why = readable != nullptr ? "" : std::string(" (") + std::strerror(errno) + ")";
+    if (readable != nullptr) closedir(readable);
+    text += (text.empty() ? "" : ", ") + folder + why;
+  }
+  return text;
+}
+
 }  // namespace
 
 bool Process::IsForkedChild() { return forked_child.load(std::memory_order_relaxed); }
@@ -70,6 +98,7 @@ Result<Process*> Process::Get() {
 }
 
 Result<Process*> Process::Make() {
+  SL_TRY(EnsureDescriptors());
   SL_ASSIGN(Profile profile, Profile::Load(""));
   std::unique_ptr<Process> made(new Process(std::move(profile)));
   made->host_ = ReadHostId();
@@ -115,9 +144,7 @@ Status Process::OpenHostDevice() {
     SL_ASSIGN(host_device_, OpenDevice(provider, 0));
     if (host_device_->is_host()) return {};
   }
-  std::string folders;
-  for (const std::string& folder : ModuleFolders()) folders += (folders.empty() ? "" : ", ") + folder;
-  return {SL_ERR_NOT_FOUND, "no module provides a host device: looked for device-host.so in " + folders +
+  return {SL_ERR_NOT_FOUND, "no module provides a host device: looked for device-host.so in " + FoldersText() +
                                 "; put it there or name its folder in STARLING_MODULE_PATH (`starling modules` shows "
                                 "what was found)"};
 }
