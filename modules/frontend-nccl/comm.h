@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -111,9 +112,9 @@ class Pin {
 };
 
 // Waits in the kernel, under a Pin, for what was started; abort from another thread ends the wait. `phase` is the one
-// the caller put the handle in.
-// returns: the kernel's status | SL_ERR_ABORTED the handle is being ended
-sl_status_t AwaitKernel(ncclComm* comm, Phase phase) noexcept;
+// the caller put the handle in. `is_vain` is asked now and then, and ends the wait, too.
+// returns: the kernel's status | SL_ERR_ABORTED the handle is being ended | SL_IN_PROGRESS the wait is in vain
+sl_status_t AwaitKernel(ncclComm* comm, Phase phase, const std::function<bool()>& is_vain = {}) noexcept;
 // Takes the handle for ending it: everybody else is refused from now on. False when somebody else ends it.
 bool ClaimForEnding(ncclComm* comm) noexcept;
 // After claiming, before the kernel's abort: until threads that wait in the kernel have left; a few milliseconds.

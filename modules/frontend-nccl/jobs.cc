@@ -5,8 +5,10 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "modules/frontend-nccl/group.h"
 #include "modules/frontend-nccl/runtime.h"
@@ -109,9 +111,20 @@ ncclResult_t Start(Job& job) {
   return ncclInternalError;
 }
 
-ncclResult_t AwaitConnection(Job& job) {
+// A rank of this thread that cannot come any more. As AwaitKernel, it looks behind a pin.
+bool HasFailed(const Job& job) {
+  if (!Makes(job.kind) || job.comm == nullptr || job.result != ncclInProgress || !job.waits) return false;
   const Pin pin(job.comm);
-  const sl_status_t status = AwaitKernel(job.comm, kConnecting);
+  if (job.comm->phase.load(std::memory_order_seq_cst) != kConnecting) return false;
+  return LoadedRuntime().comm_state(job.comm->kernel, nullptr, 0, nullptr) < SL_OK;
+}
+
+// Not for long when another rank of the thread has failed: it would have been waited for, and says why there is none.
+ncclResult_t AwaitConnection(Job& job, const std::vector<Job>& jobs) {
+  const Pin pin(job.comm);
+  const sl_status_t status =
+      AwaitKernel(job.comm, kConnecting, [&jobs] { return std::any_of(jobs.begin(), jobs.end(), HasFailed); });
+  if (status == SL_IN_PROGRESS) return ncclInProgress;
   if (status == SL_OK) return BecomeReady(job.function, job.comm);
   if (status != SL_ERR_ABORTED) return BecomeFailed(job.function, job.comm, status);
   job.comm = nullptr;  // whoever aborted it ends the handle
@@ -125,17 +138,17 @@ ncclResult_t AwaitPause(const Job& job) {
   return status == SL_OK ? ncclSuccess : FailWith(job.function, status);
 }
 
-ncclResult_t Await(Job& job) {
+ncclResult_t Await(Job& job, const std::vector<Job>& jobs) {
   switch (job.kind) {
     case JobKind::kCreate:
     case JobKind::kShrink:
     case JobKind::kGrow:
-      return AwaitConnection(job);
+      return AwaitConnection(job, jobs);
     case JobKind::kSuspend:
     case JobKind::kResume:
       return AwaitPause(job);
     case JobKind::kSplit: {
-      if (job.comm != nullptr) return AwaitConnection(job);
+      if (job.comm != nullptr) return AwaitConnection(job, jobs);
       const sl_status_t status = LoadedRuntime().comm_wait(job.parent->kernel, SL_NO_DEADLINE);
       return status == SL_OK ? ncclSuccess : FailWith(job.function, status);
     }
@@ -229,7 +242,7 @@ ncclResult_t RunJobs(std::vector<Job>& jobs) {
   // After a failure nobody waits: the other ranks may never hear of a call that did not start.
   for (Job& job : jobs) {
     if (failed || job.result != ncclInProgress || !job.waits) continue;
-    Settle(job, Await(job));
+    Settle(job, Await(job, jobs));
     failed = Failed(job.result);
   }
   if (!failed && !windows.empty()) RunWindows(windows);

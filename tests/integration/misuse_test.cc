@@ -197,12 +197,45 @@ TEST(Init, SurvivesAnyDescriptorLimit) {
       ncclComm_t comms[2] = {};
       const ncclResult_t made = ncclCommInitAll(comms, 2, nullptr);
       if (made != ncclSuccess) {
-        EXPECT_NE(std::string(ncclGetLastError(nullptr)), "");
+        const std::string text = ncclGetLastError(nullptr);
+        EXPECT_NE(text.find("ulimit -n"), std::string::npos) << limit << ": " << text;
         return;
       }
       for (ncclComm_t comm : comms) NCCL_OK(ncclCommDestroy(comm));
     });
   }
+}
+
+// Far below the two minutes that ranks wait for each other.
+constexpr double kGroupSeconds = 20;
+
+TEST(Init, OfAGroupEndsWithTheFirstOfItsRanksThatFails) {
+  RunProcesses(1, [](Team& team) {
+    const ncclUniqueId id = team.MakeId();
+    ncclComm_t comms[2] = {};
+    const double start = Seconds();
+    NCCL_OK(ncclGroupStart());
+    for (ncclComm_t& comm : comms) NCCL_OK(ncclCommInitRank(&comm, 2, id, 0));
+    EXPECT_EQ(ncclGroupEnd(), ncclInvalidUsage);
+    EXPECT_LT(Seconds() - start, kGroupSeconds);
+    const std::string text = ncclGetLastError(nullptr);
+    EXPECT_NE(text.find("two processes or threads joined as rank 0"), std::string::npos) << text;
+    EXPECT_EQ(comms[0], nullptr);
+    EXPECT_EQ(comms[1], nullptr);
+  });
+}
+
+TEST(Init, RaisesTheSoftLimitWhenItsDescriptorsAreUsedUpBefore) {
+  RunProcesses(1, [](Team&) {
+    rlimit limit{};
+    ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = 64;
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    while (dup(STDERR_FILENO) >= 0) continue;
+    ncclComm_t comm = nullptr;
+    NCCL_OK(ncclCommInitAll(&comm, 1, nullptr));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
 }
 
 TEST(Ended, CommunicatorsRefuseEveryUse) {
