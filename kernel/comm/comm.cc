@@ -95,7 +95,8 @@ Status Communicator::JoinAsChild(Seat seat) {
 // left the communicator, before the control plane says why.
 Status Communicator::WhyGivenUp(const Status& joined) const {
   const bool was_cut = joined.code() == SL_ERR_PEER_LOST || joined.code() == SL_ERR_STATE;
-  if (cancelled() || (!was_cut && joined.code() != SL_ERR_ABORTED)) return joined;
+  const bool was_late = joined.code() == SL_ERR_TIMEOUT && !healthy();
+  if (cancelled() || (!was_cut && !was_late && joined.code() != SL_ERR_ABORTED)) return joined;
   const uint64_t deadline_ns = NowNs() + kStoppingGraceNs;
   while (was_cut && healthy() && NowNs() < deadline_ns) {
     const timespec nap{0, 1'000'000};
