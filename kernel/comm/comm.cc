@@ -344,11 +344,16 @@ Status Communicator::MakeAlgorithms() {
     }
     offset += demands[i];
     sl_algorithm_t* algorithm = nullptr;
+    ClearLastError();
     const sl_status_t status = served.ops->create(served.instance, &env, &algorithm);
     if (status == SL_ERR_UNSUPPORTED) {
       Logf(SL_LOG_DEBUG, "algorithm {} is not for this communicator: {}", served.name, LastError());
     } else if (status != SL_OK) {
-      return {status, "algorithm " + served.name + ": " + LastError()};
+      const Status failure = ModuleFailure(status);
+      return {failure.code(), "algorithm " + served.name + " cannot be created: " + failure.message()};
+    } else if (algorithm == nullptr) {
+      return {SL_ERR_INTERNAL,
+              "algorithm " + served.name + " said that it was created, and is not; its module is wrong"};
     } else {
       algorithms_.push_back({served.name, served.ops, algorithm});
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 namespace sl::kernel {
 namespace {
@@ -35,5 +36,11 @@ sl_status_t SetLastError(const Status& status) noexcept {
 const char* LastError() noexcept { return t_text; }
 
 void ClearLastError() noexcept { t_text[0] = '\0'; }
+
+Status ModuleFailure(sl_status_t status) {
+  const bool is_error = status < SL_OK && status != SL_ERR_AGAIN;
+  const std::string words = t_text[0] != '\0' ? t_text : "status " + std::to_string(status) + ", " + StatusName(status);
+  return {is_error ? status : SL_ERR_INTERNAL, words};
+}
 
 }  // namespace sl::kernel

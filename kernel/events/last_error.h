@@ -21,4 +21,8 @@ const char* LastError() noexcept;
 
 void ClearLastError() noexcept;
 
+// What a call of a module that failed has come to, in the words it left since ClearLastError, or in the status's own.
+// Who fails with no status of an error, such as SL_ERR_AGAIN, is wrong: SL_ERR_INTERNAL.
+Status ModuleFailure(sl_status_t status);
+
 }  // namespace sl::kernel

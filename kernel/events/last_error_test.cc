@@ -38,5 +38,16 @@ TEST(LastError, FlowControlAndSuccessLeaveTheTextAlone) {
   EXPECT_STREQ("timeout", LastError());
 }
 
+TEST(LastError, ModulesFailInTheirWordsOrInThoseOfTheStatus) {
+  SetLastError(SL_ERR_DEVICE, "the firmware is too old");
+  EXPECT_EQ("the firmware is too old", ModuleFailure(SL_ERR_DEVICE).message());
+  ClearLastError();
+  EXPECT_EQ(SL_ERR_DEVICE, ModuleFailure(SL_ERR_DEVICE).code());
+  EXPECT_EQ("status -77, unknown status", ModuleFailure(-77).message());
+  for (sl_status_t none : {SL_ERR_AGAIN, SL_IN_PROGRESS, sl_status_t{9}}) {
+    EXPECT_EQ(SL_ERR_INTERNAL, ModuleFailure(none).code()) << none;
+  }
+}
+
 }  // namespace
 }  // namespace sl::kernel

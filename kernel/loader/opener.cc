@@ -198,10 +198,8 @@ Status Opener::CallOpen(const Instance& instance, const sl_open_args_t& args, sl
     return Status(SL_ERR_EXCEPTION, fmt::format("{}: refused: it threw in open", module.path()));
   }
   if (status == SL_OK) return Status();
-  if (status > SL_OK) status = SL_ERR_INTERNAL;
-  const std::string text = LastError();
-  return Status(status, fmt::format("{}: cannot be opened: {}", module.path(),
-                                    text.empty() ? std::string(StatusName(status)) : text));
+  const Status failure = ModuleFailure(status);
+  return Status(failure.code(), fmt::format("{}: cannot be opened: {}", module.path(), failure.message()));
 }
 
 Status Opener::Bind(const ChosenModule& chosen, const ProviderSlot* inner, std::vector<sl_binding_t>* out_bindings) {

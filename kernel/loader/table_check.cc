@@ -19,6 +19,8 @@ constexpr uint32_t kOptionBytes = offsetof(sl_option_t, choices) + sizeof(sl_opt
 constexpr uint32_t kProvideBytes = offsetof(sl_provide_t, name) + sizeof(sl_provide_t::name);
 constexpr uint32_t kRequireBytes = offsetof(sl_require_t, revision_max) + sizeof(sl_require_t::revision_max);
 
+constexpr uint32_t kMostEntries = 1024;  // of an array; a count above it was never meant
+
 class Checker {
  public:
   Checker(const std::string& path, const sl_module_t* table) : path_(path), table_(*table) {}
@@ -69,6 +71,11 @@ class Checker {
         (table_.require_count > 0 && table_.requirements == nullptr)) {
       return Refuse("its table counts {} options, {} provided and {} required interfaces, but lacks an array of them",
                     table_.option_count, table_.provide_count, table_.require_count);
+    }
+    if (std::max({table_.option_count, table_.provide_count, table_.require_count}) > kMostEntries) {
+      return Refuse(
+          "its table counts {} options, {} provided and {} required interfaces; at most {} of each are possible",
+          table_.option_count, table_.provide_count, table_.require_count, kMostEntries);
     }
     return Status();
   }

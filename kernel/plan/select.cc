@@ -234,9 +234,10 @@ Result<std::unique_ptr<const Plan>> Selector::MakePlan(const Candidate& candidat
   ClearLastError();
   const sl_status_t status = candidate.ops->plan(candidate.algorithm, &op, PlanBuilder::Ops(), builder.handle());
   if (status != SL_OK) {
-    const std::string text = builder.error().ok() ? LastError() : builder.error().message();
-    return Status(status, fmt::format("algorithm {} made no plan for {}: {}", candidate.name, OpKindName(op.kind),
-                                      text.empty() ? StatusName(status) : text));
+    const Status failure = ModuleFailure(status);
+    return Status(failure.code(),
+                  fmt::format("algorithm {} made no plan for {}: {}", candidate.name, OpKindName(op.kind),
+                              builder.error().ok() ? failure.message() : builder.error().message()));
   }
   auto plan = builder.Finish();
   if (!plan.ok()) {

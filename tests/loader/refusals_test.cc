@@ -53,6 +53,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadModule{"bad-revision", "it requires sl.device/1 in revisions 8 to 9, this kernel speaks 1 to 1"},
         BadModule{"bad-option", "an option's default does not fit it: default: depth must be an integer, not \"ten\""},
         BadModule{"bad-name", "it says that it is somebody-else, wanted bad-name as the file is named"},
+        BadModule{"bad-count",
+                  "its table counts 0 options, 4294967295 provided and 0 required interfaces; at most 1024 of each"},
+        BadModule{"bad-again", "cannot be opened: status -1, again"},
         BadModule{"bad-version", "refused: \"latest\" is no version; write it like 1.2.0"}),
     [](const auto& bad) {
       std::string name = bad.param.name;
@@ -73,7 +76,7 @@ TEST_F(RefusalTest, FoundButNotAskedForIsAWarningAndLeftOut) {
   std::ifstream file(log);
   int lines = 0;
   for (std::string line; std::getline(file, line);) ++lines;
-  EXPECT_EQ(19, lines);
+  EXPECT_EQ(21, lines);
 }
 
 TEST_F(RefusalTest, NotAnElfFile) {

@@ -24,6 +24,10 @@ constexpr sl_algorithm_ops_t Table(uint32_t struct_size) {
   return host->set_error(host->ctx, SL_ERR_DEVICE, "the firmware is too old; update it to 7");
 }
 
+[[maybe_unused]] sl_status_t SilentOpen(const sl_host_t*, const sl_open_args_t*, sl_instance_t**) {
+  return SL_ERR_AGAIN;
+}
+
 #define PROVIDE(ops) \
   { sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, 1, 1, ops, "spoiled" }
 
@@ -77,6 +81,10 @@ constexpr sl_module_t Make() {
   module.option_count = 1;
 #elif defined(SAMPLE_NAME)
   module.name = "somebody-else";
+#elif defined(SAMPLE_COUNT)
+  module.provide_count = UINT32_MAX;
+#elif defined(SAMPLE_AGAIN)
+  module.open = &SilentOpen;
 #elif defined(SAMPLE_VERSION)
   module.version = "latest";
 #endif
