@@ -33,10 +33,10 @@ class FakeGpu {
   bool Synchronize(double seconds) const {
     return WaitUntil(seconds, [this] { return IsIdle(); });
   }
-  // What is issued in between becomes a graph.
+  // What is issued in between becomes a graph. In the mode that forbids what is unsafe to every thread.
   void BeginCapture() const {
-    EXPECT_EQ(Call<decltype(cuStreamBeginCapture_v2)>("cuStreamBeginCapture_v2")(nullptr, cu::kCaptureModeRelaxed),
-              cu::kSuccess);
+    constexpr cu::CaptureMode kGlobal = 0;
+    EXPECT_EQ(Call<decltype(cuStreamBeginCapture_v2)>("cuStreamBeginCapture_v2")(nullptr, kGlobal), cu::kSuccess);
   }
   void* EndCapture() const {
     void* graph = nullptr;

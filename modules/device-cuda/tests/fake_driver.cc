@@ -65,7 +65,7 @@ cu::Code Enter(const char* call) {
 cu::Code EnterInContext(const char* call, bool unsafe) {
   if (const cu::Code code = Enter(call); code != cu::kSuccess) return code;
   if (CurrentContext() == nullptr || Inside(CurrentContext())->retained == 0) return cu::kInvalidContext;
-  if (unsafe && IsCapturing() && capture_mode != cu::kCaptureModeRelaxed) return cu::kStreamCaptureUnsupported;
+  if (unsafe && IsForbiddenByCapture() && capture_mode != cu::kCaptureModeRelaxed) return cu::kStreamCaptureUnsupported;
   return cu::kSuccess;
 }
 

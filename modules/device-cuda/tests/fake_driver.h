@@ -85,8 +85,8 @@ class Lock {
   Lock& operator=(const Lock&) = delete;
 };
 
-// Whether any stream is captured.
-bool IsCapturing();
+// Whether a capture forbids the calling thread what is unsafe.
+bool IsForbiddenByCapture();
 // Whether a word may be waited for and written: memory of cuMemHostAlloc.
 bool IsHostMemory(cu::Address address);
 bool IsOld();

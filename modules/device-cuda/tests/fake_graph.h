@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <vector>
 
 namespace sl::fake_cuda {
@@ -45,6 +46,8 @@ class GraphBody {
 
 struct Capture {
   uint64_t id = 0;
+  int mode = 0;
+  std::thread::id thread = std::this_thread::get_id();  // that began it
   std::shared_ptr<GraphBody> body = std::make_shared<GraphBody>();
 };
 

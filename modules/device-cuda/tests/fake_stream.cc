@@ -128,11 +128,14 @@ uint64_t Load(cu::Address word) { return std::atomic_ref<uint64_t>(*reinterpret_
 
 }  // namespace
 
-bool IsCapturing() {
-  for (const auto& stream : TheState().streams) {
-    if (stream->capture != nullptr) return true;
-  }
-  return false;
+// A relaxed capture forbids nothing, one of a thread only to it.
+bool IsForbiddenByCapture() {
+  constexpr int kThreadLocal = 1;
+  return std::any_of(TheState().streams.begin(), TheState().streams.end(), [](const auto& stream) {
+    const Capture* capture = stream->capture.get();
+    if (capture == nullptr || capture->mode == cu::kCaptureModeRelaxed) return false;
+    return capture->mode != kThreadLocal || capture->thread == std::this_thread::get_id();
+  });
 }
 
 }  // namespace sl::fake_cuda
@@ -269,13 +272,14 @@ cu::Code cuCtxSynchronize() {
   return is_idle ? cu::kSuccess : cu::kNotReady;
 }
 
-cu::Code cuStreamBeginCapture_v2(cu::Stream* stream, int) {
+cu::Code cuStreamBeginCapture_v2(cu::Stream* stream, int mode) {
   SL_FAKE_ENTER_CONTEXT(cuStreamBeginCapture, false);
   static uint64_t last_id = 0;
   Stream* own = Inside(stream);
   if (own->capture != nullptr) return cu::kInvalidValue;
   own->capture = std::make_shared<Capture>();
   own->capture->id = ++last_id;
+  own->capture->mode = mode;
   own->begins_capture = true;
   return cu::kSuccess;
 }

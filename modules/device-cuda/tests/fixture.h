@@ -121,10 +121,12 @@ class CudaDevice : public CudaModule {
   sl_device_t* device = nullptr;
 };
 
-// Between the two, what is issued to `stream` becomes part of a graph, which the caller destroys.
+// Between the two, what is issued to `stream` becomes part of a graph, which the caller destroys. In the strictest
+// mode, which forbids what is unsafe to every thread.
 inline void BeginCapture(sl_stream_t* stream) {
+  constexpr cu::CaptureMode kGlobal = 0;
   const auto begin = FakeControl<decltype(cuStreamBeginCapture_v2)>("cuStreamBeginCapture_v2");
-  EXPECT_EQ(begin(reinterpret_cast<cu::Stream*>(stream), cu::kCaptureModeRelaxed), cu::kSuccess);
+  EXPECT_EQ(begin(reinterpret_cast<cu::Stream*>(stream), kGlobal), cu::kSuccess);
 }
 inline void* EndCapture(sl_stream_t* stream) {
   void* graph = nullptr;
