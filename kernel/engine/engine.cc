@@ -50,12 +50,12 @@ Status ProgressThread::Submit(const ProgressJob& job) {
   {
     const std::lock_guard lock(mutex_);
     if (stopping_.load(std::memory_order_relaxed)) return Status(SL_ERR_STATE, "the progress thread has been stopped");
-    if (pending() >= settings_.queue_capacity) {
+    if (!job.is_standing && pending() >= settings_.queue_capacity) {
       return Status(SL_ERR_LIMIT, fmt::format("{} operations wait for the progress thread already", pending()));
     }
     if (owner_pid_.load(std::memory_order_relaxed) == 0) SL_TRY(StartThread());
     queue_.push_back(job);
-    pending_.fetch_add(1, std::memory_order_relaxed);
+    if (!job.is_standing) pending_.fetch_add(1, std::memory_order_relaxed);
     queued_.store(true, std::memory_order_release);
   }
   Ring(&bell_);
@@ -201,15 +201,16 @@ void ProgressThread::End(const Active& active) {
   const ProgressJob& job = active.job;
   uint64_t* end_word = job.end_word;
   // After `done` the job's owner may reuse everything but the words.
-  pending_.fetch_sub(1, std::memory_order_relaxed);
+  if (!job.is_standing) pending_.fetch_sub(1, std::memory_order_relaxed);
   if (job.done != nullptr) job.done(job.done_ctx, active.status);
   if (end_word != nullptr) std::atomic_ref<uint64_t>(*end_word).store(job.end_value, std::memory_order_release);
 }
 
-// True when somebody waited for rings no bell: a device's store, a transport without one.
+// True when somebody waited for rings no bell: a device's store, a transport without one. Jobs that rest are apart.
 bool ProgressThread::Naps() const {
-  return std::any_of(active_.begin(), active_.end(),
-                     [](const Active& active) { return !active.started || active.wait.doorbell == nullptr; });
+  return std::any_of(active_.begin(), active_.end(), [](const Active& active) {
+    return !active.started || (active.wait.doorbell == nullptr && active.job.work->rest_ns() == 0);
+  });
 }
 
 // True when the next store that somebody waits for is a device's.
@@ -225,6 +226,8 @@ uint64_t ProgressThread::SleepLimit(uint64_t nap_ns) const {
     const ProgressJob& job = active.job;
     if (job.check != nullptr && job.check_interval_ns != 0) limit = std::min(limit, job.check_interval_ns);
     if (job.abort_word != nullptr) limit = std::min(limit, kAbortLookNs);
+    const uint64_t rest_ns = active.started ? job.work->rest_ns() : 0;
+    if (rest_ns != 0) limit = std::min(limit, rest_ns);
   }
   return limit;
 }

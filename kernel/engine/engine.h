@@ -42,6 +42,8 @@ struct ProgressJob {
   sl_status_t (*check)(void* check_ctx, const sl_wait_t* wait, uint64_t waited_ns) = nullptr;
   void* check_ctx = nullptr;
   uint64_t check_interval_ns = 0;
+  // Stays while its owner lives, and has nothing to do for most of the time: the capacity is for others.
+  bool is_standing = false;
   // On the progress thread, before end_word is stored. The work belongs to the callee again. SL_OK or the error that
   // ended it, the abort word's value or the check's.
   void (*done)(void* done_ctx, sl_status_t status) = nullptr;
@@ -68,7 +70,7 @@ class ProgressThread {
 
   // How often the thread woke from sleeping: an idle one never does.
   uint64_t wakeups() const { return wakeups_.load(std::memory_order_relaxed); }
-  // Jobs submitted and not yet done.
+  // Jobs submitted and not yet done, but for standing ones.
   uint64_t pending() const { return pending_.load(std::memory_order_relaxed); }
 
  private:

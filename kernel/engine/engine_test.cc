@@ -230,6 +230,46 @@ TEST_F(Progress, LetsTheCheckEndAJob) {
   EXPECT_EQ(checks, 3);
 }
 
+TEST_F(Progress, LeavesItsCapacityToJobsThatDoNotStand) {
+  PlanWorld world(2, {});
+  Prepare(&world);
+  ProgressThread thread({.queue_capacity = 1});
+  const uint64_t never = 0;
+  for (int i = 0; i < 5; ++i) {
+    ProgressJob job;
+    job.start_word = &never;
+    job.start_value = 1;
+    job.is_standing = true;
+    ASSERT_TRUE(thread.Submit(job).ok());
+  }
+  EXPECT_EQ(thread.pending(), 0u);
+  ASSERT_TRUE(thread.Submit(Job(0)).ok());
+  EXPECT_EQ(thread.Submit(Job(1)).code(), SL_ERR_LIMIT);
+  thread.Stop();
+}
+
+TEST_F(Progress, LooksAtWorkThatRestsNoMoreOftenThanItAsks) {
+  struct Resting final : Work {
+    sl_status_t Poll(sl_wait_t* wait) override {
+      *wait = {};
+      ++polls;
+      return SL_ERR_AGAIN;
+    }
+    bool moved() const override { return false; }
+    uint64_t rest_ns() const override { return 3'600'000'000'000; }
+    std::atomic<int> polls{0};
+  } resting;
+  ProgressThread thread({.spin_ns = 0});
+  ProgressJob job;
+  job.work = &resting;
+  job.is_standing = true;
+  ASSERT_TRUE(thread.Submit(job).ok());
+  ASSERT_TRUE(Eventually([&] { return resting.polls >= 2; }));  // the last look before it sleeps
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_LE(thread.wakeups(), 1u);
+  thread.Stop();
+}
+
 TEST_F(Progress, ReportsAFailedRun) {
   PlanWorld world(2, {});
   Prepare(&world);

@@ -17,6 +17,8 @@ class Work {
   virtual bool moved() const = 0;
   // What it waits for may be a store of a device, which rings no bell.
   virtual bool awaits_device() const { return false; }
+  // How long it may be left alone while it waits without a doorbell, in ns; 0: as long as the driver thinks.
+  virtual uint64_t rest_ns() const { return 0; }
 
  protected:
   Work() = default;
