@@ -414,10 +414,12 @@ Status Communicator::MakeLinks() {
   }
   links_ = std::make_unique<LinkTable>(std::move(config));
   WarnOfUnreached();
+  static_assert(LinkTable::kPlanLanes * (1 + kGraphLaneSets) <= LinkTable::kMaxLanes);
   RunContext context;
   context.rank = config_.rank;
   context.size = config_.size;
   context.comm_id = nonce_;
+  context.lanes = shape_.lanes;
   context.links = links_.get();
   const Device& works_on = is_relayed() ? process_->host_device() : device();
   context.device_ops = works_on.ops;

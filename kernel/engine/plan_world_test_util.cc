@@ -10,7 +10,7 @@ namespace sl::kernel {
 PlanWorld::PlanWorld(uint32_t ranks, const FakeNetOptions& options) : net_(ranks, options), outcomes_(ranks) {
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     pools_.push_back(
-        std::make_unique<RunPool>(RunContext{rank, ranks, 77, net_.provider(rank), ReferenceDeviceOps(), nullptr}));
+        std::make_unique<RunPool>(RunContext{rank, ranks, 77, 1, net_.provider(rank), ReferenceDeviceOps(), nullptr}));
   }
 }
 

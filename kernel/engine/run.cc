@@ -27,6 +27,12 @@ bool IsArmed(const sl_wait_t& wait) {
   return wait.doorbell != nullptr &&
          std::atomic_ref<uint32_t>(wait.doorbell->sleepers).load(std::memory_order_relaxed) != 0;
 }
+// Of the links that an operation uses.
+uint32_t FirstLane(const RunContext& context, const sl_op_t& op) {
+  if (op.capture == 0) [[likely]]
+    return 0;
+  return context.lanes * (1 + static_cast<uint32_t>((op.capture - 1) % kGraphLaneSets));
+}
 // Summing these formats before dividing could overflow, so AVG divides the contributions instead.
 bool IsNarrow(sl_datatype_t datatype) {
   return datatype == SL_FLOAT16 || datatype == SL_FLOAT8E4M3 || datatype == SL_FLOAT8E5M2;
@@ -59,8 +65,9 @@ Status Run::FindReduce(const Plan& plan, const sl_op_t& op) {
 sl_status_t Run::TakeTurns() {
   const uint64_t chunk_bytes = plan_->desc().chunk * plan_->element_bytes();
   const std::span<const PlanLink> links = plan_->links();
+  const uint32_t first_lane = FirstLane(pool_->context(), op_);
   for (size_t i = 0; i < links_.size(); ++i) {
-    Link* link = pool_->context().links->Get(links[i].peer, links[i].lane);
+    Link* link = pool_->context().links->Get(links[i].peer, first_lane + links[i].lane);
     if (chunk_bytes > link->chunk_bytes()) {
       return Stop(
           Status(SL_ERR_INTERNAL, fmt::format("a plan with chunks of {} bytes on a link to rank {} with {} bytes",

@@ -30,11 +30,16 @@ namespace sl::kernel {
 
 class RunPool;
 
+// Ranks need not order replays and eager runs alike: captures have so many sets of lanes behind those of plans, in
+// turn.
+inline constexpr uint32_t kGraphLaneSets = 2;
+
 // What all runs of one rank of a communicator share; lives as long as the pool.
 struct RunContext {
   uint32_t rank = 0;
   uint32_t size = 1;
   uint64_t comm_id = 0;
+  uint32_t lanes = 1;  // that links have for plans
   LinkProvider* links = nullptr;
   const sl_device_ops_t* device_ops = nullptr;  // for reduce_function()
   sl_device_t* device = nullptr;
@@ -58,8 +63,7 @@ class Run final : public Work {
   bool moved() const override { return moved_; }
   uint64_t op_seq() const { return op_.seq; }
 
-  // Where it is: "all_reduce #12: lane 0 step 3 round 7 waits for a chunk from rank 2". The caller's turn to call as
-  // for Poll; slow path.
+  // Where it is: "all_reduce #12: lane 0 step 3 round 7 waits for a chunk from rank 2". Called as Poll; slow path.
   std::string Describe() const;
 
  private:

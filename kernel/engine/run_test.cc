@@ -96,6 +96,30 @@ sl_op_t With(sl_op_t op, const std::vector<int32_t>& send, std::vector<int32_t>*
   return op;
 }
 
+// A graph is launched before eager work on one rank and behind it on the other.
+TEST(Run, KeepsCapturedOperationsApartFromEagerOnes) {
+  sl_op_t eager = Op(SL_OP_ALL_REDUCE, 100);
+  sl_op_t captured = eager;
+  captured.capture = 1;
+  PlanWorld world(2, {});
+  const std::unique_ptr<Plan> plans[] = {Exchange(0, eager, 16), Exchange(1, eager, 16)};
+  const std::vector<int32_t> ones(100, 1), tens(100, 10);
+  std::vector<int32_t> sums[2], captured_sums[2];
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    sums[rank].resize(100);
+    captured_sums[rank].resize(100);
+    for (const bool is_captured : {rank == 0, rank != 0}) {
+      const sl_op_t op = is_captured ? With(captured, tens, &captured_sums[rank]) : With(eager, ones, &sums[rank]);
+      ASSERT_TRUE(world.Start(rank, *plans[rank], op).ok());
+    }
+  }
+  EXPECT_EQ(world.Drive(), "");
+  for (uint32_t rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(sums[rank], std::vector<int32_t>(100, 2));
+    EXPECT_EQ(captured_sums[rank], std::vector<int32_t>(100, 20));
+  }
+}
+
 TEST(Run, ExecutesAPlanOverManyRounds) {
   const sl_op_t op = Op(SL_OP_ALL_REDUCE, 1000);
   PlanWorld world(2, {});

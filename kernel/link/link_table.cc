@@ -49,7 +49,7 @@ sl_port_t PortFacts(const LinkTransport& transport, uint32_t index) {
 LinkTableConfig WithDefaults(LinkTableConfig config) {
   if (config.now_ns == nullptr) config.now_ns = MonotonicNs;
   config.slots = std::max(config.slots, 1u);
-  config.lanes = std::clamp(config.lanes, 1u, LinkTable::kMaxLanes);
+  config.lanes = std::clamp(config.lanes, 1u, LinkTable::kPlanLanes);
   return config;
 }
 

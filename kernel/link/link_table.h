@@ -66,7 +66,9 @@ struct LinkTableConfig {
 
 class LinkTable final : public LinkProvider {
  public:
-  static constexpr uint32_t kMaxLanes = 64;
+  // Of plans, and with those of captures (kernel/engine/run.h).
+  static constexpr uint32_t kPlanLanes = 64;
+  static constexpr uint32_t kMaxLanes = 256;
   // For so many connections a link gets slots; further ones share them, since every window has a place for each chunk.
   static constexpr uint32_t kMostShares = 4;
 
