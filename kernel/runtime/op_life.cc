@@ -124,8 +124,8 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
   ++handle->operations;
 }
 
-void TellBegin(const Pending& pending, const Choice& choice) {
-  EmitOp(pending.handle->comm, pending.op, SL_EVENT_OP_BEGIN, pending.op.kind, choice.index);
+void TellBegin(const Pending& pending, uint32_t choice) {
+  EmitOp(pending.handle->comm, pending.op, SL_EVENT_OP_BEGIN, pending.op.kind, choice);
 }
 
 // Selects, and fills the launch. Everything it points to lives in `pending`.
@@ -133,7 +133,7 @@ Status FillLaunch(Pending* pending, sl_launch_t* launch) {
   sl_comm_t* handle = pending->handle;
   SL_ASSIGN(const Choice* choice, handle->comm.selector()->Select(pending->op));
   handle->last_choice = choice;
-  TellBegin(*pending, *choice);
+  TellBegin(*pending, choice->index);
   *launch = {};
   launch->struct_size = sizeof(*launch);
   launch->check = CheckWait;

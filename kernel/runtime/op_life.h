@@ -32,8 +32,8 @@ Status ChainStreams(sl_comm_t* handle, IssueOrder* order, sl_stream_t* stream);
 Status MarkEnd(sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream);
 // Numbers the operation and tells the log of calls.
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending);
-// Tells observers that it begins, served so.
-void TellBegin(const Pending& pending, const Choice& choice);
+// Tells observers that it begins, served by the choice of that index.
+void TellBegin(const Pending& pending, uint32_t choice);
 // Selects, and fills the launch. Everything it points to lives in `pending`.
 Status FillLaunch(Pending* pending, sl_launch_t* launch);
 // The same for several operations of one communicator at once, of which `first` is one.

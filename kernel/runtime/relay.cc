@@ -25,6 +25,10 @@ constexpr uint64_t kBytesPerNs = 25;
 
 static_assert(Relay::kSlots * sizeof(RelayWords) <= kWordsBytes);
 
+// Copies into slots run ahead of copies out of them by as many pieces as there are slots, also where the device runs
+// all that it was given in the order in which it was given.
+constexpr uint32_t kAhead = Relay::kSlots - 1;
+
 Status StatusOf(sl_status_t status) { return status == SL_OK ? Status() : Status(status, LastError()); }
 
 }  // namespace
@@ -39,25 +43,31 @@ Result<std::unique_ptr<Relay>> Relay::Open(sl_comm_t* handle) {
                                           "want of stream memory operations; use ranks that share an NVLink or PCIe "
                                           "domain, or a newer driver");
   }
-  SL_TRY(relay->TakeMemory(handle->comm.process()->profile().settings().comm.relay_bytes));
+  SL_TRY(relay->TakeRoom(handle->comm.process()->profile().settings().comm.relay_bytes));
   SL_TRY(relay->MakeStreams());
   return relay;
 }
 
-Status Relay::TakeMemory(uint64_t bytes) {
-  area_bytes_ = bytes / (uint64_t{2} * kSlots) / kAreaAlignment * kAreaAlignment;
-  if (area_bytes_ < handle_->comm.size() * kElementBytes) {
+Status Relay::TakeRoom(uint64_t bytes) {
+  room_.area_bytes = bytes / (uint64_t{2} * kSlots) / kAreaAlignment * kAreaAlignment;
+  if (room_.area_bytes < handle_->comm.size() * kElementBytes) {
     return {SL_ERR_CONFIG, "comm.relay_bytes = " + std::to_string(bytes) + " is too little for " +
                                std::to_string(handle_->comm.size()) + " ranks, which need " +
                                std::to_string(2 * kSlots * (handle_->comm.size() * kElementBytes + kAreaAlignment))};
   }
-  void* memory = nullptr;
-  const uint64_t wanted = kWordsBytes + uint64_t{2} * kSlots * area_bytes_;
-  SL_TRY(StatusOf(device_.ops->allocate(device_.handle, SL_MEMORY_HOST, wanted, &memory)));
-  taken_bytes_ = wanted;
-  words_ = new (memory) RelayWords[kSlots]{};
-  areas_ = static_cast<uint8_t*>(memory) + kWordsBytes;
+  SL_ASSIGN(uint8_t * memory, TakeMemory(kWordsBytes + uint64_t{2} * kSlots * room_.area_bytes));
+  room_.words = new (memory) RelayWords[kSlots]{};
+  room_.areas = memory + kWordsBytes;
   return {};
+}
+
+// Of the host, for both; kept to the end.
+Result<uint8_t*> Relay::TakeMemory(uint64_t bytes) {
+  void* memory = nullptr;
+  SL_TRY(StatusOf(device_.ops->allocate(device_.handle, SL_MEMORY_HOST, bytes, &memory)));
+  memory_.push_back(memory);
+  taken_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return static_cast<uint8_t*>(memory);
 }
 
 Status Relay::MakeStreams() {
@@ -81,7 +91,7 @@ Relay::~Relay() {
   for (sl_event_t* event : taken_events_) {
     if (event != nullptr) device_.ops->event_destroy(device_.handle, event);
   }
-  if (words_ != nullptr) device_.ops->release(device_.handle, words_);
+  for (void* memory : memory_) device_.ops->release(device_.handle, memory);
 }
 
 RelayJob* Relay::TakeJob() {
@@ -105,12 +115,12 @@ Result<RelayJob*> Relay::Begin(std::span<Pending* const> ops, sl_stream_t* strea
     GiveJob(job);
     return begun;
   }
-  last_turn_ += job->pieces();
+  last_turn_ += job->pieces().count();
   return job;
 }
 
 Status Relay::Enqueue(RelayJob* job) {
-  Status enqueued = job->pieces() == 1 ? EnqueueWhole(job) : EnqueueStep(job);
+  Status enqueued = job->pieces().count() == 1 ? EnqueueWhole(job) : EnqueueStep(job);
   if (enqueued.code() == SL_ERR_AGAIN) return enqueued;
   if (!enqueued.ok()) {
     handle_->comm.Fail(enqueued);
@@ -122,57 +132,56 @@ Status Relay::Enqueue(RelayJob* job) {
 
 // In two turns: several ranks of one thread may share a hardware queue, in which no wait may come before what ends it.
 Status Relay::EnqueueWhole(RelayJob* job) {
-  if ((*job->step())++ != 0) return TakeOut(*job, 0, job->stream());
-  SL_TRY(BringIn(*job, 0, job->stream()));
+  if ((*job->step())++ != 0) return TakeOut(job->pieces(), 0, job->stream());
+  SL_TRY(BringIn(job->pieces(), 0, job->stream()));
   return Status(SL_ERR_AGAIN);
 }
 
-// Copies into slots run ahead of copies out of them by as many pieces as there are slots, also where the device runs
-// what all streams were given in the order in which it was given.
 Status Relay::EnqueueStep(RelayJob* job) {
-  constexpr uint32_t kAhead = kSlots - 1;
+  const RelayPieces& pieces = job->pieces();
   const uint32_t step = (*job->step())++;
   if (step == 0) {
     SL_TRY(StatusOf(device_.ops->event_record(device_.handle, begin_event_, job->stream())));
     SL_TRY(StatusOf(device_.ops->stream_wait_event(device_.handle, in_stream_, begin_event_)));
     SL_TRY(StatusOf(device_.ops->stream_wait_event(device_.handle, out_stream_, begin_event_)));
   }
-  if (step < job->pieces()) {
-    sl_event_t* taken = taken_events_[job->turn(step) % kSlots];
+  if (step < pieces.count()) {
+    sl_event_t* taken = taken_events_[pieces.turn(step) % kSlots];
     if (step >= kSlots) SL_TRY(StatusOf(device_.ops->stream_wait_event(device_.handle, in_stream_, taken)));
-    SL_TRY(BringIn(*job, step, in_stream_));
+    SL_TRY(BringIn(pieces, step, in_stream_));
   }
   if (step >= kAhead) {
     const uint32_t piece = step - kAhead;
-    SL_TRY(TakeOut(*job, piece, out_stream_));
-    sl_event_t* taken = taken_events_[job->turn(piece) % kSlots];
+    SL_TRY(TakeOut(pieces, piece, out_stream_));
+    sl_event_t* taken = taken_events_[pieces.turn(piece) % kSlots];
     SL_TRY(StatusOf(device_.ops->event_record(device_.handle, taken, out_stream_)));
   }
-  if (step + 1 < job->pieces() + kAhead) return Status(SL_ERR_AGAIN);
+  if (step + 1 < pieces.count() + kAhead) return Status(SL_ERR_AGAIN);
   SL_TRY(StatusOf(device_.ops->event_record(device_.handle, end_event_, out_stream_)));
   return StatusOf(device_.ops->stream_wait_event(device_.handle, job->stream(), end_event_));
 }
 
-Status Relay::BringIn(const RelayJob& job, uint32_t piece, sl_stream_t* stream) {
-  const uint64_t turn = job.turn(piece);
-  for (const RelayPart& part : job.parts(piece)) {
-    const sl_op_t& op = job.op(part);
+Status Relay::BringIn(const RelayPieces& pieces, uint32_t piece, sl_stream_t* stream) {
+  const uint64_t turn = pieces.turn(piece);
+  RelayWords* words = pieces.room().WordsOf(turn);
+  for (const RelayPart& part : pieces.parts(piece)) {
+    const sl_op_t& op = pieces.op(part);
     const uint64_t blocks = SendElements(op, handle_->comm.rank(), handle_->comm.size()) / op.count;
-    SL_TRY(CopyBlocks(op, part, blocks, send_area(turn) + part.send_at, nullptr, stream));
+    SL_TRY(CopyBlocks(op, part, blocks, pieces.room().SendArea(turn) + part.send_at, nullptr, stream));
     if (op.scalar == nullptr) continue;
-    SL_TRY(StatusOf(
-        device_.ops->copy(device_.handle, stream, &words(turn)->scalar, op.scalar, DatatypeBytes(op.datatype))));
+    SL_TRY(StatusOf(device_.ops->copy(device_.handle, stream, &words->scalar, op.scalar, DatatypeBytes(op.datatype))));
   }
-  return StatusOf(device_.ops->stream_write_value(device_.handle, stream, &words(turn)->start, turn));
+  return StatusOf(device_.ops->stream_write_value(device_.handle, stream, &words->start, pieces.value(piece)));
 }
 
-Status Relay::TakeOut(const RelayJob& job, uint32_t piece, sl_stream_t* stream) {
-  const uint64_t turn = job.turn(piece);
-  SL_TRY(StatusOf(device_.ops->stream_wait_value(device_.handle, stream, &words(turn)->end, turn)));
-  for (const RelayPart& part : job.parts(piece)) {
-    const sl_op_t& op = job.op(part);
+Status Relay::TakeOut(const RelayPieces& pieces, uint32_t piece, sl_stream_t* stream) {
+  const uint64_t turn = pieces.turn(piece);
+  RelayWords* words = pieces.room().WordsOf(turn);
+  SL_TRY(StatusOf(device_.ops->stream_wait_value(device_.handle, stream, &words->end, pieces.value(piece))));
+  for (const RelayPart& part : pieces.parts(piece)) {
+    const sl_op_t& op = pieces.op(part);
     const uint64_t blocks = RecvElements(op, handle_->comm.rank(), handle_->comm.size()) / op.count;
-    SL_TRY(CopyBlocks(op, part, blocks, nullptr, recv_area(turn) + part.recv_at, stream));
+    SL_TRY(CopyBlocks(op, part, blocks, nullptr, pieces.room().RecvArea(turn) + part.recv_at, stream));
   }
   return {};
 }
@@ -193,14 +202,9 @@ Status Relay::CopyBlocks(const sl_op_t& op, const RelayPart& part, uint64_t bloc
   return {};
 }
 
-void Relay::RaiseEnd(uint64_t turn) {
-  const std::atomic_ref<uint64_t> end(words(turn)->end);
-  if (end.load(std::memory_order_relaxed) < turn) end.store(turn, std::memory_order_release);
-}
-
 sl_op_t Relay::PieceOf(const sl_op_t& op) const {
   sl_op_t piece = op;
-  piece.count = std::min(op.count, RelayPieceCount(op, handle_->comm.size(), area_bytes_));
+  piece.count = std::min(op.count, RelayPieceCount(op, handle_->comm.size(), room_.area_bytes));
   return piece;
 }
 

@@ -13,9 +13,9 @@
 // caller's stream. A longer one has its copies on two streams of the relay's own, which go on after the caller's stream
 // and end before it does; no thread of the device is ever blocked, and nothing is issued later than by the call itself.
 //
-// Jobs of a communicator follow each other, as their streams are chained. On failure, abort or loss of a rank the
-// progress thread ends the job, tells the communicator, and stores the last turn into every end word: all waits of the
-// device end, whatever it copies then.
+// Jobs of a communicator follow each other, as their streams are chained. On
+// failure, abort or loss of a rank the progress thread ends the job, tells the communicator, and stores the last turn
+// into every end word: all waits of the device end, whatever it copies then.
 //
 // Memory is taken when the communicator is made, since taking pinned memory may wait for a device, and that for a peer.
 //
@@ -23,6 +23,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -30,7 +31,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/runtime/relay_cut.h"
+#include "kernel/runtime/relay_pieces.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
 #include "sl_device.h"
@@ -43,16 +44,10 @@ struct Device;
 struct Pending;
 class RelayJob;
 
-// The words of a slot, in host memory that the device reads and writes.
-struct RelayWords {
-  alignas(64) uint64_t start;   // stored by the device: the piece of that turn lies in the slot
-  alignas(64) uint64_t end;     // stored by the host: it has been dealt with
-  alignas(64) uint64_t scalar;  // copied there with a piece whose scalar lies in device memory
-};
-
 class Relay {
  public:
-  static constexpr uint32_t kSlots = 4;
+  static constexpr uint32_t kSlots = RelayRoom::kSlots;
+  static constexpr uint64_t kCheckIntervalNs = 10'000'000;
 
   // Takes the memory; bounded by comm.relay_bytes.
   // returns: SL_ERR_UNSUPPORTED the device lacks stream words | SL_ERR_CONFIG too little memory for so many ranks | …
@@ -74,36 +69,29 @@ class Relay {
   // The operation that selection looks at when `op` is relayed: one piece of it.
   sl_op_t PieceOf(const sl_op_t& op) const;
   // Pinned memory taken.
-  uint64_t memory_bytes() const { return taken_bytes_; }
+  uint64_t memory_bytes() const { return taken_bytes_.load(std::memory_order_relaxed); }
   // What relaying adds to the estimate of one piece, for all of `op`.
   void AddCost(const sl_op_t& op, sl_estimate_t* estimate) const;
 
  private:
   friend class RelayJob;
   explicit Relay(sl_comm_t* handle);
-  Status TakeMemory(uint64_t bytes);
+  Status TakeRoom(uint64_t bytes);
+  Result<uint8_t*> TakeMemory(uint64_t bytes);
   Status MakeStreams();
   RelayJob* TakeJob();
   void GiveJob(RelayJob* job);
   Status EnqueueWhole(RelayJob* job);
   Status EnqueueStep(RelayJob* job);
-  Status BringIn(const RelayJob& job, uint32_t piece, sl_stream_t* stream);
-  Status TakeOut(const RelayJob& job, uint32_t piece, sl_stream_t* stream);
+  Status BringIn(const RelayPieces& pieces, uint32_t piece, sl_stream_t* stream);
+  Status TakeOut(const RelayPieces& pieces, uint32_t piece, sl_stream_t* stream);
   Status CopyBlocks(const sl_op_t& op, const RelayPart& part, uint64_t blocks, uint8_t* into, const uint8_t* out_of,
                     sl_stream_t* stream);
-  // Never lowers it: jobs that fail end in any order.
-  void RaiseEnd(uint64_t turn);
-
-  RelayWords* words(uint64_t turn) const { return &words_[turn % kSlots]; }
-  uint8_t* send_area(uint64_t turn) const { return areas_ + turn % kSlots * 2 * area_bytes_; }
-  uint8_t* recv_area(uint64_t turn) const { return send_area(turn) + area_bytes_; }
-
   sl_comm_t* const handle_;
   const Device& device_;
-  RelayWords* words_ = nullptr;  // of kSlots; the areas lie behind
-  uint8_t* areas_ = nullptr;     // of each slot one to send from, one to receive into
-  uint64_t area_bytes_ = 0;
-  uint64_t taken_bytes_ = 0;
+  RelayRoom room_;  // of eager jobs
+  std::vector<void*> memory_;
+  std::atomic<uint64_t> taken_bytes_{0};
   sl_stream_t* in_stream_ = nullptr;
   sl_stream_t* out_stream_ = nullptr;
   sl_event_t* begin_event_ = nullptr;
