@@ -64,7 +64,11 @@ void JoinWorker(sl_comm_t* handle) {
 }
 
 bool DrainWithin(sl_comm_t* handle, uint64_t deadline_ns) {
-  while (handle->in_call.load(std::memory_order_seq_cst) != 0 || handle->pending.outstanding() != 0) {
+  const auto is_idle = [handle] {
+    return handle->in_call.load(std::memory_order_seq_cst) == 0 && handle->pending.outstanding() == 0 &&
+           (handle->relay == nullptr || handle->relay->IsResting());
+  };
+  while (!is_idle()) {
     if (NowNs() >= deadline_ns) return false;
     sched_yield();
   }

@@ -8,8 +8,9 @@
 
 namespace sl::kernel {
 
-// The capture that `stream` is in, met for the first time, holds the communicator until its graph is gone.   [data]
-Status HoldByGraph(sl_comm_t* handle, sl_stream_t* stream);
+// The capture that `stream` is in, met for the first time as the communicator's of that number, holds the communicator
+// until its graph is gone.   [data]
+Status HoldByGraph(sl_comm_t* handle, uint64_t capture, sl_stream_t* stream);
 // The program's part is over: frees the communicator, or leaves that to the last graph.   [control]
 void Drop(sl_comm_t* handle);
 

@@ -236,7 +236,6 @@ class GroupIssue {
     if (member.order == nullptr) {
       member.lead = entry.stream;
       SL_ASSIGN(member.order, OrderOf(member.handle, entry.stream));
-      SL_TRY(CheckCapture(*member.handle, *member.order));
       return ChainStreams(member.handle, member.order, entry.stream);
     }
     if (entry.stream == member.lead) return {};
@@ -316,7 +315,7 @@ class GroupIssue {
     return outcome;
   }
 
-  // A job for each communicator that is relayed.
+  // A job for each communicator that is relayed; what is captured is done with.
   Status BeginRelays(std::pmr::vector<Relayed>* jobs) {
     std::pmr::vector<Pending*> own(relayed_.get_allocator());
     for (const Member& member : members_) {
@@ -324,6 +323,10 @@ class GroupIssue {
           relayed_.begin(), relayed_.end(), [&](const Pending* pending) { return pending->handle == member.handle; });
       if (others == relayed_.begin()) continue;
       own.assign(relayed_.begin(), others);
+      if (member.order->capture != 0) {
+        SL_TRY(member.handle->relay->Capture(own, member.order->capture, member.lead));
+        continue;  // it has copies; these go back with the group
+      }
       SL_ASSIGN(RelayJob * job, member.handle->relay->Begin(own, member.lead));
       relayed_.erase(relayed_.begin(), others);
       jobs->push_back({&member, job});

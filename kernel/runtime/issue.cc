@@ -78,13 +78,18 @@ Status IssueOnStream(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& 
   return handle->comm.healthy() ? Status(status, LastError()) : handle->comm.Health();
 }
 
-// Through host memory, in order with the stream.
+// Through host memory, in order with the stream, or in each replay of the graph that it is captured into.
 Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op, sl_stream_t* stream) {
   Pending* pending = handle->pending.Take();
   Enter(handle, op, order, pending);
   if (op.count == 0) {
     handle->pending.Give(pending);
     return {};
+  }
+  if (order.capture != 0) {
+    Status captured = handle->relay->Capture({&pending, 1}, order.capture, stream);
+    handle->pending.Give(pending);
+    return captured;
   }
   Result<RelayJob*> job = handle->relay->Begin({&pending, 1}, stream);
   if (!job.ok()) {
@@ -100,13 +105,6 @@ Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& o
 
 }  // namespace
 
-Status CheckCapture(const sl_comm_t& handle, const IssueOrder& order) {
-  if (handle.relay == nullptr || order.capture == 0) return {};
-  return {SL_ERR_UNSUPPORTED,
-          "operations of this communicator cannot be captured into a graph: its GPUs do not all reach each other's "
-          "memory, so that they pass through the host; call them outside of the capture"};
-}
-
 Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   const InCall in_call(handle);
   SL_TRY(CheckUsable(handle, op));
@@ -116,7 +114,6 @@ Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   }
   handle->comm.selector()->Collect();
   SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
-  SL_TRY(CheckCapture(*handle, *order));
   SL_TRY(ChainStreams(handle, order, stream));
   if (handle->relay != nullptr) [[unlikely]]
     return IssueRelayed(handle, *order, op, stream);

@@ -55,9 +55,6 @@ Status NameTheLost(const Pending& pending, const Status& found);
 // Called while a launch waits (sl_launch_t::check): decides whether waiting still makes sense.
 sl_status_t CheckWait(void* pending, const sl_wait_t* wait, uint64_t waited_ns);
 
-// What cannot be captured into a graph is refused.
-Status CheckCapture(const sl_comm_t& handle, const IssueOrder& order);
-
 // Loads the engine's kernel and the event that orders streams. Once, when the communicator is ready.
 Status PrepareToIssue(sl_comm_t* handle);
 void StopIssuing(sl_comm_t* handle);

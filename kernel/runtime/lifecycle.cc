@@ -125,7 +125,10 @@ Status FinalizeComm(sl_comm_t* handle) {
   return RunCall(handle, handle->nonblocking, [handle]() -> Status {
     const uint64_t timeout_ms = handle->comm.process()->profile().settings().comm.operation_timeout_ms;
     const uint64_t deadline_ns = timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000;
-    while (handle->pending.outstanding() != 0 && !handle->comm.cancelled()) {
+    const auto is_busy = [handle] {
+      return handle->pending.outstanding() != 0 || (handle->relay != nullptr && !handle->relay->IsResting());
+    };
+    while (is_busy() && !handle->comm.cancelled()) {
       if (NowNs() >= deadline_ns) return {SL_ERR_TIMEOUT, "finalize: operations on streams did not end"};
       const timespec nap{0, 50'000};
       nanosleep(&nap, nullptr);

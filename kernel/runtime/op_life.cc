@@ -68,7 +68,7 @@ Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream) {
   for (IssueOrder& order : handle->captured) {
     if (order.capture != 0 && order.capture_id == id) return &order;
   }
-  SL_TRY(HoldByGraph(handle, stream));
+  SL_TRY(HoldByGraph(handle, handle->captures + 1, stream));
   handle->watch.Expect();  // who launches the graph later does not say so
   const uint64_t number = ++handle->captures;
   IssueOrder* order = &handle->captured[number % std::size(handle->captured)];

@@ -8,6 +8,7 @@
 #include "kernel/events/last_error.h"
 #include "kernel/plan/signature.h"
 #include "kernel/runtime/issue.h"
+#include "kernel/runtime/relay_graph.h"
 #include "kernel/runtime/relay_job.h"
 #include "sdk/datatype.h"
 
@@ -159,6 +160,15 @@ Status Relay::EnqueueStep(RelayJob* job) {
   if (step + 1 < pieces.count() + kAhead) return Status(SL_ERR_AGAIN);
   SL_TRY(StatusOf(device_.ops->event_record(device_.handle, end_event_, out_stream_)));
   return StatusOf(device_.ops->stream_wait_event(device_.handle, job->stream(), end_event_));
+}
+
+// On the captured stream alone: a graph has no queue that could be full, and needs none beside the caller's.
+Status Relay::EnqueueCaptured(const RelayPieces& pieces, sl_stream_t* stream) {
+  for (uint32_t step = 0; step < pieces.count() + kAhead; ++step) {
+    if (step < pieces.count()) SL_TRY(BringIn(pieces, step, stream));
+    if (step >= kAhead) SL_TRY(TakeOut(pieces, step - kAhead, stream));
+  }
+  return {};
 }
 
 Status Relay::BringIn(const RelayPieces& pieces, uint32_t piece, sl_stream_t* stream) {

@@ -13,11 +13,12 @@
 // caller's stream. A longer one has its copies on two streams of the relay's own, which go on after the caller's stream
 // and end before it does; no thread of the device is ever blocked, and nothing is issued later than by the call itself.
 //
-// Jobs of a communicator follow each other, as their streams are chained. On
+// Jobs of a communicator follow each other, as their streams are chained; captured ones are apart (relay_graph.h). On
 // failure, abort or loss of a rank the progress thread ends the job, tells the communicator, and stores the last turn
 // into every end word: all waits of the device end, whatever it copies then.
 //
 // Memory is taken when the communicator is made, since taking pinned memory may wait for a device, and that for a peer.
+// What graphs need is taken by the first captures, and used again by later ones.
 //
 // thread: whoever issues, one at a time; what the progress thread does is in relay_job.h.
 #pragma once
@@ -31,6 +32,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/engine/run.h"
 #include "kernel/runtime/relay_pieces.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
@@ -42,6 +44,7 @@ namespace sl::kernel {
 
 struct Device;
 struct Pending;
+class RelayGraph;
 class RelayJob;
 
 class Relay {
@@ -52,7 +55,7 @@ class Relay {
   // Takes the memory; bounded by comm.relay_bytes.
   // returns: SL_ERR_UNSUPPORTED the device lacks stream words | SL_ERR_CONFIG too little memory for so many ranks | …
   static Result<std::unique_ptr<Relay>> Open(sl_comm_t* handle);
-  // Nothing is under way.
+  // Nothing is under way, and no graph is left.
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -66,6 +69,16 @@ class Relay {
   // is over, for this communicator, too.   returns: SL_OK | SL_ERR_AGAIN there is more
   Status Enqueue(RelayJob* job);
 
+  // The same of the communicator's capture of that number, for `stream`, which is in it: once for every replay.
+  // owns: copies the operations
+  Status Capture(std::span<Pending* const> ops, uint64_t capture, sl_stream_t* stream);
+  // The device's graph is gone, with all that was made of it.   [any]; never calls the device
+  void EndGraph(uint64_t capture);
+  // No replay is under way, and graphs that are gone have given back what they held.   [any]
+  bool IsResting();
+  // Replays wait for nothing from now on, and no capture follows. False when that was not so at the deadline. [control]
+  bool EndGraphs(uint64_t deadline_ns);
+
   // The operation that selection looks at when `op` is relayed: one piece of it.
   sl_op_t PieceOf(const sl_op_t& op) const;
   // Pinned memory taken.
@@ -74,6 +87,7 @@ class Relay {
   void AddCost(const sl_op_t& op, sl_estimate_t* estimate) const;
 
  private:
+  friend class RelayGraph;
   friend class RelayJob;
   explicit Relay(sl_comm_t* handle);
   Status TakeRoom(uint64_t bytes);
@@ -83,10 +97,17 @@ class Relay {
   void GiveJob(RelayJob* job);
   Status EnqueueWhole(RelayJob* job);
   Status EnqueueStep(RelayJob* job);
+  Status EnqueueCaptured(const RelayPieces& pieces, sl_stream_t* stream);
   Status BringIn(const RelayPieces& pieces, uint32_t piece, sl_stream_t* stream);
   Status TakeOut(const RelayPieces& pieces, uint32_t piece, sl_stream_t* stream);
   Status CopyBlocks(const sl_op_t& op, const RelayPart& part, uint64_t blocks, uint8_t* into, const uint8_t* out_of,
                     sl_stream_t* stream);
+  // Of graphs.
+  Result<RelayGraph*> GraphOf(uint64_t capture);
+  Status Watch(RelayGraph* graph);
+  Result<std::span<uint8_t>> TakePage(uint64_t bytes);
+  void Forget(RelayGraph* graph);
+
   sl_comm_t* const handle_;
   const Device& device_;
   RelayRoom room_;  // of eager jobs
@@ -99,10 +120,14 @@ class Relay {
   std::array<sl_event_t*, kSlots> taken_events_ = {};  // what a slot held has been copied out of it
   uint64_t last_turn_ = 0;
 
+  std::array<uint8_t*, kGraphLaneSets> graph_areas_ = {};  // NULL: nothing was captured on that lane yet
+
   std::mutex mutex_;
-  std::vector<std::unique_ptr<RelayJob>> jobs_;  // guarded by mutex_
-  std::vector<RelayJob*> free_jobs_;             // guarded by mutex_
-  std::vector<Pending*> ending_;                 // the progress thread's
+  std::vector<std::unique_ptr<RelayJob>> jobs_;      // guarded by mutex_
+  std::vector<RelayJob*> free_jobs_;                 // guarded by mutex_
+  std::vector<std::unique_ptr<RelayGraph>> graphs_;  // guarded by mutex_
+  std::vector<std::span<uint8_t>> free_pages_;       // guarded by mutex_; for words of graphs
+  std::vector<Pending*> ending_;                     // the progress thread's
 };
 
 }  // namespace sl::kernel

@@ -49,6 +49,12 @@ std::string Absent(sl_comm_t* handle, const Pending& pending) {
   return names;
 }
 
+std::string WhoIsMissing(sl_comm_t* handle, const Pending& pending) {
+  if (pending.op.capture != 0) return "it is part of a graph; a rank has not launched its graph, or is late";
+  const std::string absent = Absent(handle, pending);
+  return absent.empty() ? "all ranks have called it" : "not called by " + absent;
+}
+
 // Why the communicator has failed on this rank, as another of its threads or operations has found; peers that leave
 // because of it are no news.
 Status FailedBefore(const Communicator& comm, const std::string& here) {
@@ -78,8 +84,7 @@ Status TakesTooLong(sl_comm_t* handle, Pending* pending, uint64_t waited_ns) {
   const bool report =
       !pending->reported && settings.report_wait_ms != 0 && waited_ns >= settings.report_wait_ms * 1000000;
   if (!over && !report) return {};
-  const std::string absent = Absent(handle, *pending);
-  const std::string who = absent.empty() ? "all ranks have called it" : "not called by " + absent;
+  const std::string who = WhoIsMissing(handle, *pending);
   const std::string text = WaitText(comm, *pending) + "; " + who;
   if (over) {
     return {SL_ERR_TIMEOUT, "timeout after " + std::to_string(settings.operation_timeout_ms) + " ms: " + text};

@@ -2,16 +2,15 @@
 //
 // What passes host memory because GPUs do not reach each other's (kernel/runtime/relay.h): right at the borders of
 // pieces, in as many copies as there must be, in no more pinned memory than was allowed, and without a hang whatever
-// happens. Over the driver of device-cuda's tests, which counts. calls_test runs over the relay, too.
-#include <dlfcn.h>
+// happens. Over the driver of device-cuda's tests, which counts. calls_test runs over the relay, too; captures are in
+// relay_graph_test.
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "tests/gpu/gpu_buffers.h"
-#include "tests/integration/team.h"
+#include "tests/gpu/relay_rank.h"
 #include "tests/net/network.h"
 
 namespace sl::gpu {
@@ -21,22 +20,6 @@ using integration::Kind;
 using integration::kPremulSum;
 using integration::NcclCase;
 using integration::Team;
-
-constexpr double kPatience = 20;
-// Of relayed_shm.toml: an eighth of comm.relay_bytes.
-constexpr size_t kPieceBytes = 32768;
-constexpr size_t kSlots = 4;
-
-void UseMyGpu(int rank) {
-  ASSERT_EQ(OpenCuda(), "") << "these tests need the driver of device-cuda's tests";
-  UseDevice(rank % DeviceCount());
-}
-
-uint64_t CallsOf(const char* name) {
-  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  const auto calls = reinterpret_cast<uint64_t (*)(const char*)>(dlsym(driver, "sl_fake_cuda_calls"));
-  return calls != nullptr ? calls(name) : 0;
-}
 
 class RelayedGpus : public testing::Test {};
 
@@ -49,9 +32,10 @@ TEST_F(RelayedGpus, AreRightAroundTheBordersOfPieces) {
       for (const ncclDataType_t type : {ncclInt8, ncclFloat32, ncclFloat64}) {
         for (const bool in_place : {false, true}) {
           // Of a block, where the operation has blocks, and of the whole, where it has not.
-          const size_t whole = kPieceBytes / integration::TypeBytes(type);
+          const size_t whole = kRelayPieceBytes / integration::TypeBytes(type);
           for (const size_t piece : {whole, whole / 3}) {
-            for (const size_t count : {piece - 1, piece, piece + 1, kSlots * piece, (kSlots + 2) * piece + 7}) {
+            for (const size_t count :
+                 {piece - 1, piece, piece + 1, kRelaySlots * piece, (kRelaySlots + 2) * piece + 7}) {
               NcclCase test;
               test.kind = static_cast<Kind>(kind);
               test.type = type;
@@ -78,7 +62,7 @@ TEST_F(RelayedGpus, CopyEachByteOnceEachWayAndTakePinnedMemoryOnce) {
     ncclComm_t comm = team.MakeComm();
     const CudaStream stream = MakeStream();
     NcclCase test;
-    test.count = kPieceBytes / 4;
+    test.count = kRelayPieceBytes / 4;
     GpuBuffers whole(test, team.rank(), 2, 0);
     test.count *= 10;
     GpuBuffers cut(test, team.rank(), 2, 0);
@@ -114,35 +98,13 @@ TEST_F(RelayedGpus, GiveBackWhatACommunicatorTook) {
   });
 }
 
-TEST_F(RelayedGpus, RefuseACaptureWithTheReasonAndGoOn) {
-  integration::RunProcesses(2, [](Team& team) {
-    UseMyGpu(team.rank());
-    ncclComm_t comm = team.MakeComm();
-    const CudaStream stream = MakeStream();
-    NcclCase test;
-    test.count = 100;
-    GpuBuffers buffers(test, team.rank(), 2, 0);
-    BeginCapture(stream);
-    EXPECT_EQ(buffers.Issue(comm, stream), ncclInvalidUsage);
-    EXPECT_TRUE(integration::LastErrorHas("cannot be captured into a graph"));
-    NCCL_OK(ncclGroupStart());
-    static_cast<void>(buffers.Issue(comm, stream));
-    EXPECT_NE(ncclGroupEnd(), ncclSuccess);
-    EndCaptureWithoutGraph(stream);
-    NCCL_OK(buffers.Issue(comm, stream));
-    ASSERT_TRUE(WaitFor(stream, kPatience));
-    EXPECT_EQ(buffers.Check(), "");
-    NCCL_OK(ncclCommDestroy(comm));
-  });
-}
-
 // Every rank sends far more than all slots hold to all others before it receives.
 TEST_F(RelayedGpus, ExchangeMoreInAGroupThanSlotsHold) {
   integration::RunProcesses(4, [](Team& team) {
     UseMyGpu(team.rank());
     ncclComm_t comm = team.MakeComm();
     const auto stream = reinterpret_cast<cudaStream_t>(MakeStream());
-    constexpr size_t kBytes = 9 * kPieceBytes + 13;
+    constexpr size_t kBytes = 9 * kRelayPieceBytes + 13;
     const int size = team.size();
     std::vector<uint8_t> values(kBytes);
     std::vector<void*> sent, received;
