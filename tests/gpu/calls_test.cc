@@ -10,7 +10,7 @@
 //   --comms N, SL_GPU_COMMS  communicators that are made and destroyed (20)
 //   --aborts N, SL_GPU_ABORTS  communicators that are aborted in the middle of their work (10)
 //   SL_GPU_LARGEST  elements of the largest calls, as a power of two (22)
-//   SL_GPU_GRAPHS   0: none are captured, and operations pass the host
+//   SL_GPU_RELAYED  1: operations pass the host
 //   SL_GPU_NEEDED   1: a machine without a GPU is a failure
 //   SL_GPU_ARENA    bytes that a rank takes of its GPU for buffers (1 GiB)
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ class Soak {
         Group(static_cast<int>(common_() % 4) + 1);
       } else if (what == 1) {
         Messages();
-      } else if (what == 2 && graphs_) {
+      } else if (what == 2) {
         Graph(static_cast<int>(common_() % 4) + 1);
       } else {
         Issue(NextCase(), OwnStream());
@@ -191,7 +191,6 @@ class Soak {
   std::mt19937 own_;
   bool default_stream_ = false;
   const uint32_t largest_ = static_cast<uint32_t>(FromEnvironment("SL_GPU_LARGEST", 22));
-  const bool graphs_ = FromEnvironment("SL_GPU_GRAPHS", 1) != 0;
   ncclComm_t comm_ = nullptr;
   CudaStream streams_[2];
   std::vector<std::unique_ptr<GpuBuffers>> pending_;

@@ -238,7 +238,7 @@ def jobs_of(arguments, gpus):
     yield from gtest_jobs(calls, 300, whole=arguments.whole)
     # As if no GPU reached another one's memory; small pieces, and TCP as between hosts, make another profile each.
     # Ranks that share a GPU in threads must not share its hardware queues: a wait holds up all streams of a queue.
-    relayed = {"SL_GPU_GRAPHS": "0", "STARLING_COMM_DIRECT_RANKS": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
+    relayed = {"SL_GPU_RELAYED": "1", "STARLING_COMM_DIRECT_RANKS": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
     yield from gtest_jobs(calls, 300, " relayed", relayed)
     for how in ("shm", "tcp"):
         profile = {"STARLING_PROFILE": os.path.join(HERE, f"relayed_{how}.toml"), "SL_GPU_LARGEST": "18"}
