@@ -32,6 +32,9 @@ void WriteText(const std::string& path, const std::string& text) {
 
 std::string ProfileText(const std::string& profile) {
   if (!std::filesystem::exists(profile)) return kNewProfile;
+  if (!std::filesystem::is_regular_file(profile)) {
+    throw CommandError(kExitUsage, profile + ": not a regular file; give a profile in TOML");
+  }
   std::ifstream file(profile);
   std::stringstream text;
   text << file.rdbuf();

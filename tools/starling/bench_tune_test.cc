@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tools/starling/bench_error.h"
+#include "tools/starling/bench_tune_file.h"
 #include "tools/starling/bench_tune_options.h"
 #include "tools/starling/bench_tune_session.h"
 #include "tools/starling/bench_tune_table.h"
@@ -81,6 +82,16 @@ constexpr char kSection[] =
     "4000]]\n\n"
     "[[measured.cost]]\nop = \"all_to_all\"\nranks = 2\nalgorithm = \"tree\"\npoints = [[8, 500], [64, 1400], [512, "
     "3000]]\n";
+
+TEST(TuneTable, IsWrittenIntoNothingButAFile) {
+  try {
+    ProfileText(testing::TempDir());
+    FAIL() << "a folder is no profile";
+  } catch (const CommandError& error) {
+    EXPECT_NE(std::string(error.what()).find("not a regular file; give a profile in TOML"), std::string::npos)
+        << error.what();
+  }
+}
 
 TEST(TuneTable, IsASectionOfAProfile) {
   const std::string text = TuneSection(Table());
