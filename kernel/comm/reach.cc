@@ -112,7 +112,7 @@ Reach::Own* Reach::Offer(std::string* out_reason) {
     return nullptr;
   };
   if (asked_.bytes() > setting_.most_bytes) return refuse("it lies in more memory than comm.reach_mib");
-  if (!LeavesEnough(asked_.bytes())) return refuse("too little memory of the device is free besides");
+  if (IsScarce(asked_.bytes())) return refuse("too little memory of the device is free besides");
   Own* own = FindRoom(asked_.bytes());
   if (own == nullptr) return refuse("comm.reach_mib, or all places for allocations, are in use");
   OfferBoard::Offer* offer = setting_.board.OfferOf(setting_.rank, IndexOf(*own));
@@ -218,6 +218,17 @@ uint64_t Reach::HeldBytes() const {
     if (own.state != State::kFree && !is_given_back) bytes += own.extent.bytes();
   }
   return bytes;
+}
+
+// Asking takes the driver a microsecond or more, and a program without memory to spare calls all the time.
+bool Reach::IsScarce(uint64_t bytes) {
+  constexpr uint64_t kAskAgainNs = 10'000'000;
+  const uint64_t now_ns = NowNs();
+  if (bytes >= scarce_bytes_ && now_ns < scarce_until_ns_) return true;
+  if (LeavesEnough(bytes)) return false;
+  scarce_bytes_ = bytes;
+  scarce_until_ns_ = now_ns + kAskAgainNs;
+  return true;
 }
 
 // With so many bytes more.

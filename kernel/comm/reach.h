@@ -118,6 +118,7 @@ class Reach : public sl_reach_t {
   Own* Oldest(uint64_t unused_since_ns);
   uint64_t HeldBytes() const;
   bool LeavesEnough(uint64_t bytes) const;
+  bool IsScarce(uint64_t bytes);
   bool IsAnswered(const Own& own, uint64_t turn) const;
   bool AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock);
   void CollectAnswers(Own* own);
@@ -141,6 +142,8 @@ class Reach : public sl_reach_t {
   uint64_t exporting_ns_ = 0;
   uint64_t waited_ns_ = 0;
   uint64_t offered_bytes_ = 0;        // guarded by mutex_
+  uint64_t scarce_bytes_ = 0;         // so many were too many, at least until then; guarded by mutex_
+  uint64_t scarce_until_ns_ = 0;      // guarded by mutex_
   std::function<bool()> have_ended_;  // guarded by mutex_
   std::function<bool()> is_called_;   // guarded by mutex_
 

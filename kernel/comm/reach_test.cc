@@ -34,6 +34,7 @@ struct sl_device_t {
   static inline std::map<uint64_t, Allocation> allocations;  // by address; guarded by mutex
   uint64_t shift = 0;                                        // of what this device maps
   std::atomic<uint64_t> free_bytes{uint64_t{64} << 20};
+  std::atomic<uint32_t> free_asked{0};
   std::atomic<uint32_t> imports{0};
   std::atomic<uint32_t> mappings{0};
   std::atomic<uint32_t> reservations{0};
@@ -122,6 +123,7 @@ sl_status_t Unmap(sl_device_t* device, sl_mapping_t* mapping) {
 
 sl_status_t FreeMemory(sl_device_t* device, uint64_t* out_bytes) {
   *out_bytes = device->free_bytes;
+  ++device->free_asked;
   return SL_OK;
 }
 
@@ -214,6 +216,14 @@ class ReachTest : public ::testing::Test {
     asked = true;
     peers.join();
     return status;
+  }
+  // After a refusal for want of memory.
+  sl_status_t AskUntilItIsOffered(uint64_t address) {
+    const uint64_t deadline_ns = NowNs() + patience_ns_;
+    for (;;) {
+      const sl_status_t status = Ask(address);
+      if (status != SL_ERR_UNSUPPORTED || NowNs() >= deadline_ns) return status;
+    }
   }
 
   uint64_t slice_;
@@ -374,7 +384,19 @@ TEST_F(ReachTest, OffersNoMoreThanIsFreeBesides) {
   Allocate(2 * kMiB, 2);
   EXPECT_EQ(Ask(2 * kMiB), SL_ERR_UNSUPPORTED);
   devices_[0].free_bytes = 3 * kMiB;
-  EXPECT_EQ(Ask(2 * kMiB), SL_OK);
+  EXPECT_EQ(AskUntilItIsOffered(2 * kMiB), SL_OK);
+}
+
+TEST_F(ReachTest, AsksTheDriverSeldomWhileMemoryIsScarce) {
+  devices_[0].free_bytes = kMiB;
+  Allocate(2 * kMiB, 2);
+  constexpr uint32_t kCalls = 1000;
+  const uint64_t begin_ns = NowNs();
+  for (uint32_t i = 0; i < kCalls; ++i) ASSERT_EQ(Ask(2 * kMiB), SL_ERR_UNSUPPORTED);
+  const uint64_t took_ns = NowNs() - begin_ns;
+  EXPECT_LE(devices_[0].free_asked, 1 + took_ns / 10'000'000);
+  devices_[0].free_bytes = 64 * kMiB;
+  EXPECT_EQ(AskUntilItIsOffered(2 * kMiB), SL_OK);
 }
 
 TEST_F(ReachTest, WithdrawsWhenLessIsFree) {

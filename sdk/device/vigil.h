@@ -14,8 +14,7 @@
 namespace sl::dev {
 
 // Where trouble is told. `claim` is a word of this rank's own memory: the question that was answered last, or kFault
-// once somebody has given up; zero at first. Threads may dawdle by as much between steps
-// (dawdle.h).
+// once somebody has given up; zero at first. Threads may dawdle by as much between steps (dawdle.h).
 struct Warden {
   sl_control_t* control;
   uint32_t* claim;
