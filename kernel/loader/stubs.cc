@@ -77,7 +77,7 @@ constexpr InterfaceInfo Describe(const char* id, uint32_t revision, Life life, S
 }
 
 constexpr InterfaceInfo kInterfaces[] = {
-    Describe<sl_device_ops_t>(SL_DEVICE_ID, SL_DEVICE_REVISION, Life::kDraft, Served::kByMany, kDeviceMandatory),
+    Describe<sl_device_ops_t>(SL_DEVICE_ID, SL_DEVICE_REVISION, Life::kStable, Served::kByMany, kDeviceMandatory),
     Describe<sl_transport_ops_t>(SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, Life::kStable, Served::kByMany,
                                  kTransportMandatory),
     Describe<sl_algorithm_ops_t>(SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, Life::kStable, Served::kByMany,

@@ -2,13 +2,12 @@
 //
 // sl.device/1 of GPUs: checks arguments, makes the device's context current and calls the driver or the nouns. Slots
 // that issue work neither lock nor allocate unless they fail.
-#include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "modules/device-cuda/device.h"
 #include "modules/device-cuda/image.h"
 #include "modules/device-cuda/reduce.h"
+#include "sdk/answer.h"
 #include "sdk/guard.h"
 
 namespace sl::device_cuda {
@@ -46,11 +45,8 @@ sl_status_t Issue(sl_device_t* device, const char* call, Issuing&& issue) {
 // Fills a struct of the caller's age.
 template <typename Info>
 sl_status_t Fill(sl_device_t* device, const Info& from, Info* out, const char* what) {
-  const uint32_t room = out->struct_size;
-  if (room < sizeof(uint32_t)) return Refuse(device, what);
-  const auto bytes = std::min<uint32_t>(room, sizeof(from));
-  memcpy(out, &from, bytes);
-  memcpy(out, &bytes, sizeof(bytes));
+  if (out->struct_size < sizeof(uint32_t)) return Refuse(device, what);
+  Answer(out, from);
   return SL_OK;
 }
 
@@ -128,7 +124,11 @@ sl_status_t PointerInfo(sl_device_t* device, const void* pointer, sl_pointer_inf
 
 sl_status_t ExportMemory(sl_device_t* device, void* memory, uint32_t handle_type, sl_memory_handle_t* out_handle) {
   return Control(device, [&]() -> Status {
-    SL_ASSIGN(*out_handle, Allocations::Export(*device, memory, handle_type));
+    if (out_handle->struct_size < SL_MEMORY_HANDLE_SIZE_1_0) {
+      return Misused("export_memory: set out_handle->struct_size first");
+    }
+    SL_ASSIGN(const sl_memory_handle_t handle, Allocations::Export(*device, memory, handle_type));
+    Answer(out_handle, handle);
     return {};
   });
 }

@@ -5,8 +5,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 
@@ -15,6 +13,7 @@
 #include "modules/device-host/device.h"
 #include "modules/device-host/image.h"
 #include "modules/device-host/reduce.h"
+#include "sdk/answer.h"
 #include "sdk/guard.h"
 
 namespace sl::device_host {
@@ -31,6 +30,14 @@ sl_status_t Guarded(sl_device_t* device, Body&& body) {
 }
 
 Status Misused(const char* what) { return {SL_ERR_INVALID, std::string("device-host: ") + what}; }
+
+// Fills a struct of the caller's age.
+template <typename Info>
+Status Fill(const Info& from, Info* out, const char* what) {
+  if (out->struct_size < sizeof(uint32_t)) return Misused(what);
+  Answer(out, from);
+  return {};
+}
 
 // Queues what is in `item`; where allowed, runs it on the caller instead, in order all the same.
 Status SubmitOrRun(sl_stream_t* stream, sl_stream_t::ItemPtr item, bool may_run_here) {
@@ -69,12 +76,7 @@ void Close(sl_device_t* device) {
 
 sl_status_t Info(sl_device_t* device, sl_device_info_t* out_info) {
   return Guarded(device, [&]() -> Status {
-    sl_device_info_t info = HostInfo(device->instance->memory.PageBytes());
-    const uint32_t room = out_info->struct_size;
-    if (room < sizeof(uint32_t)) return Misused("info: set out_info->struct_size first");
-    info.struct_size = std::min<uint32_t>(room, sizeof(info));
-    memcpy(out_info, &info, info.struct_size);
-    return {};
+    return Fill(HostInfo(device->instance->memory.PageBytes()), out_info, "info: set out_info->struct_size first");
   });
 }
 
@@ -97,14 +99,9 @@ sl_status_t FreeMemory(sl_device_t*, uint64_t* out_bytes) {
 }
 
 sl_status_t PointerInfo(sl_device_t* device, const void* pointer, sl_pointer_info_t* out_info) {
-  const uint32_t room = out_info->struct_size;
-  if (room < sizeof(uint32_t)) {
-    return Guarded(device, [] { return Misused("pointer_info: set out_info->struct_size first"); });
-  }
-  sl_pointer_info_t info = device->instance->memory.Describe(pointer);
-  info.struct_size = std::min<uint32_t>(room, sizeof(info));
-  memcpy(out_info, &info, info.struct_size);
-  return SL_OK;
+  const Status filled =
+      Fill(device->instance->memory.Describe(pointer), out_info, "pointer_info: set out_info->struct_size first");
+  return filled.ok() ? SL_OK : Guarded(device, [&] { return filled; });
 }
 
 sl_status_t ExportMemory(sl_device_t* device, void* memory, uint32_t handle_type, sl_memory_handle_t* out_handle) {
@@ -112,7 +109,11 @@ sl_status_t ExportMemory(sl_device_t* device, void* memory, uint32_t handle_type
     if (handle_type != SL_HANDLE_FD) {
       return {SL_ERR_UNSUPPORTED, "device-host: host memory is exported as a descriptor only (SL_HANDLE_FD)"};
     }
-    SL_ASSIGN(*out_handle, device->instance->memory.Export(memory));
+    if (out_handle->struct_size < SL_MEMORY_HANDLE_SIZE_1_0) {
+      return Misused("export_memory: set out_handle->struct_size first");
+    }
+    SL_ASSIGN(const sl_memory_handle_t handle, device->instance->memory.Export(memory));
+    Answer(out_handle, handle);
     return {};
   });
 }

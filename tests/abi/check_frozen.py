@@ -4,8 +4,8 @@
 
     check_frozen.py ROOT BUILD
 
-For sl.algorithm/1 (frozen/1.0/, named by `explain`) and sl.transport/1 (frozen/transport-1.0/, a layer that says in the
-log what it handed on):
+For sl.algorithm/1 (frozen/1.0/, named by `explain`), sl.transport/1 (frozen/transport-1.0/) and sl.device/1
+(frozen/device-1.0/), the latter layers that say in the log what they handed on:
 
 - the binary that was built when release 1.0 of the interface was closed (one machine type)
 - the source of that day with the headers of that day, compiled now
@@ -27,12 +27,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 class Frozen:
     """A module as it was on the day on which its interface was closed."""
 
-    def __init__(self, folder, name, profile, newer):
+    def __init__(self, folder, name, profile, newer, tally=None):
         self.folder = os.path.join(HERE, "frozen", folder)
         self.source = os.path.join(self.folder, "module.c")
         self.name = name
         self.profile = "profile_version = 1\n" + profile
         self.newer = newer  # (header, changes): how a later release would look
+        self.tally = tally  # what a layer says of each rank; no number in it may be zero
 
 
 ALGORITHM = Frozen(
@@ -49,7 +50,19 @@ TRANSPORT = Frozen(
         ("#define SL_TRANSPORT_REVISION 1u", "#define SL_TRANSPORT_REVISION 9u"),
         ("} sl_transport_ops_t;", "  void (*pause)(sl_transport_t* transport);\n} sl_transport_ops_t;"),
         *((f"}} {struct};", f"  uint64_t newer;\n}} {struct};")
-          for struct in ("sl_port_t", "sl_connect_args_t", "sl_window_t", "sl_put_t", "sl_wait_object_t")))))
+          for struct in ("sl_port_t", "sl_connect_args_t", "sl_window_t", "sl_put_t", "sl_wait_object_t")))),
+    r"relayed (\d+) ports, (\d+) connections, (\d+) puts, (\d+) bytes")
+# Plans launch nothing, so only an algorithm that launches may serve.
+DEVICE = Frozen(
+    "device-1.0", "vendor-tally",
+    'enable = ["device-host", "transport-shm", "algo-symmetric", "vendor-tally"]\nlayers = ["vendor-tally"]\n',
+    ("sl_device.h", (
+        ("#define SL_DEVICE_REVISION 1u", "#define SL_DEVICE_REVISION 9u"),
+        ("} sl_device_ops_t;", "  void (*pause)(sl_device_t* device);\n} sl_device_ops_t;"),
+        *((f"}} {struct};", f"  uint64_t newer;\n}} {struct};")
+          for struct in ("sl_device_info_t", "sl_pointer_info_t", "sl_memory_handle_t", "sl_wait_t", "sl_image_desc_t",
+                         "sl_launch_t")))),
+    r"tallied (\d+) bytes, (\d+) launches, (\d+) processors")
 
 
 def compile_module(source, includes, out, *defines):
@@ -112,9 +125,9 @@ def algorithm_at_work(build, folder):
     return None
 
 
-def transport_at_work(text):
-    """Every rank says what it handed on: at least a connection, puts with bytes, and completions or none wanted."""
-    tallies = re.findall(r"relayed (\d+) ports, (\d+) connections, (\d+) puts, (\d+) bytes", text)
+def layer_at_work(frozen, text):
+    """Every rank says what it handed on, and that is something of everything."""
+    tallies = re.findall(frozen.tally, text)
     if len(tallies) < 3 or any(int(count) == 0 for tally in tallies for count in tally):
         return f"the layer was not at work on 3 ranks:\n{text}"
     return None
@@ -133,13 +146,13 @@ def run(frozen, root, build, make):
         code, text = starling(build, folder, "bench", "all_reduce", "--ranks", "3", "-b", "8", "-e", "512K", "-f", "16", "-n", "2")
         if code != 0 or "Out of bounds values : 0 OK" not in text:
             return f"`starling bench` exits with {code}:\n{text}"
-        return transport_at_work(text) if frozen is TRANSPORT else None
+        return layer_at_work(frozen, text) if frozen.tally else None
 
 
 def main():
     root, build = (os.path.abspath(path) for path in sys.argv[1:3])
     failures = 0
-    for frozen, make in itertools.product((ALGORITHM, TRANSPORT), (old_binary, old_source, other_drafts, newer_module)):
+    for frozen, make in itertools.product((ALGORITHM, TRANSPORT, DEVICE), (old_binary, old_source, other_drafts, newer_module)):
         why = run(frozen, root, build, make)
         skipped = why is not None and why.startswith("no ")
         failures += why is not None and not skipped

@@ -2,25 +2,12 @@
  *
  * The same as probe_stable.c for the headers in draft/. They may change, but then SL_ABI_BUILD_ID must, too, or a
  * module built with the older draft would be taken for a new one. */
-#include "sl_device.h"
 #include "sl_fault.h"
 #include "sl_observer.h"
 #include "sl_runtime.h"
 #include "sl_topology.h"
 
 #define PROBE(type) SL_EXPORT type probe_##type;
-
-/* sl_device.h */
-PROBE(sl_device_info_t)
-PROBE(sl_pointer_info_t)
-PROBE(sl_memory_handle_t)
-PROBE(sl_wait_t)
-PROBE(sl_host_kernel_t)
-PROBE(sl_image_desc_t)
-PROBE(sl_launch_t)
-PROBE(sl_reduce_scale_t)
-PROBE(sl_device_ops_t)
-SL_EXPORT sl_reduce_fn probe_sl_reduce_fn;
 
 /* sl_fault.h, sl_observer.h, sl_topology.h */
 PROBE(sl_connection_health_t)

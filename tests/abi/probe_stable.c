@@ -3,6 +3,7 @@
  * Makes the stable ABI visible to libabigail: one exported variable for each struct, table and function type that a
  * header outside draft/ declares. A table behind a void pointer would be invisible to it. */
 #include "sl_algorithm.h"
+#include "sl_device.h"
 #include "sl_module.h"
 #include "sl_transport.h"
 
@@ -37,6 +38,18 @@ PROBE(sl_geometry_t)
 PROBE(sl_plan_desc_t)
 PROBE(sl_plan_builder_ops_t)
 PROBE(sl_algorithm_ops_t)
+
+/* sl_device.h */
+PROBE(sl_device_info_t)
+PROBE(sl_pointer_info_t)
+PROBE(sl_memory_handle_t)
+PROBE(sl_wait_t)
+PROBE(sl_host_kernel_t)
+PROBE(sl_image_desc_t)
+PROBE(sl_launch_t)
+PROBE(sl_reduce_scale_t)
+PROBE(sl_device_ops_t)
+SL_EXPORT sl_reduce_fn probe_sl_reduce_fn;
 
 /* sl_transport.h */
 PROBE(sl_transport_env_t)

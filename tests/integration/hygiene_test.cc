@@ -120,8 +120,9 @@ TEST(Loading, WithoutItsSiblingsSaysWhatIsMissing) {
   ASSERT_NE(mkdtemp(folder), nullptr);
   const std::string copy = folder;
   const std::string load =
-      "env -u STARLING_MODULE_PATH -u LD_LIBRARY_PATH python3 -c \"import ctypes; l = ctypes.CDLL(\\\"" + copy +
-      "/libnccl.so.2\\\"); l.ncclGetLastError.restype = ctypes.c_char_p; " +
+      "env -u STARLING_MODULE_PATH -u STARLING_LAYERS -u LD_LIBRARY_PATH python3 -c \"import ctypes; l = "
+      "ctypes.CDLL(\\\"" +
+      copy + "/libnccl.so.2\\\"); l.ncclGetLastError.restype = ctypes.c_char_p; " +
       "c = (ctypes.c_void_p * 1)(); print(l.ncclCommInitAll(c, 1, None), l.ncclGetLastError(None))\"";
   EXPECT_EQ(Shell("cp " + LibraryFolder() + "/libnccl.so.2 " + copy).code, 0);
   const Outcome alone = Shell(load);

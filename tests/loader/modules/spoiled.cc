@@ -4,6 +4,7 @@
 
 #include "sl_algorithm.h"
 #include "sl_device.h"
+#include "sl_fault.h"
 #include "tests/loader/modules/sample.h"
 
 namespace {
@@ -34,7 +35,7 @@ constexpr sl_algorithm_ops_t Table(uint32_t struct_size) {
 #if defined(SAMPLE_NO_CREATE)
 constexpr sl_provide_t kProvide = PROVIDE(&kNoCreate);
 #elif defined(SAMPLE_BUILD_ID)
-constexpr sl_provide_t kProvide = {sizeof(sl_provide_t), 0, SL_DEVICE_ID, 1, 1, &kNoCreate, "spoiled"};
+constexpr sl_provide_t kProvide = {sizeof(sl_provide_t), 0, SL_FAULT_ID, 1, 1, &kNoCreate, "spoiled"};
 #elif defined(SAMPLE_TRUNCATED_OPS)
 constexpr sl_provide_t kProvide = PROVIDE(&kTruncatedTable);
 #else

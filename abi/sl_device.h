@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  * size: the table of an interface stands in one file.
- * sl.device/1 (draft): memory, streams, copies, reductions and launches of one kind of device. The host is a device
+ * sl.device/1: memory, streams, copies, reductions and launches of one kind of device. The host is a device
  * like any other; a GPU module implements the same table.
  *
  * Launches of host kernels (SL_DEVICE_RUNS_HOST_KERNELS) are watched: they call `check` and `done`. Elsewhere a launch
  * is issued and forgotten: its arguments are copied, `check` and `done` are not called, and trouble is told through the
  * algorithm's sl_control_t.
+ *
+ * Errors. Besides what a call names, every call may return SL_ERR_DEVICE, when the device or its driver fails, and
+ * SL_ERR_MEMORY; with text.
+ *
+ * Structs that a call fills are the caller's: it sets struct_size, and at most so many bytes are written. Members that
+ * the module does not know stay as they were.
  *
  * A stream handle is the caller's native one (a cudaStream_t on CUDA, from stream_create on the host). NULL is the
  * device's default stream; on the host, work on it runs on the caller and is complete on return. */
@@ -306,6 +312,26 @@ typedef struct sl_device_ops_t {
    */
   sl_status_t (*host_detach)(sl_device_t* device, void* memory);
 } sl_device_ops_t;
+
+/* Release 1.0, closed: what is added later comes behind these sizes. Host kernels and scales never grow. */
+#define SL_DEVICE_INFO_SIZE_1_0 192u
+#define SL_POINTER_INFO_SIZE_1_0 40u
+#define SL_MEMORY_HANDLE_SIZE_1_0 88u
+#define SL_WAIT_SIZE_1_0 64u
+#define SL_HOST_KERNEL_SIZE_1_0 24u
+#define SL_IMAGE_DESC_SIZE_1_0 40u
+#define SL_LAUNCH_SIZE_1_0 128u
+#define SL_REDUCE_SCALE_SIZE_1_0 24u
+#define SL_DEVICE_OPS_SIZE_1_0 296u
+SL_ASSERT_SIZE(sl_device_info_t, SL_DEVICE_INFO_SIZE_1_0);
+SL_ASSERT_SIZE(sl_pointer_info_t, SL_POINTER_INFO_SIZE_1_0);
+SL_ASSERT_SIZE(sl_memory_handle_t, SL_MEMORY_HANDLE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_wait_t, SL_WAIT_SIZE_1_0);
+SL_ASSERT_SIZE(sl_host_kernel_t, SL_HOST_KERNEL_SIZE_1_0);
+SL_ASSERT_SIZE(sl_image_desc_t, SL_IMAGE_DESC_SIZE_1_0);
+SL_ASSERT_SIZE(sl_launch_t, SL_LAUNCH_SIZE_1_0);
+SL_ASSERT_SIZE(sl_reduce_scale_t, SL_REDUCE_SCALE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_device_ops_t, SL_DEVICE_OPS_SIZE_1_0);
 
 #ifdef __cplusplus
 }
