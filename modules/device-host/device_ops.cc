@@ -99,7 +99,7 @@ sl_status_t FreeMemory(sl_device_t*, uint64_t* out_bytes) {
 }
 
 sl_status_t PointerInfo(sl_device_t* device, const void* pointer, sl_pointer_info_t* out_info) {
-  const Status filled =
+  Status filled =
       Fill(device->instance->memory.Describe(pointer), out_info, "pointer_info: set out_info->struct_size first");
   return filled.ok() ? SL_OK : Guarded(device, [&] { return filled; });
 }
