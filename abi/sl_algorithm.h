@@ -26,7 +26,7 @@ typedef struct sl_device_ops_t sl_device_ops_t;
 typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
-#define SL_ALGORITHM_REVISION 3u
+#define SL_ALGORITHM_REVISION 4u
 
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
@@ -100,6 +100,12 @@ typedef struct sl_comm_shape_t {
   uint32_t link_slots;       /* chunks a link holds each way before its sender waits; 0: not known yet */
   uint32_t reserved;
   const char* const* host_of; /* size entries; equal text, equal host */
+  /* Since 4: of the processors of the device (SMs), how many an operation holds. Equal on all ranks; min <= max. */
+  uint32_t processors_min;   /* no fewer, where it can use them */
+  uint32_t processors_max;   /* no more; 0: not bound */
+  uint32_t processor_weight; /* what one is worth, in thousandths of the time that it is held: the better of two ways
+                              * has less time_ns * (1000 + processor_weight * processors). 0: only time counts */
+  uint32_t reserved2;
 } sl_comm_shape_t;
 
 typedef struct sl_demand_t {
@@ -274,8 +280,10 @@ typedef struct sl_algorithm_ops_t {
 /* Revision 3 added sl_reach_ops_t, and reach of environments. */
 #define SL_ALGORITHM_ENV_SIZE_1_2 80u
 #define SL_REACH_OPS_SIZE_1_2 16u
+/* Revision 4 added the bounds on processors of shapes. */
+#define SL_COMM_SHAPE_SIZE_1_3 72u
 SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_1);
-SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_0);
+SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_3);
 SL_ASSERT_SIZE(sl_demand_t, SL_DEMAND_SIZE_1_0);
 SL_ASSERT_SIZE(sl_reach_ops_t, SL_REACH_OPS_SIZE_1_2);
 SL_ASSERT_SIZE(sl_algorithm_env_t, SL_ALGORITHM_ENV_SIZE_1_2);

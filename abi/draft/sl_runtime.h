@@ -42,6 +42,12 @@ typedef struct sl_comm_config_t {
   uint32_t reserved;
   uint64_t timeout_ns; /* for every rank to arrive; 0: the profile's */
   const char* name;    /* for messages; NULL: none; copied */
+  /* Processors of the device (SMs) that one operation holds, as in sl_comm_shape_t. Ranks may say different things: the
+   * least bounds and the greatest weight count; the profile may be stricter. 0: nothing is said. */
+  uint32_t processors_min;
+  uint32_t processors_max;
+  uint32_t processor_weight; /* in thousandths */
+  uint32_t reserved2;
 } sl_comm_config_t;
 
 typedef struct sl_comm_info_t {
