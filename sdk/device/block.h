@@ -52,12 +52,12 @@ struct Block {
 #endif
   }
   // Every thread's accesses before it are ordered before every thread's accesses after it. A warp comes to the hardware
-  // barrier as one: PTX lets its threads come one by one, but an H200 called that an illegal instruction now and then,
-  // when threads had slept in between.
+  // barrier as one, hence `.aligned`: for threads that may come one by one nvcc 13.0 makes code in which one of them
+  // waits for all, which an H200 called an illegal instruction now and then, and synccheck a divergent barrier.
   SL_HD void Sync() const {
 #ifdef __CUDA_ARCH__
     __syncwarp();
-    asm volatile("barrier.cta.sync %0, %1;" ::"r"(barrier), "r"(count) : "memory");
+    asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(count) : "memory");
 #endif
   }
   // The same, and tells all whether any of them says so.
@@ -66,7 +66,7 @@ struct Block {
     uint32_t any;
     __syncwarp();
     asm volatile(
-        "{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.cta.red.or.pred q, %2, %3, p; selp.u32 %0, 1, 0, q; }"
+        "{ .reg .pred p, q; setp.ne.u32 p, %1, 0; barrier.cta.red.or.pred.aligned q, %2, %3, p; selp.u32 %0, 1, 0, q; }"
         : "=r"(any)
         : "r"(static_cast<uint32_t>(mine)), "r"(barrier), "r"(count)
         : "memory");
