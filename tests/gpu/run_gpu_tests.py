@@ -214,7 +214,8 @@ def sanitizer_jobs(build):
     sanitizer = next((place for place in places if place), None)
     kernels = os.path.join(build, "tests", "gpu.symmetric_kernels")
     for tool in ("memcheck", "racecheck", "synccheck"):
-        command = [sanitizer or "compute-sanitizer", "--tool", tool, "--error-exitcode", "99", kernels, "2", "--cases", "40"]
+        command = [sanitizer or "compute-sanitizer", "--tool", tool, "--error-exitcode", "99", kernels, "2", "--cases", "40",
+                   "--abort-seconds", "30"]
         job = Job(f"compute-sanitizer {tool}", command, 300, judge_sanitizer, note=note_cases)
         if sanitizer is None:
             job.outcome, job.text = "skipped", "compute-sanitizer is not installed"

@@ -2,9 +2,10 @@
 //
 // The kernels of algo-symmetric on the GPUs that are there, against a plain oracle, and their times.
 //
-//   gpu.symmetric_kernels [ranks …] [--cases N] [--dawdle NS] [--bench] [--sweep]
+//   gpu.symmetric_kernels [ranks …] [--cases N] [--dawdle NS] [--abort-seconds S] [--bench] [--sweep]
 //
-// --cases bounds what is checked of each family (600), --dawdle times hostilely (sdk/device/dawdle.h).
+// --cases bounds what is checked of each family (600), --dawdle times hostilely (sdk/device/dawdle.h), --abort-seconds
+// is how long kernels may run after an abort (1).
 // --bench times every family by size, --sweep the direct one by the number of blocks and the direction of its moves.
 // Without ranks: as many as there are GPUs, at least two, so that one GPU suffices. Exit code: 0 right, 1 wrong or
 // failed, 77 no GPU.
@@ -81,6 +82,7 @@ uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases) {
 struct Effort {
   uint32_t cases = 600;  // of a family, more or less
   uint32_t dawdle_ns = 0;
+  double abort_seconds = 1;
 };
 
 // `refused`: buffers are out of reach now and then. `drawn`: all direct work is drawn, else the long one.
@@ -404,10 +406,13 @@ int Main(int argc, char** argv) {
       effort.cases = static_cast<uint32_t>(std::atoi(argv[++i]));
     } else if (std::strcmp(argv[i], "--dawdle") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
       effort.dawdle_ns = std::min(static_cast<uint32_t>(std::atoi(argv[++i])), dev::kMostDawdleNs);
+    } else if (std::strcmp(argv[i], "--abort-seconds") == 0 && i + 1 < argc && std::atof(argv[i + 1]) > 0) {
+      effort.abort_seconds = std::atof(argv[++i]);
     } else if (std::atoi(argv[i]) > 0) {
       ranks.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
     } else {
-      std::fprintf(stderr, "usage: %s [ranks …] [--cases N] [--dawdle NS] [--bench] [--sweep]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [ranks …] [--cases N] [--dawdle NS] [--abort-seconds S] [--bench] [--sweep]\n",
+                   argv[0]);
       return 2;
     }
   }
@@ -423,7 +428,7 @@ int Main(int argc, char** argv) {
     wrong += CheckFamily(effort, n, "direct", false, false, true);
     for (const char* family : {"staged", "direct", ""}) wrong += CheckTransfers(effort, n, family);
     for (const char* family : {"one_shot", "two_shot", "staged", "direct"}) {
-      wrong += CheckAborts(n, family, effort.dawdle_ns, std::max(effort.cases / 10, 1u));
+      wrong += CheckAborts(n, family, effort.dawdle_ns, std::max(effort.cases / 10, 1u), effort.abort_seconds);
     }
   }
   for (const char* family : {"one_shot", "two_shot", "staged", "direct"}) wrong += CheckAbort(ranks[0], family);
