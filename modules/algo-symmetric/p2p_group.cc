@@ -125,6 +125,7 @@ sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, const Team& team,
     out_of_reach_ = out_of_reach;  // a larger launch counts anew
     return status;
   }
+  *room.waiting = filled.tasks;
   // Behind the others: these wait for nobody.
   if (copies) {
     const sl_status_t status = FillCopies(ops, count, team, room, &filled);

@@ -27,7 +27,7 @@ class P2pGroup {
   sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::P2pArgs<kBlocks, kMessages>* args,
                    uint32_t* out_blocks) {
     args->ways = ways_;
-    const Room room{args->task, kBlocks, args->message, kMessages};
+    const Room room{args->task, kBlocks, &args->waiting, args->message, kMessages};
     return Fill(ops, count, args->team, room, out_blocks);
   }
 
@@ -36,6 +36,7 @@ class P2pGroup {
   struct Room {
     kernels::P2pTask* tasks;
     uint32_t waiting_tasks;  // at most; kCopyBlocks more copy
+    uint32_t* waiting;       // how many there are
     kernels::Message* messages;
     uint32_t most_messages;
   };

@@ -3,7 +3,8 @@
 // Point to point: all sends and receives of a group in one launch. Messages between two ranks in one direction form a
 // queue; a queue has channels, and long messages are cut over them. Every channel of every queue has warps of its own,
 // a quarter of a block, so that all progress together, and the hops and waits of one hide behind the copying of the
-// others. All blocks of the launch must be resident at once. What a rank sends itself is copied by blocks of its own.
+// others; those of one queue lie in different blocks. All blocks of the launch must be resident at once. What a rank
+// sends itself is copied by blocks of its own.
 //
 // Short messages go as packets (mail.h), others in chunks.
 //
@@ -38,7 +39,7 @@ class P2pChannel {
   SL_HD P2pChannel(const GroupArgs& args, const dev::Block& block, uint32_t part, uint32_t* told)
       : args_(args),
         team_(args.team),
-        task_(args.task[block.index]),
+        task_(args.task[args.TaskOf(block.index, part)]),
         channel_(task_.group * kChannelsOfBlock + part),
         block_(block),
         told_(told) {}

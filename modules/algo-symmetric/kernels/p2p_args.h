@@ -22,7 +22,8 @@ constexpr uint64_t kMailedBytes = 128 << 10;  // packets travel twice as large a
 
 enum class TaskKind : uint8_t { kSend, kReceive, kCopy };
 
-// What one block does: the messages [first, first + count) of a queue, as far as they use its channels.
+// What as many warps do as a block has: the messages [first, first + count) of a queue, as far as they use its
+// channels.
 struct P2pTask {
   uint16_t peer;
   TaskKind kind;
@@ -39,8 +40,15 @@ struct P2pArgs {
   static constexpr uint32_t kMost = kMessages;
   Team team;
   P2pWays ways;
+  uint32_t waiting;  // tasks that wait for peers, the first ones
   P2pTask task[kBlocks + kCopyBlocks];
   Message message[kMessages];
+
+  // The task of one part of a block. The channels of a queue lie in different blocks, since blocks that are neighbours
+  // share ways out of the GPU: a queue on a few of them would not get more of the wire when the others are done.
+  SL_HD uint32_t TaskOf(uint32_t block, uint32_t part) const {
+    return block < waiting ? (block + part * (waiting / kChannelsOfBlock)) % waiting : block;
+  }
 };
 // The fewer bytes a launch passes, the sooner it begins; as many as fit what every device takes, and what CUDA takes
 // from sm_70 on.
