@@ -13,17 +13,11 @@ class Failure(Exception):
     """A file that cannot be reported on, in words."""
 
 
-class Point:
-    """One point of the grid. Times are in µs, a list of the rounds of each library; no rounds: it does not serve this."""
+class Rounds:
+    """Times of one measurement in µs, a list of the rounds of each library; no rounds: it does not serve this."""
 
-    def __init__(self, fields):
-        self.collective, self.issue, self.memory = fields["collective"], fields["issue"], fields["memory"]
-        self.bytes, self.us, self.right = fields["bytes"], fields["us"], fields["right"]
-        self.ctas = fields.get("ctas")  # how many blocks at most; None: the library's own choice
-
-    @property
-    def key(self):
-        return (self.collective, self.issue, self.memory, self.bytes, self.ctas)
+    def __init__(self, us):
+        self.us = us
 
     def serves(self, library):
         return library < len(self.us) and bool(self.us[library])
@@ -45,6 +39,20 @@ class Point:
     @property
     def is_noisy(self):
         return any(max(rounds) > NOISY * min(rounds) for rounds in self.us if rounds)
+
+
+class Point(Rounds):
+    """One point of the grid."""
+
+    def __init__(self, fields):
+        super().__init__(fields["us"])
+        self.collective, self.issue, self.memory = fields["collective"], fields["issue"], fields["memory"]
+        self.bytes, self.right = fields["bytes"], fields["right"]
+        self.ctas = fields.get("ctas")  # how many blocks at most; None: the library's own choice
+
+    @property
+    def key(self):
+        return (self.collective, self.issue, self.memory, self.bytes, self.ctas)
 
     def __str__(self):
         bound = "" if self.ctas is None else f", {self.ctas} blocks"
