@@ -4,6 +4,7 @@
 built tree.
 
     ./run gpu-bench --library /path/libnccl.so.2 [OPTION...]
+    ./run gpu-bench --real-work [OPTION...]      what it is worth under PyTorch instead: real_work.py, --help behind it
 
 Ours is build/lib/libnccl.so.2; the options here are those of the report, all others go to build/bin/bench_gpu, whose own help
 follows. A run that was cut goes on with the same words and --resume; slices gather in one file with --resume, too, and
@@ -17,6 +18,8 @@ import sys
 
 import record
 import report
+
+HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def parse_arguments():
@@ -47,6 +50,9 @@ def state(path):
 
 
 def main():
+    if "--real-work" in sys.argv[1:]:
+        others = [word for word in sys.argv[1:] if word != "--real-work"]
+        return subprocess.run([sys.executable, "-B", os.path.join(HERE, "real_work.py"), *others], check=False).returncode
     arguments, others = parse_arguments()
     program = os.path.join(arguments.build, "bin", "bench_gpu")
     library = os.path.join(arguments.build, "lib", "libnccl.so.2")
