@@ -38,7 +38,11 @@ Options Parse(int argc, char** argv) {
   CLI::App app("Compares NCCL libraries on the GPUs of this machine.");
   app.add_option("--library", options.libraries, "ours, then the peer's libnccl.so.2")->required()->expected(1, 4);
   auto* collectives = app.add_option("--collectives", options.grid.collectives)->delimiter(',')->capture_default_str();
-  app.add_option("--issue", options.grid.issues, "eager, graph")->delimiter(',')->capture_default_str();
+  app.add_option("--issue", options.grid.issues,
+                 "eager: one call after the other; graph: captured in a chain; dependent: eager, each on what the one\n"
+                 "before left")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--memory", options.grid.memories, "plain, registered, symmetric")
       ->delimiter(',')
       ->capture_default_str();

@@ -66,6 +66,13 @@ class BenchGpu(unittest.TestCase):
         command = [f"{BUILD}/bin/bench_gpu", "--library", LIBRARY, "--resume"]
         self.assertEqual(subprocess.run(command, capture_output=True, check=False).returncode, 2)
 
+    def test_measures_operations_that_take_what_the_one_before_left(self):
+        done = self.run_bench("-e", "512", "--issue", "dependent,eager", "--collectives",
+                              "all_reduce,all_gather,reduce_scatter,alltoall,broadcast,sendrecv,alltoallv")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("alltoallv of 512 bytes, dependent, plain buffers", done.stdout)
+        self.assertEqual(len(self.sizes()), 2 * 7 * 5)
+
     def test_measures_each_budget_and_who_refuses_it(self):
         done = self.run_bench("-e", "8", "--ctas", "0,2,4")
         self.assertEqual(done.returncode, 0, done.stdout)

@@ -67,10 +67,13 @@ Member::Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks
       stream_(gpu::MakeStream()),
       plain_{gpu::AllocateWhole(bytes_), gpu::AllocateWhole(bytes_)},
       sides_(libraries.size()) {
-  const size_t block = std::min<size_t>(bytes_, 16 << 20);
+  Fill(plain_[0], bytes_);
+}
+
+void Member::Fill(uint8_t* to, size_t bytes) const {
+  const size_t block = std::min<size_t>(bytes, 16 << 20);
   const std::vector<uint8_t> pattern = Pattern(type_, block, rank_);
-  for (size_t at = 0; at < bytes_; at += block)
-    gpu::ToDevice(plain_[0] + at, pattern.data(), std::min(block, bytes_ - at));
+  for (size_t at = 0; at < bytes; at += block) gpu::ToDevice(to + at, pattern.data(), std::min(block, bytes - at));
 }
 
 int Member::Init(size_t library, const tools::NcclUniqueId& id, std::optional<int> ctas) {
@@ -143,11 +146,8 @@ void Member::Use(Memory memory) {
   }
 }
 
-const uint8_t* Member::send(size_t library) const {
-  return memory_ == Memory::kSymmetric ? sides_[library].symmetric[0] : plain_[0];
-}
-uint8_t* Member::recv(size_t library) const {
-  return memory_ == Memory::kSymmetric ? sides_[library].symmetric[1] : plain_[1];
+uint8_t* Member::buffer(size_t library, int which) const {
+  return memory_ == Memory::kSymmetric ? sides_[library].symmetric[which] : plain_[which];
 }
 
 int Member::RunUneven(const tools::NcclApi& api, tools::NcclComm comm, const Point& point, const uint8_t* send,
@@ -168,15 +168,19 @@ int Member::RunUneven(const tools::NcclApi& api, tools::NcclComm comm, const Poi
   return result == tools::kNcclSuccess ? ended : result;
 }
 
-void Member::Run(size_t library, const Point& point) {
+void Member::Run(size_t library, const Point& point, int turn) {
   const tools::NcclApi& api = libraries_[library];
   const tools::NcclComm comm = sides_[library].comm;
   const tools::Shape shape = tools::ShapeOf(point.kind, point.bytes, type_, ranks_);
   const size_t count = shape.param_count;
   const int type = static_cast<int>(type_);
   constexpr int kSum = static_cast<int>(tools::RedOp::kSum);
-  const uint8_t* from = send(library);
-  uint8_t* to = recv(library);
+  // What was received is sent next, and by another root: all GPUs wait for the operation before.
+  const bool is_dependent = point.issue == Issue::kDependent;
+  const int received = is_dependent && turn % 2 != 0 ? 0 : 1;
+  const uint8_t* from = buffer(library, 1 - received);
+  uint8_t* to = buffer(library, received);
+  const int root = is_dependent ? turn % ranks_ : 0;
   int result = tools::kNcclSuccess;
   if (point.collective == "alltoallv") {
     result = RunUneven(api, comm, point, from, to);
@@ -187,9 +191,9 @@ void Member::Run(size_t library, const Point& point) {
   } else if (point.kind == tools::Collective::kReduceScatter) {
     result = api.ReduceScatter(from, to, count, type, kSum, comm, stream_);
   } else if (point.kind == tools::Collective::kBroadcast) {
-    result = api.Broadcast(from, to, count, type, 0, comm, stream_);
+    result = api.Broadcast(from, to, count, type, root, comm, stream_);
   } else if (point.kind == tools::Collective::kReduce) {
-    result = api.Reduce(from, to, count, type, kSum, 0, comm, stream_);
+    result = api.Reduce(from, to, count, type, kSum, root, comm, stream_);
   } else if (point.kind == tools::Collective::kAlltoAll && api.AlltoAll != nullptr) {
     result = api.AlltoAll(from, to, count, type, comm, stream_);
   } else if (point.kind == tools::Collective::kSendRecv) {
@@ -214,10 +218,10 @@ void Member::Await(size_t library, const Point& point) {
 double Member::Measure(size_t library, const Point& point, Meeting* meeting) {
   const Effort effort = EffortFor(point);
   gpu::CudaGraphExec graph = nullptr;
-  for (int i = 0; i < kWarmUps; ++i) Run(library, point);
+  for (int i = 0; i < kWarmUps; ++i) Run(library, point, i);
   if (point.issue == Issue::kGraph) {
     gpu::BeginCapture(stream_);
-    for (int i = 0; i < effort.operations; ++i) Run(library, point);
+    for (int i = 0; i < effort.operations; ++i) Run(library, point, i);
     graph = gpu::EndCapture(stream_);
     gpu::Launch(graph, stream_);
   }
@@ -227,12 +231,13 @@ double Member::Measure(size_t library, const Point& point, Meeting* meeting) {
   if (graph != nullptr) {
     for (int i = 0; i < effort.replays; ++i) gpu::Launch(graph, stream_);
   } else {
-    for (int i = 0; i < effort.operations; ++i) Run(library, point);
+    for (int i = 0; i < effort.operations; ++i) Run(library, point, i);
   }
   Await(library, point);
   const double took = Now() - begin;
   meeting->Wait();
   if (graph != nullptr) gpu::DestroyGraph(graph);
+  if (point.issue == Issue::kDependent) Fill(buffer(library, 0), std::min(bytes_, point.bytes + kRoom));
   return took / (effort.operations * effort.replays);
 }
 
@@ -246,14 +251,14 @@ std::vector<uint8_t> Member::Result(size_t library, const Point& point, Meeting*
   const size_t head = std::min(bytes, kLooked);
   const size_t tail = std::min(bytes - head, kLooked);
   std::vector<uint8_t> result(head + tail, 0xa5);
-  gpu::ToDevice(recv(library), result.data(), head);
-  gpu::ToDevice(recv(library) + bytes - tail, result.data(), tail);
+  gpu::ToDevice(buffer(library, 1), result.data(), head);
+  gpu::ToDevice(buffer(library, 1) + bytes - tail, result.data(), tail);
   meeting->Wait();
-  Run(library, point);
+  Run(library, point, 0);
   Await(library, point);
   const bool has_result = point.kind != tools::Collective::kReduce || rank_ == 0;
-  gpu::FromDevice(result.data(), recv(library), head);
-  gpu::FromDevice(result.data() + head, recv(library) + bytes - tail, tail);
+  gpu::FromDevice(result.data(), buffer(library, 1), head);
+  gpu::FromDevice(result.data() + head, buffer(library, 1) + bytes - tail, tail);
   meeting->Wait();
   return has_result ? result : std::vector<uint8_t>();
 }

@@ -54,12 +54,15 @@ class Member {
 
   int Init(size_t library, const tools::NcclUniqueId& id, std::optional<int> ctas);
   void Release(size_t library);
-  void Run(size_t library, const Point& point);
+  // The operation that comes after `turn` others.
+  void Run(size_t library, const Point& point, int turn);
   int RunUneven(const tools::NcclApi& api, tools::NcclComm comm, const Point& point, const uint8_t* send,
                 uint8_t* recv);
   void Await(size_t library, const Point& point);
-  const uint8_t* send(size_t library) const;
-  uint8_t* recv(size_t library) const;
+  // The buffer that is sent (0) or received into (1) unless they have changed roles.
+  uint8_t* buffer(size_t library, int which) const;
+  // The known input, from the start of the buffer that is sent.
+  void Fill(uint8_t* to, size_t bytes) const;
 
   const std::vector<tools::NcclApi>& libraries_;
   const int rank_;

@@ -11,7 +11,9 @@
 
 namespace sl::bench {
 
-enum class Issue : uint32_t { kEager, kGraph };
+// Operations follow each other on one stream: called one by one, captured in a chain, or called one by one, each on
+// what the one before left.
+enum class Issue : uint32_t { kEager, kGraph, kDependent };
 enum class Memory : uint32_t { kPlain, kRegistered, kSymmetric };  // nccl-tests' -R 0, 1, 2
 
 struct Point {

@@ -45,6 +45,15 @@ TEST(BenchGrid, SlicesAreTheWholeAndShareNothing) {
   EXPECT_EQ(gathered, whole);
 }
 
+TEST(BenchEffort, ReplaysGraphsAlone) {
+  EXPECT_GT(EffortFor(PointOf("all_reduce", "graph", "plain", 8)).replays, 1);
+  for (const char* issue : {"eager", "dependent"}) {
+    const Effort effort = EffortFor(PointOf("all_reduce", issue, "plain", 8));
+    EXPECT_EQ(effort.replays, 1) << issue;
+    EXPECT_EQ(effort.operations, 100) << issue;
+  }
+}
+
 TEST(BenchGrid, RefusesNamesThatDoNotExist) {
   EXPECT_THROW(PointOf("all_reduces", "eager", "plain", 8), tools::CommandError);
   EXPECT_THROW(PointOf("all_reduce", "lazy", "plain", 8), tools::CommandError);
