@@ -19,6 +19,9 @@ from record import LOSS, NOISY, OURS, PEER, Failure, geometric_mean, groups, mer
 
 # NVIDIA's for NCCL 2.27, all-reduce: symmetric windows, times as fast as plain buffers.
 CLAIMS = ((64, 9.0), (4 << 10, 7.6), (128 << 10, 5.6), (8 << 20, 3.3))
+# How operations follow each other, always on one stream.
+ISSUES = {"eager": "called one by one, each on the same buffers", "graph": "captured in a chain, each on the same buffers",
+          "dependent": "called one by one, each on what the one before left"}
 
 
 def version_text(version):
@@ -52,8 +55,8 @@ def tables(record):
     for group in groups(record.free()):
         first = group[0]
         yield ""
-        yield (f"{first.collective}, {first.issue}, {first.memory} buffers: µs of the slowest GPU, median [min..max]; "
-               "x = how many times faster ours is")
+        yield (f"{first.collective}, {first.issue} ({ISSUES.get(first.issue, '?')}), {first.memory} buffers: µs of the slowest "
+               "GPU, median [min..max]; x = how many times faster ours is")
         yield f"{'bytes':>12}" + "".join(f" {name:>28}" for name in record.names()) + f" {'x':>7}"
         for point in group:
             ratio = f"{point.ratio:.2f}" if point.ratio is not None else "-"

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
+import nccl_tests
 import plot
 import record
 import report
@@ -58,6 +59,11 @@ class Report(Case):
         at = lines.index("lost (below 0.97 times as fast): 2 of 4")
         self.assertIn("broadcast of 512 KiB, eager, plain buffers: 0.74, 10.0 against 7.40 µs", lines[at + 1])
         self.assertIn("all_reduce of 2 KiB, graph, plain buffers: 0.96", lines[at + 2])
+
+    def test_says_how_operations_follow_each_other(self):
+        text = self.text([point("all_reduce", issue, "plain", 8, 4, 8) for issue in ("graph", "dependent")])
+        self.assertIn("all_reduce, graph (captured in a chain, each on the same buffers), plain buffers", text)
+        self.assertIn("all_reduce, dependent (called one by one, each on what the one before left), plain buffers", text)
 
     def test_means_are_geometric_over_each_kind(self):
         lines = self.part([point("all_reduce", "graph", "plain", 8, 1, 2), point("all_reduce", "eager", "plain", 8, 1, 8),
@@ -165,6 +171,54 @@ class Report(Case):
             rows = list(csv.reader(file))
         self.assertEqual(rows[1:], [["all_reduce", "graph", "plain", "8", "", "4", "8", "1"],
                                     ["all_gather", "graph", "plain", "8", "2", "4", "", "1"]])
+
+
+class NcclTests(Case):
+    TABLE = ("# nccl-tests version 2.19.6\n#       size         count      type   redop    root     time   algbw   busbw  #wrong\n"
+             "           8             4  bfloat16     sum      -1    {}    0.00    0.00       0     9.99    0.00    0.00       0\n"
+             "     2097152       1048576  bfloat16     sum      -1    20.00   13.43  13.43       0    9.99    0.00    0.00       0\n"
+             "# Out of bounds values : 0 OK\n")
+
+    def folder_of_programs(self, text):
+        """nccl-tests' programs, which all print `text`; and a `starling` that starts what it is told to."""
+        for name in ("all_reduce_perf", "all_gather_perf", "reduce_scatter_perf", "alltoall_perf"):
+            self.script(name, f"cat <<'TEXT'\n{text}TEXT\n")
+        return self.script("starling", 'shift 4\nexec "$@"\n')
+
+    def script(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{text}")
+        os.chmod(path, 0o755)
+        return path
+
+    def test_stands_beside_what_was_measured_and_marks_what_is_far_apart(self):
+        starling = self.folder_of_programs(self.TABLE.format("4.80"))
+        measured = record.read(self.file([point("all_reduce", "graph", "plain", 8, 4, 4.5),
+                                          point("all_reduce", "graph", "plain", 2 << 20, 19, 0),
+                                          point("all_reduce", "eager", "symmetric", 2 << 20, 19, 21)]))
+        found = nccl_tests.measure(measured, self.folder, starling)
+        self.assertEqual(len(found), 10)
+        self.assertEqual(found["all_reduce", "graph", 8], [4.8, 4.8])
+        lines = list(nccl_tests.table(measured, found))
+        self.assertEqual(lines[2].split(), "all_reduce of 8 B, graph 4.00 4.80 +20% DIFFERS 4.50 4.80 +7%".split())
+        self.assertEqual(next(line for line in lines if "2 MiB, graph" in line).split(),
+                         "all_reduce of 2 MiB, graph 19.0 20.0 +5% - 20.0".split())
+        self.assertEqual(sum(line.endswith("not in this record") for line in lines), 8)
+        self.assertEqual(lines[-1], "1 of 10 points differ by more than 15%")
+
+    def test_names_what_fails(self):
+        measured = record.read(self.file([]))
+        with self.assertRaisesRegex(record.Failure, "there is no .*all_gather_perf and no .*all_reduce_perf and no"):
+            nccl_tests.require(self.folder)
+        starling = self.folder_of_programs(self.TABLE)
+        nccl_tests.require(self.folder)
+        self.script("all_reduce_perf", "echo 'no such device'\nexit 3\n")
+        with self.assertRaisesRegex(record.Failure, "all_reduce_perf -t 4 .* over ours.so: exit code 3\n  | no such device"):
+            nccl_tests.measure(measured, self.folder, starling)
+        self.script("all_reduce_perf", "echo 'starling run: it does not run on Starling' >&2\necho 8 4 t sum -1 4.0\n")
+        with self.assertRaisesRegex(record.Failure, "does not run on Starling"):
+            nccl_tests.measure(measured, self.folder, starling)
 
 
 class Plot(Case):

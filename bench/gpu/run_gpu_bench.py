@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 
+import nccl_tests
 import record
 import report
 
@@ -30,6 +31,7 @@ def parse_arguments():
     parser.add_argument("--json", help="everything measured, as a file (BUILD/gpu-bench.json)")
     parser.add_argument("--svg", help="the plot, as a file (beside that of --json)")
     parser.add_argument("--csv", help="the medians, as a file")
+    parser.add_argument("--nccl-tests", metavar="DIR", help="then run nccl-tests' programs of this folder at ten points, too")
     arguments, others = parser.parse_known_args()
     arguments.json = arguments.json or os.path.join(arguments.build, "gpu-bench.json")
     arguments.svg = arguments.svg or os.path.splitext(arguments.json)[0] + ".svg"
@@ -49,6 +51,13 @@ def state(path):
     return found.st_ino, found.st_mtime_ns
 
 
+def cross_check(arguments):
+    """What nccl-tests says of the same libraries, beside the record."""
+    measured = record.read(arguments.json)
+    found = nccl_tests.measure(measured, arguments.nccl_tests, os.path.join(arguments.build, "bin", "starling"))
+    print("\n".join(nccl_tests.table(measured, found)), flush=True)
+
+
 def main():
     if "--real-work" in sys.argv[1:]:
         others = [word for word in sys.argv[1:] if word != "--real-work"]
@@ -56,11 +65,15 @@ def main():
     arguments, others = parse_arguments()
     program = os.path.join(arguments.build, "bin", "bench_gpu")
     library = os.path.join(arguments.build, "lib", "libnccl.so.2")
+    if arguments.nccl_tests:
+        nccl_tests.require(arguments.nccl_tests)  # before minutes are spent
     before = state(arguments.json)
     code = subprocess.run([program, "--library", library, "--json", arguments.json, *others], check=False).returncode
     # Also of a run that failed half-way; not of an older one's file.
     if state(arguments.json) != before and record.read(arguments.json).points:
         report.report([arguments.json], arguments.csv, arguments.svg)
+        if arguments.nccl_tests and code == 0:
+            cross_check(arguments)
         print(f"every number: {arguments.json}" + ("; with --resume a run goes on there" if code else ""))
     return code if code >= 0 else 1
 
