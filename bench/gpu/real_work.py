@@ -32,11 +32,15 @@ GOODBYE_S = 20         # for processes that are told to end
 PREFIXES = ("NCCL_", "TORCH_NCCL_", "STARLING_", "CUDA_DEVICE_", "CUDA_MODULE_")  # of what libraries read
 
 
-def cases():
-    """Everything that is measured, in the order of the report."""
+def cases(memories=("plain",)):
+    """Everything that is measured, in the order of the report; training uses PyTorch's own memory alone."""
     sizes = [8 * 4**i for i in range(9)]  # to 512 KiB
-    yield from ({"part": "all_reduce", "issue": issue, "bytes": size} for issue in ("graph", "eager") for size in sizes)
-    yield from ({"part": part, "communicates": communicates} for part in ("decode", "train") for communicates in (True, False))
+    for memory in memories:
+        yield from ({"part": "all_reduce", "issue": issue, "memory": memory, "bytes": size} for issue in ("graph", "eager")
+                    for size in sizes)
+    for memory in memories:
+        yield from ({"part": "decode", "memory": memory, "communicates": communicates} for communicates in (True, False))
+    yield from ({"part": "train", "memory": "plain", "communicates": communicates} for communicates in (True, False))
 
 
 class Team:
@@ -173,7 +177,7 @@ def write(path, document):
     os.replace(path + ".new", path)
 
 
-def compare(commands, conditions, path, ours=None, work=None):
+def compare(commands, conditions, path, ours, work):
     """Measures everything with the teams that `commands` start, by name, and leaves the record at `path`."""
     begin = time.monotonic()
     teams = []
@@ -185,7 +189,7 @@ def compare(commands, conditions, path, ours=None, work=None):
                         "libraries": [introduce(team, ours) for team in teams], "cases": []}
             write(path, document)  # before a minute is spent on what cannot be kept
             print(f"both are up after {time.monotonic() - begin:.0f} s", flush=True)
-            for case in work or cases():
+            for case in work:
                 document["cases"].append(measure(teams, case, conditions["rounds"]))
                 write(path, document)
             for team in teams:
@@ -204,6 +208,8 @@ def parse_arguments():
     parser.add_argument("--library", help="the peer's libnccl.so.2 (the one that PyTorch brings)")
     parser.add_argument("--json", help="everything measured, as a file (BUILD/gpu-real-work.json)")
     parser.add_argument("--gpus", type=int, help="how many; all by default")
+    parser.add_argument("--symmetric", action="store_true",
+                        help="all-reduces and decoding also in symmetric windows, so that the peer's best shows")
     parser.add_argument("--rounds", type=int, default=5, help="of every measurement (5)")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.gpus is not None and arguments.gpus < 2:
@@ -227,7 +233,8 @@ def main():
     conditions = {**found, "gpus": gpus, "rounds": arguments.rounds, "environment": environment}
     peer = [starling, "run", "--library", arguments.library, "--", *RANK] if arguments.library else RANK
     commands = dict(zip(report.NAMES, ([starling, "run", "--", *RANK], peer)))
-    compare(commands, conditions, arguments.json, os.path.join(arguments.build, "lib", "libnccl.so.2"))
+    memories = ("plain", "symmetric") if arguments.symmetric else ("plain",)
+    compare(commands, conditions, arguments.json, os.path.join(arguments.build, "lib", "libnccl.so.2"), cases(memories))
     record = report.read(arguments.json)
     print("\n".join(report.text(record)))
     print(f"every number: {arguments.json}")

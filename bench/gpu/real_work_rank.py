@@ -12,6 +12,8 @@ FILE must not exist yet; the ranks meet by it.
 import argparse
 import contextlib
 import datetime
+import functools
+import itertools
 import json
 import math
 import os
@@ -59,12 +61,30 @@ def timed(work, repeats):
     return (time.perf_counter() - begin) / repeats * 1e6
 
 
+@functools.cache
+def window():
+    """1 MiB of numbers in a symmetric window of the library, and the pool that keeps it. Collective."""
+    library = dist.group.WORLD._get_backend(torch.device(DEVICE))
+    pool = torch.cuda.MemPool(library.mem_allocator)
+    with torch.cuda.use_mem_pool(pool):
+        whole = torch.zeros(1 << 19, dtype=torch.bfloat16, device=DEVICE)
+    library.register_mem_pool(pool, symm=True)
+    return whole, pool
+
+
+def numbers(memory, *shape):
+    """Tensors of one shape: any number of plain ones, or as many symmetric ones as the window holds."""
+    while memory == "plain":
+        yield torch.empty(shape, dtype=torch.bfloat16, device=DEVICE)
+    yield from (piece.view(shape) for piece in window()[0].split(math.prod(shape)))
+
+
 class AllReduce:
     """All-reduces in place, one after the other: each takes what the one before has left."""
     OPERATIONS, REPEATS = 100, 5
 
-    def __init__(self, issue, size):
-        self.tensor = torch.full((size // 2,), dist.get_rank() + 1, dtype=torch.bfloat16, device=DEVICE)
+    def __init__(self, issue, memory, size):
+        self.tensor = next(numbers(memory, size // 2)).fill_(dist.get_rank() + 1)
         dist.all_reduce(self.tensor)
         wanted = dist.get_world_size() * (dist.get_world_size() + 1) // 2
         if not bool((self.tensor == wanted).all()):
@@ -86,7 +106,7 @@ class Decode:
     LAYERS, SEQUENCES, WIDTH = 80, 4, 8192  # a layer sums SEQUENCES x WIDTH numbers of 2 bytes: 64 KiB
     REPEATS = 20
 
-    def __init__(self, reduces):
+    def __init__(self, memory, reduces):
         self.reduces = reduces
         rows = self.WIDTH // dist.get_world_size()
         self.mine = slice(dist.get_rank() * rows, (dist.get_rank() + 1) * rows)
@@ -97,7 +117,7 @@ class Decode:
         # So scaled, the numbers are as large after the last layer as before the first.
         scale = 1 / math.sqrt(self.WIDTH if reduces else rows)
         self.weights = [torch.randn(rows, self.WIDTH, generator=own, **kind).mul_(scale) for _ in range(self.LAYERS)]
-        self.hidden = [torch.empty_like(self.first) for _ in range(2)]
+        self.hidden = list(itertools.islice(numbers(memory, self.SEQUENCES, self.WIDTH), 2))
         self.graph = captured(self.step)
 
     def step(self):
@@ -184,9 +204,9 @@ class Training:
 def prepare(case):
     """The piece of work that `case` names. Collective."""
     if case["part"] == "all_reduce":
-        return AllReduce(case["issue"], case["bytes"])
+        return AllReduce(case["issue"], case["memory"], case["bytes"])
     if case["part"] == "decode":
-        return Decode(case["communicates"])
+        return Decode(case["memory"], case["communicates"])
     if case["part"] == "train":
         return Training(case["communicates"])
     raise RuntimeError(f"no such work: {case}")

@@ -9,6 +9,7 @@ different orders, and the GPU's own kernels need not give the same bits twice. O
 won, 1 no such record, or libraries that computed different things; 2 bad usage.
 """
 import argparse
+import itertools
 import json
 import math
 import sys
@@ -28,13 +29,14 @@ class Case(Rounds):
     def __init__(self, fields):
         super().__init__(fields["us"])
         self.part, self.issue, self.bytes = fields["part"], fields.get("issue"), fields.get("bytes")
+        self.memory = fields["memory"]
         self.communicates = fields.get("communicates", True)
         self.left = fields.get("left")  # of each library, of each rank
 
     def __str__(self):
         if self.part == "all_reduce":
-            return f"all_reduce of {size_text(self.bytes)}, {self.issue}"
-        return f"{self.part} step" + ("" if self.communicates else " without communication")
+            return f"all_reduce of {size_text(self.bytes)}, {self.issue}, {self.memory} buffers"
+        return f"{self.part} step{'' if self.communicates else ' without communication'}, {self.memory} buffers"
 
 
 class Record:
@@ -44,9 +46,14 @@ class Record:
         self.conditions, self.libraries = document["conditions"], document["libraries"]
         self.cases = [Case(fields) for fields in document["cases"]]
 
-    def find(self, part, communicates=True):
+    @property
+    def memories(self):
+        return list(dict.fromkeys(case.memory for case in self.cases))
+
+    def find(self, part, memory, communicates=True):
         """The case of a part that has one of each kind; None: not measured."""
-        return next((case for case in self.cases if case.part == part and case.communicates == communicates), None)
+        return next((case for case in self.cases
+                     if (case.part, case.memory, case.communicates) == (part, memory, communicates)), None)
 
     @property
     def is_right(self):
@@ -91,12 +98,13 @@ def row(title, case):
 
 
 def all_reduces(record):
-    for issue in ("graph", "eager"):
-        cases = [case for case in record.cases if case.part == "all_reduce" and case.issue == issue]
+    for memory, issue in itertools.product(record.memories, ("graph", "eager")):
+        cases = [case for case in record.cases if (case.part, case.memory, case.issue) == ("all_reduce", memory, issue)]
         if not cases:
             continue
-        how = "captured into a CUDA graph" if issue == "graph" else "issued one by one"
-        yield f"\nall-reduces of bfloat16 {how}, in place: each takes what the one before left; µs, median [min..max]"
+        how = "captured into a CUDA graph" if issue == "graph" else "called one by one"
+        yield (f"\nall-reduces of bfloat16 {how}, in place: each takes what the one before left; {memory} buffers; µs, median "
+               "[min..max]")
         yield header("bytes")
         yield from (row(str(case.bytes), case) for case in cases)
         reached = sum(case.ratio >= TARGET for case in cases)
@@ -113,19 +121,16 @@ def plain_row(title, texts):
     return f"{title:>30}" + "".join(f" {text:>9} {'':18}" for text in texts)
 
 
-def step(record, part, title, tokens, more=lambda whole: ()):
+def step(record, part, memory, title, tokens):
     """The table of one kind of step, which makes so many tokens."""
-    whole, bare = record.find(part), record.find(part, communicates=False)
-    if whole is None:
-        return
-    yield f"\n{title}; µs, median [min..max]"
+    whole, bare = record.find(part, memory), record.find(part, memory, communicates=False)
+    yield f"\n{title}; {memory} buffers; µs, median [min..max]"
     yield header("")
     yield row("a step", whole)
     if bare is not None:
         yield row("without communication", bare)
         yield plain_row("communication's share", [f"{share:.1%}" for share in share_of_communication(whole, bare)])
     yield plain_row("tokens/s", [f"{tokens / whole.median(library) * 1e6:.0f}" for library in (OURS, PEER)])
-    yield from more(whole)
 
 
 def decode(record):
@@ -135,11 +140,11 @@ def decode(record):
     title = (f"decoding, one CUDA graph: {layers} layers, each {sequences} x {rows} by {rows} x {width} in bfloat16, then the "
              f"all-reduce of {size_text(sequences * width * 2)}")
 
-    def by_layer(whole):
-        yield plain_row("µs a layer", [number_text(whole.median(library) / layers) for library in (OURS, PEER)])
-        yield f"{'results differ by':>30} {decode_difference(whole):.1e} (tolerance {DECODE_TOLERANCE})"
-
-    yield from step(record, "decode", title, sequences, by_layer)
+    for memory in record.memories:
+        if whole := record.find("decode", memory):
+            yield from step(record, "decode", memory, title, sequences)
+            yield plain_row("µs a layer", [number_text(whole.median(library) / layers) for library in (OURS, PEER)])
+            yield f"{'results differ by':>30} {decode_difference(whole):.1e} (tolerance {DECODE_TOLERANCE})"
 
 
 def train(record):
@@ -147,13 +152,27 @@ def train(record):
     title = (f"training, DistributedDataParallel: a transformer of {shape['parameters'] / 1e6:.0f} million parameters, "
              f"{shape['tokens']} tokens a GPU and step, gradients of fp32 in overlapped buckets")
 
-    def losses(whole):
+    if whole := record.find("train", "plain"):
+        yield from step(record, "train", "plain", title, shape["tokens"] * record.conditions["gpus"])
         ours, peer = (mean_losses(whole, library) for library in (OURS, PEER))
         yield plain_row("mean loss, first step", [f"{ours[0]:.4f}", f"{peer[0]:.4f}"])
         yield plain_row(f"mean loss, step {len(ours)}", [f"{ours[-1]:.4f}", f"{peer[-1]:.4f}"])
         yield f"{'losses differ by up to':>30} {loss_difference(whole):.1e} (tolerance {LOSS_TOLERANCE})"
 
-    yield from step(record, "train", title, shape["tokens"] * record.conditions["gpus"], losses)
+
+def best(record):
+    """Ours on plain buffers, that need nothing of the program, against the better of the peer's plain and symmetric ones."""
+    medians = {(case.part, case.issue, case.bytes, case.memory): case.median(PEER) for case in record.cases if case.communicates}
+    ratios = {}
+    for case in record.cases:
+        windows = medians.get((case.part, case.issue, case.bytes, "symmetric"))
+        if case.communicates and case.memory == "plain" and windows is not None:
+            name = f"{case.part}, {case.issue}" if case.issue else f"{case.part} step"
+            ratios.setdefault(name, []).append(min(case.median(PEER), windows) / case.median(OURS))
+    if ratios:
+        yield "\nours on plain buffers against the peer's best, plain or symmetric: times as fast, geometric mean"
+    for name, found in ratios.items():
+        yield f"{name:>30} {geometric_mean(found):6.2f}  ({len(found)} points, {sum(ratio < LOSS for ratio in found)} lost)"
 
 
 def decode_difference(case):
@@ -172,14 +191,13 @@ def loss_difference(case):
 
 def disagreements(record):
     """What is wrong, in words."""
-    case = record.find("decode")
-    if case is not None:
+    for case in (found for memory in record.memories if (found := record.find("decode", memory))):
         for name, ranks in zip(NAMES, case.left):
             if any(rank != ranks[0] for rank in ranks):
-                yield f"decoding with {name}: ranks have different results"
+                yield f"decoding with {name}, {case.memory} buffers: ranks have different results"
         if not decode_difference(case) <= DECODE_TOLERANCE:  # a NaN is no small difference
-            yield f"decoding: results differ by {decode_difference(case):.1e}"
-    case = record.find("train")
+            yield f"decoding, {case.memory} buffers: results differ by {decode_difference(case):.1e}"
+    case = record.find("train", "plain")
     if case is not None:
         for library, name in enumerate(NAMES):
             losses = mean_losses(case, library)
@@ -206,7 +224,7 @@ def listed(record):
 
 def text(record):
     """Everything, as lines."""
-    for part in (head, all_reduces, decode, train, listed):
+    for part in (head, all_reduces, decode, train, best, listed):
         yield from part(record)
 
 

@@ -20,7 +20,7 @@ from record import Failure
 HERE = os.path.dirname(os.path.abspath(__file__))
 PATIENCE_S = 30
 CONDITIONS = {"gpus": 2, "gpu": "A GPU", "torch": "2.11.0", "cuda": "13.0", "rounds": 3, "environment": {}}
-DECODE, TRAIN = {"part": "decode", "communicates": True}, {"part": "train", "communicates": True}
+DECODE = {"part": "decode", "memory": "plain", "communicates": True}
 
 
 def stand_in(behaviour, rank):
@@ -60,11 +60,11 @@ class Teams(unittest.TestCase):
 
     def compare(self, ours, peer, work=(DECODE,)):
         with contextlib.redirect_stdout(io.StringIO()):
-            real_work.compare({"ours": command(ours), "peer": command(peer)}, CONDITIONS, self.file, work=list(work))
+            real_work.compare({"ours": command(ours), "peer": command(peer)}, CONDITIONS, self.file, None, work)
         return report.read(self.file)
 
     def test_takes_the_slowest_rank_of_every_round_in_turns(self):
-        record = self.compare("a", "b", [{"part": "all_reduce", "issue": "graph", "bytes": 8}, DECODE])
+        record = self.compare("a", "b", [{"part": "all_reduce", "issue": "graph", "memory": "plain", "bytes": 8}, DECODE])
         self.assertEqual([case.us for case in record.cases], [[[21, 31, 41]] * 2, [[51, 61, 71]] * 2])
         self.assertEqual(record.cases[1].left, [[[2.0, 1.0]] * 2] * 2)
         self.assertEqual(record.libraries[1]["path"], "/nowhere/b/libnccl.so.2")
@@ -131,14 +131,14 @@ class Command(unittest.TestCase):
             self.assertFalse(os.path.exists(f"{folder}/gpu-real-work.json"))
 
 
-def all_reduce(issue, size, ours, peer):
-    return {"part": "all_reduce", "issue": issue, "bytes": size, "us": [[ours * 1.01, ours, ours * 0.99], [peer] * 3]}
+def all_reduce(issue, size, ours, peer, memory="plain"):
+    return {"part": "all_reduce", "issue": issue, "memory": memory, "bytes": size, "us": [[ours * 1.01, ours, ours * 0.99], [peer] * 3]}
 
 
 def steps(part, ours, peer, bare, left):
     """A step with communication and one without; `left`, of each library, has every rank."""
-    return [{"part": part, "communicates": True, "us": [[ours], [peer]], "left": [[one, one] for one in left]},
-            {"part": part, "communicates": False, "us": [[bare], [bare]]}]
+    return [{"part": part, "memory": "plain", "communicates": True, "us": [[ours], [peer]], "left": [[one, one] for one in left]},
+            {"part": part, "memory": "plain", "communicates": False, "us": [[bare], [bare]]}]
 
 
 class Report(unittest.TestCase):
@@ -156,7 +156,7 @@ class Report(unittest.TestCase):
         self.assertRegex(text, r"geometric mean +2\.45; target 2\.5, reached at 1 of 2 sizes")
         self.assertEqual([line.split()[0] for line in lines if line.endswith(" LOSS")], ["8"])
         self.assertIn("lost (below 0.97 times as fast): 1 of 3", text)
-        self.assertIn("  all_reduce of 8 B, eager: 0.90, 10.0 against 9.00 µs", text)
+        self.assertIn("  all_reduce of 8 B, eager, plain buffers: 0.90, 10.0 against 9.00 µs", text)
 
     def test_shares_and_rates_follow_from_the_medians(self):
         text = "\n".join(self.lines(steps("decode", 1600, 2000, 1200, [[1.0], [1.0]])))
@@ -170,10 +170,16 @@ class Report(unittest.TestCase):
         self.assertRegex(text, r"losses differ by up to 1\.4e-03 \(tolerance 0\.01\)")
         self.assertNotIn("WRONG", text)
 
+    def test_the_best_of_the_peer_is_the_quicker_of_plain_and_symmetric(self):
+        cases = [all_reduce("graph", 8, 4, 12), all_reduce("graph", 32, 4, 4),
+                 all_reduce("graph", 8, 9, 8, "symmetric"), all_reduce("graph", 32, 1, 9, "symmetric")]
+        self.assertRegex("\n".join(self.lines(cases)), r"all_reduce, graph +1\.41  \(2 points, 0 lost\)")
+        self.assertNotIn("the peer's best", "\n".join(self.lines(cases[:2])))
+
     def test_libraries_that_compute_different_things_are_wrong(self):
         self.assertEqual(list(report.disagreements(self.record(steps("decode", 1, 1, 1, [[3.0, 4.0], [3.0, 4.01]])))), [])
-        for cases, words in ((steps("decode", 1, 1, 1, [[3.0, 4.0], [3.0, 5.0]]), "decoding: results differ by 1.7e-01"),
-                             (steps("decode", 1, 1, 1, [[float("nan")], [1.0]]), "decoding: results differ by nan"),
+        for cases, words in ((steps("decode", 1, 1, 1, [[3.0, 4.0], [3.0, 5.0]]), "decoding, plain buffers: results differ by 1.7e-01"),
+                             (steps("decode", 1, 1, 1, [[float("nan")], [1.0]]), "decoding, plain buffers: results differ by nan"),
                              (steps("train", 1, 1, 1, [[9.0, 7.0], [9.0, 8.0]]), "training: losses differ by 1.2e-01"),
                              (steps("train", 1, 1, 1, [[9.0, 9.1], [9.0, 9.1]]), "training with ours: the loss does not fall")):
             found = list(report.disagreements(self.record(cases)))
@@ -181,7 +187,7 @@ class Report(unittest.TestCase):
             self.assertIn("WRONG", "\n".join(self.lines(cases)))
         cases = steps("decode", 1, 1, 1, [[1.0], [1.0]])
         cases[0]["left"][1] = [[1.0], [1.5]]
-        self.assertEqual(list(report.disagreements(self.record(cases))), ["decoding with peer: ranks have different results"])
+        self.assertEqual(list(report.disagreements(self.record(cases))), ["decoding with peer, plain buffers: ranks have different results"])
 
     def test_a_record_of_half_a_run_has_a_report(self):
         self.assertIn("lost (below 0.97 times as fast): 0 of 0", "\n".join(self.lines([])))
