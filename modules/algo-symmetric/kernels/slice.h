@@ -38,7 +38,7 @@ constexpr uint32_t kMeetingWords = 4;
 // Point to point: chunks under way on a channel.
 constexpr uint32_t kInboxSlots = 2;
 constexpr uint32_t kOfferWords = 2;
-constexpr uint32_t kChunkBytes = 32768;
+constexpr uint32_t kChunkBytes = 16384;
 constexpr uint32_t kChannelsOfBlock = 4;  // whose hops overlap
 constexpr uint32_t kMostMessages = 1304;  // of a group
 constexpr uint32_t kMailPackets = 1024;   // in flight on a channel; a power of two
@@ -132,6 +132,7 @@ struct LaneLayout {
   }
 };
 static_assert(LaneLayout::Of(8, 24).total % kRegionBytes == 0);
+static_assert(kSliceHeadBytes + 3 * LaneLayout::Of(8, 24).total <= 64 << 20, "what a communicator may take of a GPU");
 static_assert(kPieceBytes % kRegionBytes == 0);
 
 }  // namespace sl::algo_symmetric::kernels
