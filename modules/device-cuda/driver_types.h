@@ -157,6 +157,7 @@ inline constexpr unsigned kGraphUserObjectMove = 1;
 // Kernels.
 using FunctionAttribute = int;
 inline constexpr FunctionAttribute kSharedSizeBytes = 1;
+inline constexpr FunctionAttribute kPtxVersion = 5;  // 90: compiled for compute capability 9.0
 inline constexpr FunctionAttribute kMaxDynamicSharedSizeBytes = 8;
 inline constexpr int kLaunchCooperative = 2;
 inline constexpr int kLaunchClusterDimension = 4;

@@ -11,6 +11,15 @@ using sl::Result;
 using sl::Status;
 namespace cu = sl::device_cuda::cu;
 
+namespace {
+
+// Dependent launches: from this compute capability on, of the GPU and of what the kernels were compiled for, since only
+// these can wait for the grids before them; and from the driver (CUDA 12.3) on that captures them.
+constexpr int kDependentCapability = 90;
+constexpr int kDependentDriver = 12030;
+
+}  // namespace
+
 Result<std::unique_ptr<sl_image_t>> sl_image_t::Load(const sl_device_t& device, const sl_image_desc_t& desc) {
   if (desc.kernel_count == 0 || desc.binary == nullptr || desc.binary_bytes == 0 || desc.kernel_names == nullptr) {
     return Status(SL_ERR_UNSUPPORTED, "device-cuda: the image has no kernels for GPUs");
@@ -28,6 +37,8 @@ Result<std::unique_ptr<sl_image_t>> sl_image_t::Load(const sl_device_t& device, 
 Status sl_image_t::Prepare(const sl_image_desc_t& desc) {
   SL_TRY(SL_CUDA(device, ModuleLoadData, &module_, desc.binary));
   const int shared_bytes = device.Attribute(cu::kMaxSharedMemoryPerBlockOptin);
+  launches_dependently =
+      device.capability >= kDependentCapability && device.instance->driver->version() >= kDependentDriver;
   for (uint32_t i = 0; i < desc.kernel_count; ++i) {
     cu::Function* kernel = nullptr;
     const cu::Code code = device.calls.ModuleGetFunction(&kernel, module_, desc.kernel_names[i]);
@@ -43,6 +54,9 @@ Status sl_image_t::Prepare(const sl_image_desc_t& desc) {
     if (shared_bytes > static_bytes) {
       SL_TRY(SL_CUDA(device, FuncSetAttribute, kernel, cu::kMaxDynamicSharedSizeBytes, shared_bytes - static_bytes));
     }
+    int compiled_for = 0;
+    SL_TRY(SL_CUDA(device, FuncGetAttribute, &compiled_for, cu::kPtxVersion, kernel));
+    if (compiled_for < kDependentCapability) launches_dependently = false;
     kernels.push_back(kernel);
   }
   return {};
@@ -76,7 +90,9 @@ cu::Code Launch(cu::Stream* stream, const sl_launch_t& launch) {
   config.shared_bytes = launch.shared_bytes;
   config.stream = stream;
   if ((launch.flags & SL_LAUNCH_COOPERATIVE) != 0) add(cu::kLaunchCooperative).value.flag = 1;
-  if ((launch.flags & SL_LAUNCH_DEPENDENT) != 0) add(cu::kLaunchProgrammaticStreamSerialization).value.flag = 1;
+  if ((launch.flags & SL_LAUNCH_DEPENDENT) != 0 && launch.image->launches_dependently) {
+    add(cu::kLaunchProgrammaticStreamSerialization).value.flag = 1;
+  }
   if (launch.cluster[0] != 0) {
     std::copy_n(launch.cluster, std::size(launch.cluster), add(cu::kLaunchClusterDimension).value.cluster);
   }

@@ -21,6 +21,8 @@ struct sl_image_t {
 
   const sl_device_t& device;
   std::vector<sl::device_cuda::cu::Function*> kernels;
+  // Whether SL_LAUNCH_DEPENDENT is heeded; else a grid begins when the one before it is over.
+  bool launches_dependently = false;
 
  private:
   explicit sl_image_t(const sl_device_t& the_device) : device(the_device) {}

@@ -45,7 +45,7 @@ struct FakeKernel {
 };
 struct FakeImage {
   uint64_t magic;  // kFakeImageMagic
-  int capability;  // 90
+  int capability;  // that it was compiled for; the GPUs have 90
   const FakeKernel* kernels;
 };
 inline constexpr uint64_t kFakeImageMagic = 0x46414b45494d4147u;

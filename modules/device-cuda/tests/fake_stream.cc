@@ -43,6 +43,7 @@ struct Event {
 struct Function {
   const FakeKernel* kernel;
   cu::Context* context;
+  int compiled_for;  // compute capability
   bool is_loaded = false;
   int max_dynamic_bytes = 49152;
 };
@@ -383,11 +384,11 @@ cu::Code cuModuleLoadData(cu::Module** out, const void* data) {
   memcpy(&magic, data, sizeof(magic));
   if (magic == kFatbinMagic) image = &kReductions;  // the only fatbin that tests load here is the module's own
   if (image->magic != kFakeImageMagic) return cu::kInvalidImage;
-  if (image->capability != 90) return cu::kNoBinaryForGpu;
+  if (image->capability > 90) return cu::kNoBinaryForGpu;
   auto module = std::make_unique<Module>();
   module->image = image;
   for (const FakeKernel* kernel = image->kernels; kernel->name != nullptr; ++kernel) {
-    module->functions[kernel->name] = Function{kernel, CurrentContext()};
+    module->functions[kernel->name] = Function{kernel, CurrentContext(), image->capability};
   }
   *out = reinterpret_cast<cu::Module*>(module.release());
   return cu::kSuccess;
@@ -413,10 +414,10 @@ cu::Code cuFuncLoad(cu::Function* function) {
   return cu::kSuccess;
 }
 
-cu::Code cuFuncGetAttribute(int* out, cu::FunctionAttribute attribute, cu::Function*) {
+cu::Code cuFuncGetAttribute(int* out, cu::FunctionAttribute attribute, cu::Function* function) {
   SL_FAKE_ENTER_CONTEXT(cuFuncGetAttribute, true);
-  if (attribute != cu::kSharedSizeBytes) return cu::kInvalidValue;
-  *out = kStaticSharedBytes;
+  if (attribute != cu::kSharedSizeBytes && attribute != cu::kPtxVersion) return cu::kInvalidValue;
+  *out = attribute == cu::kPtxVersion ? Inside(function)->compiled_for : kStaticSharedBytes;
   return cu::kSuccess;
 }
 

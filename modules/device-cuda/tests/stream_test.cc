@@ -140,6 +140,22 @@ TEST_F(Launches, SayWhatTheyNeed) {
   EXPECT_EQ(LastLaunch().attribute_count, 0u);
 }
 
+// Kernels that were compiled for older GPUs cannot wait for the grids before them.
+TEST_F(Launches, DependOnNothingWhereKernelsCannotWait) {
+  const FakeImage old = {kFakeImageMagic, 80, kKernels};
+  const sl_image_desc_t desc = Describe(old);
+  sl_image_t* image = nullptr;
+  ASSERT_EQ(cuda_.ops->image_load(cuda_.device, &desc, &image), SL_OK) << last_error;
+  const Args args{};
+  for (const auto& [of, attributes] : {std::pair{image, 0u}, std::pair{image_, 1u}}) {
+    sl_launch_t launch = LaunchOf(of, &args);
+    launch.flags = SL_LAUNCH_DEPENDENT;
+    ASSERT_EQ(cuda_.ops->launch(cuda_.device, stream_, &launch), SL_OK) << last_error;
+    EXPECT_EQ(LastLaunch().attribute_count, attributes);
+  }
+  EXPECT_EQ(cuda_.ops->image_unload(cuda_.device, image), SL_OK);
+}
+
 TEST_F(Launches, AreRefusedWithWords) {
   const Args args{};
   const auto refused = [&](const sl_launch_t& launch) { return cuda_.ops->launch(cuda_.device, stream_, &launch); };
@@ -183,7 +199,7 @@ TEST_F(Launches, OfABatchGoEachToItsDevice) {
 TEST(Image, NamesWhatItLacks) {
   CudaDevice cuda;
   sl_image_t* image = nullptr;
-  const FakeImage foreign = {kFakeImageMagic, 80, kKernels};
+  const FakeImage foreign = {kFakeImageMagic, 100, kKernels};
   sl_image_desc_t desc = Describe(foreign);
   EXPECT_EQ(cuda.ops->image_load(cuda.device, &desc, &image), SL_ERR_UNSUPPORTED);
   EXPECT_NE(last_error.find("compute capability is 9.0"), std::string::npos) << last_error;
