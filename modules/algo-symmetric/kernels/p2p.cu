@@ -2,6 +2,7 @@
 //
 // Point-to-point kernels.
 #include "modules/algo-symmetric/kernels/p2p.h"
+#include "sdk/device/grid.h"
 
 using sl::algo_symmetric::kernels::FewestMessages;
 using sl::algo_symmetric::kernels::FewMessages;
@@ -18,7 +19,9 @@ __device__ void RunChannel(const Args& args) {
   __shared__ uint32_t told[kChannelsOfBlock][kOfferWords];
   constexpr uint32_t kPart = kThreads / kChannelsOfBlock;
   const uint32_t part = threadIdx.x / kPart;
+  sl::dev::AwaitEarlierGrids();
   P2pChannel(args, sl::dev::Block::Part(blockIdx.x, part * kPart, kPart, 1 + part), part, told[part]).Run();
+  sl::dev::LetNextGridLaunch();
 }
 
 }  // namespace
