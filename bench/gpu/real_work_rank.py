@@ -11,6 +11,7 @@ FILE must not exist yet; the ranks meet by it.
 """
 import argparse
 import contextlib
+import ctypes
 import datetime
 import functools
 import itertools
@@ -34,9 +35,23 @@ DEVICE = "cuda"
 
 
 def libraries():
-    """The files that this process has NCCL from."""
+    """The file that calls of NCCL go to. What was preloaded comes first, though PyTorch loads its own as well; where nothing
+    was, all files that it may be."""
     with open("/proc/self/maps", encoding="utf-8") as maps:
-        return sorted({line.split(maxsplit=5)[5].strip() for line in maps if "/libnccl.so" in line})
+        mapped = [line.split(maxsplit=5) for line in maps if "/" in line]
+    try:
+        address = ctypes.cast(ctypes.CDLL(None).ncclGetVersion, ctypes.c_void_p).value
+    except AttributeError:  # PyTorch keeps its own to itself
+        return sorted({words[5].strip() for words in mapped if "/libnccl.so" in words[5]})
+    ranges = ((*(int(end, 16) for end in words[0].split("-")), words[5].strip()) for words in mapped)
+    return [path for begin, end, path in ranges if begin <= address < end]
+
+
+def version(library):
+    """What the library says of itself; PyTorch answers with what it was built against."""
+    number = ctypes.c_int()
+    ctypes.CDLL(library).ncclGetVersion(ctypes.byref(number))
+    return number.value
 
 
 def captured(work):
@@ -216,7 +231,8 @@ def introduction():
     """What is reported of these processes, and by what the report computes rates."""
     with torch.device("meta"):  # shapes alone
         parameters = sum(parameter.numel() for parameter in Transformer().parameters())
-    return {"libraries": libraries(), "version": ".".join(map(str, torch.cuda.nccl.version())),
+    files = libraries()
+    return {"libraries": files, "version": version(files[0]) if files else 0,
             "decode": {"layers": Decode.LAYERS, "sequences": Decode.SEQUENCES, "width": Decode.WIDTH},
             "train": {"parameters": parameters, "tokens": Training.SEQUENCES * Transformer.LENGTH}}
 

@@ -15,6 +15,7 @@ import math
 import sys
 
 from record import LOSS, NOISY, OURS, PEER, Failure, Rounds, geometric_mean, number_text, size_text
+from report import version_text
 
 MARK, REVISION = "starling_real_work", 1
 NAMES = ("ours", "peer")
@@ -79,7 +80,7 @@ def head(record):
     yield (f"{conditions['gpus']} x {conditions['gpu']}, PyTorch {conditions['torch']}, a process a GPU; {conditions['rounds']} "
            "rounds in turns, the slowest rank of each")
     for name, library in zip(NAMES, record.libraries):
-        yield f"  {name}: {library['path']}, NCCL's API {library['version']}"
+        yield f"  {name}: {library['path']}, NCCL's API {version_text(library['version'])}"
     for name, value in conditions["environment"].items():
         yield f"  {name}={value}"
 
