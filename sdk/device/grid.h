@@ -9,8 +9,8 @@
 
 namespace sl::dev {
 
-// Until the grids before it in the stream are over: what they did is visible afterwards. First of all in a kernel that is
-// launched so.
+// Until the grids before it in the stream are over: what they did is visible afterwards. First of all in a kernel that
+// is launched so.
 SL_HD void AwaitEarlierGrids() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
