@@ -30,7 +30,9 @@ constexpr Cost kOneShotCost = {3200, 150};
 constexpr Cost kTwoShotCost = {3900, 142};
 constexpr Cost kStagedCost = {9000, 190};
 constexpr Cost kStagedTwoShotCost = {17000, 245};
+constexpr Cost kStagedBroadcastCost = {5600, 300};  // that every rank pulls from the root
 constexpr Cost kDirectMoveCost = {7000, 322};
+constexpr Cost kDirectBroadcastCost = {8400, 360};  // through the other ranks
 constexpr Cost kDirectReduceCost = {8300, 318};
 constexpr Cost kMailCost = {3700, 150};
 constexpr Cost kLandedCost = {6000, 340};
@@ -152,7 +154,9 @@ Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, uint32_t mo
   CutStaged(element_bytes, size, most_blocks, cut_blocks, &choice);
   choice.threads = kThreads;
   const bool two_shot = choice.pattern.results_wanted;
-  choice.time_ns = Nanoseconds(two_shot ? kStagedTwoShotCost : kStagedCost, SentBytes(op, size, two_shot));
+  const bool broadcasts = op.kind == SL_OP_BROADCAST;
+  const Cost& cost = two_shot ? kStagedTwoShotCost : broadcasts ? kStagedBroadcastCost : kStagedCost;
+  choice.time_ns = Nanoseconds(cost, SentBytes(op, size, two_shot));
   return choice;
 }
 
@@ -269,7 +273,10 @@ Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
   MarkReached(op, rank, settings.pushes, &choice);
   const double sent =
       goes_through_peers ? static_cast<double>(bytes) : SentBytes(op, size, op.kind == SL_OP_ALL_REDUCE);
-  choice.time_ns = Nanoseconds(HasReduction(op.kind) ? kDirectReduceCost : kDirectMoveCost, sent);
+  const Cost& cost = HasReduction(op.kind) ? kDirectReduceCost
+                     : goes_through_peers  ? kDirectBroadcastCost
+                                           : kDirectMoveCost;
+  choice.time_ns = Nanoseconds(cost, sent);
   return choice;
 }
 
