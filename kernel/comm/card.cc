@@ -27,6 +27,9 @@ Bytes Card::Encode() const {
   }
   out.Put(machine);
   out.Put(clique);
+  out.Put(bounds.least);
+  out.Put(bounds.most);
+  out.Put(bounds.weight);
   return out.Take();
 }
 
@@ -62,6 +65,9 @@ Result<Card> Card::Decode(std::span<const uint8_t> bytes) {
   }
   card.machine = in.Get<HostId>();
   card.clique = in.Get<uint32_t>();
+  card.bounds.least = in.Get<uint32_t>();
+  card.bounds.most = in.Get<uint32_t>();
+  card.bounds.weight = std::min(in.Get<uint32_t>(), ProcessorBounds::kMostWeight);
   // What follows was added by a later release; this one has no use for it.
   if (!in.ok() || !IsWellFormed(card.endpoint)) return Status(SL_ERR_LINK_CORRUPT, "a rank's card is damaged");
   return card;

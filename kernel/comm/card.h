@@ -12,6 +12,7 @@
 
 #include "kernel/comm/endpoint.h"
 #include "kernel/comm/frame.h"
+#include "kernel/comm/processor_bounds.h"
 #include "kernel/link/link_table.h"
 
 namespace sl::kernel {
@@ -29,8 +30,9 @@ struct Card {
   // By transport name: where each port listens, in the order of the ports; an address of 0 bytes is a port that does
   // not.
   std::vector<std::pair<std::string, std::vector<LinkAddress>>> addresses;
-  HostId machine{};     // whose processors `cpus` are
-  uint32_t clique = 0;  // of the device, in its domain
+  HostId machine{};        // whose processors `cpus` are
+  uint32_t clique = 0;     // of the device, in its domain
+  ProcessorBounds bounds;  // that the rank asks for
 
   // No more ports of a transport are told, so that cards stay small: four rails of a host, in two families, twice.
   static constexpr uint32_t kMaxPorts = 16;

@@ -40,6 +40,14 @@ TEST(Card, CarriesTheAddressOfEveryPort) {
   EXPECT_TRUE(card.AddressesOf("ib").empty());
 }
 
+TEST(Card, CarriesWhatTheRankAsksFor) {
+  Card card = Sample();
+  card.bounds = {2, 16, 8};
+  EXPECT_EQ(Card::Decode(card.Encode()).value().bounds, card.bounds);
+  card.bounds.weight = UINT32_MAX;
+  EXPECT_EQ(Card::Decode(card.Encode()).value().bounds.weight, ProcessorBounds::kMostWeight);
+}
+
 TEST(Card, IsRefusedWhenItIsCutShort) {
   const Bytes whole = Sample().Encode();
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
@@ -53,7 +61,8 @@ TEST(Card, IsRefusedWithMorePortsOrLongerAddressesThanThereCanBe) {
   EXPECT_EQ(Card::Decode(many.Encode()).status().code(), SL_ERR_LINK_CORRUPT);
   Bytes bytes = Sample().Encode();
   const uint32_t too_long = 253;
-  const size_t behind = 2 * sizeof(HostId) + sizeof(Card::clique);  // fabric, machine and clique
+  // Fabric, machine, clique and bounds.
+  const size_t behind = 2 * sizeof(HostId) + sizeof(Card::clique) + sizeof(ProcessorBounds);
   std::memcpy(bytes.data() + bytes.size() - behind - 252 - sizeof(too_long), &too_long, sizeof(too_long));
   bytes.push_back(0);
   EXPECT_EQ(Card::Decode(bytes).status().code(), SL_ERR_LINK_CORRUPT);

@@ -235,6 +235,15 @@ void Communicator::CloseSilent() {
   });
 }
 
+// The profile is the site's: it bounds what a program asks for.
+ProcessorBounds Communicator::MyBounds() const {
+  const Settings& settings = process_->profile().settings();
+  ProcessorBounds bounds = config_.bounds;
+  bounds.most = StricterBound(bounds.most, settings.comm.sm_budget);
+  bounds.weight = std::max(bounds.weight, settings.comm.sm_weight);
+  return bounds;
+}
+
 Bytes Communicator::MyCard() const {
   Card card;
   card.host = process_->host();
@@ -249,6 +258,7 @@ Bytes Communicator::MyCard() const {
   card.settings_hash = HashText(process_->profile().SharedText() +
                                 process_->loader().SharedText({process_->host_device().name, device().name}));
   card.profile = process_->profile().name();
+  card.bounds = MyBounds();
   for (const Transport& transport : transports_) {
     if (transport.listens) card.addresses.push_back({transport.name, transport.addresses});
   }
@@ -321,6 +331,10 @@ void Communicator::FillShape() {
   shape_.lanes = settings.link.lanes;
   shape_.link_slots = settings.link.slots;
   shape_.host_of = roster_->hosts();
+  const ProcessorBounds bounds = roster_->AgreedBounds();
+  shape_.processors_min = bounds.least;
+  shape_.processors_max = bounds.most;
+  shape_.processor_weight = bounds.weight;
 }
 
 Status Communicator::MakeAlgorithms() {

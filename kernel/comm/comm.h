@@ -183,6 +183,7 @@ class Communicator {
   Status MeetOthers();
   void CloseSilent();
   Result<std::shared_ptr<const Roster>> ExchangeCards(uint64_t key);
+  ProcessorBounds MyBounds() const;
   Bytes MyCard() const;
   Status CheckCards(const Roster& roster) const;
   bool ReachesDirectly(uint32_t rank) const;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "kernel/comm/processor_bounds.h"
+
 namespace sl::kernel {
 
 struct Device;
@@ -17,6 +19,7 @@ struct CommConfig {
   uint32_t size = 1;
   uint64_t timeout_ns = 0;
   std::string name;
+  ProcessorBounds bounds;  // that this rank asks for; the profile's come on top
 };
 
 }  // namespace sl::kernel

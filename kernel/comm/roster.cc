@@ -49,6 +49,13 @@ bool Roster::IsCrowded(uint32_t rank) const {
   return ranks > CountProcessors(cpus);
 }
 
+ProcessorBounds Roster::AgreedBounds() const {
+  ProcessorBounds agreed = cards_[0].bounds;
+  for (const Card& card : cards_) agreed = Agreed(agreed, card.bounds);
+  if (agreed.most != 0) agreed.least = std::min(agreed.least, agreed.most);
+  return agreed;
+}
+
 std::shared_ptr<const LinkPeers> Roster::PeersOf(const std::shared_ptr<const Roster>& roster, const std::string& name) {
   const auto found = roster->peers_.find(name);
   if (found == roster->peers_.end()) return std::make_shared<LinkPeers>(roster->cards_.size());

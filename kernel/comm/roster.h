@@ -29,6 +29,9 @@ class Roster {
   const char* const* hosts() const { return hosts_.data(); }
   // More ranks run on that rank's machine, be it in several containers, than it has processors for them.
   bool IsCrowded(uint32_t rank) const;
+  // What all ranks agree on, whatever each of them asks for: selection and grids must be equal everywhere. The least
+  // bounds of all, and the greatest weight; `least` is not above `most`.
+  ProcessorBounds AgreedBounds() const;
   // Where the ranks listen with that transport. Shares the ownership of `roster`.
   static std::shared_ptr<const LinkPeers> PeersOf(const std::shared_ptr<const Roster>& roster, const std::string& name);
 

@@ -71,6 +71,24 @@ TEST(Roster, CountsTheRanksOfAMachineWhateverKeepsThemApart) {
   EXPECT_FALSE(roster->IsCrowded(6));
 }
 
+TEST(Roster, AgreesOnTheLeastBoundsWhoeverAsksForThem) {
+  const auto agreed = [](const std::vector<ProcessorBounds>& asked) {
+    Writer cards;
+    uint32_t rank = 0;
+    for (const ProcessorBounds& bounds : asked) {
+      Card card;
+      card.bounds = bounds;
+      PutContribution(&cards, rank++, card.Encode());
+    }
+    return Roster::Read(Contributions::Read(cards.Take(), rank).Take()).Take()->AgreedBounds();
+  };
+  EXPECT_EQ(agreed({{}, {}}), ProcessorBounds()) << "nobody asks for anything";
+  EXPECT_EQ(agreed({{0, 16, 0}, {}, {0, 6, 0}}), (ProcessorBounds{0, 6, 0})) << "no bound is above every bound";
+  EXPECT_EQ(agreed({{4, 0, 0}, {2, 0, 0}}), (ProcessorBounds{2, 0, 0}));
+  EXPECT_EQ(agreed({{8, 8, 0}, {12, 4, 0}}), (ProcessorBounds{4, 4, 0})) << "the most wins over the least";
+  EXPECT_EQ(agreed({{0, 0, 8}, {0, 0, 3}}), (ProcessorBounds{0, 0, 8}));
+}
+
 TEST(Roster, IsRefusedWithABrokenCard) { EXPECT_EQ(Roster::Read(Cards(3, 1)).status().code(), SL_ERR_LINK_CORRUPT); }
 
 TEST(RosterShelf, SharesWhatIsInUseAndKeepsNothingElse) {

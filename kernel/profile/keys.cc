@@ -99,6 +99,22 @@ constexpr Key kKeys[] = {
          "pinned host memory that a rank takes for a communicator whose GPUs do not all reach each other's memory",
          "16777216", 65536, 1024 * kMiB),
      [](Settings& s, const OptionValue& v) { s.comm.relay_bytes = Unsigned(v); }, false, nullptr},
+    {"comm",
+     IntOption("sm_budget", "SMs",
+               "of a GPU, what one operation holds at most; a program may ask for less, not for more, and the least of "
+               "all ranks counts; -1: no bound but the modules' own",
+               "-1", -1, 1024),
+     [](Settings& s, const OptionValue& v) {
+       s.comm.sm_budget = static_cast<uint32_t>(std::max<int64_t>(v.integer, 0));
+     },
+     true, nullptr},
+    {"comm",
+     IntOption("sm_weight", "thousandths",
+               "what an SM is worth while an operation holds it, in thousandths of the operation's time; the greatest "
+               "of all ranks counts. With 8, an SM more must make it 0.8 % shorter: one of 132 is worth as much to a "
+               "program that computes all the while. 0: only time counts",
+               "0", 0, 1000),
+     [](Settings& s, const OptionValue& v) { s.comm.sm_weight = Short(v); }, true, nullptr},
 
     {"link", IntOption("chunk_bytes", "bytes", "largest payload of one chunk", "131072", 1024, 16 * kMiB),
      [](Settings& s, const OptionValue& v) { s.link.chunk_bytes = Unsigned(v); }, false, nullptr},

@@ -70,13 +70,26 @@ TEST(Profile, WrongTypeAndRangeNameUnitAndBounds) {
             ErrorOf("profile_version = 1\n[engine]\nprogress = \"tread\"\n"));
 }
 
+TEST(Profile, BudgetOfNoSmIsRefusedInWords) {
+  EXPECT_EQ("p.toml:3:13: comm.sm_budget is 0, but operations on GPUs cannot do without SMs yet; allow 1 or more",
+            ErrorOf("profile_version = 1\n[comm]\nsm_budget = 0\n"));
+  Profile profile = Profile::Parse("profile_version = 1\n[comm]\nsm_budget = 6\nsm_weight = 8\n", "p.toml").Take();
+  EXPECT_EQ(profile.settings().comm.sm_budget, 6u);
+  EXPECT_EQ(profile.settings().comm.sm_weight, 8u);
+  EXPECT_EQ(profile.Set("comm.sm_budget", "0").code(), SL_ERR_CONFIG);
+  EXPECT_EQ(profile.Find("comm.sm_budget")->integer, 6) << "what is refused changes nothing";
+  EXPECT_TRUE(profile.Set("comm.sm_budget", "-1").ok());
+  EXPECT_EQ(profile.settings().comm.sm_budget, 0u) << "not bound";
+}
+
 TEST(Profile, AllErrorsAreReportedInTheOrderOfTheFile) {
   const std::string text = ErrorOf("profile_version = 1\n[link]\nslots = 1\n[comm]\nreport_wait_ms = true\nx = 1\n");
   EXPECT_EQ(
       "p.toml:3:9: link.slots is 1, but must be 2 to 1024\n"
       "p.toml:5:18: comm.report_wait_ms must be an integer of ms, not a boolean\n"
       "p.toml:6:1: unknown key comm.x; known are bootstrap_timeout_ms, operation_timeout_ms, report_wait_ms, "
-      "interface, socket_family, silence_ms, tls, reach_mib, rendezvous, direct_ranks, relay_bytes",
+      "interface, socket_family, silence_ms, tls, reach_mib, rendezvous, direct_ranks, relay_bytes, sm_budget, "
+      "sm_weight",
       text);
 }
 

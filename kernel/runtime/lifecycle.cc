@@ -49,6 +49,23 @@ Result<std::vector<RendezvousId>> DecodeIds(const sl_comm_config_t& config) {
 
 }  // namespace
 
+Result<ProcessorBounds> BoundsOf(const sl_comm_config_t* config, const ProcessorBounds& otherwise) {
+  if (config == nullptr) return otherwise;
+  ProcessorBounds bounds;
+  if (config->struct_size < offsetof(sl_comm_config_t, reserved2)) return bounds;
+  bounds = {config->processors_min, config->processors_max, config->processor_weight};
+  if (bounds.most != 0 && bounds.least > bounds.most) {
+    return Status(SL_ERR_INVALID, "operations hold at least " + std::to_string(bounds.least) +
+                                      " processors and at most " + std::to_string(bounds.most) +
+                                      "; the least must not be above the most");
+  }
+  if (bounds.weight > ProcessorBounds::kMostWeight) {
+    return Status(SL_ERR_INVALID, "a processor weighs " + std::to_string(bounds.weight) + " thousandths; 0 to " +
+                                      std::to_string(ProcessorBounds::kMostWeight) + " are possible");
+  }
+  return bounds;
+}
+
 Status MakeId(sl_unique_id_t* out_id) {
   SL_ASSIGN(Process * process, Process::Get());
   const std::string& rendezvous = process->profile().settings().comm.rendezvous;
@@ -62,6 +79,7 @@ Status CreateComm(const sl_comm_config_t& config, sl_comm_t** out_comm) {
   SL_ASSIGN(Process * process, Process::Get());
   SL_ASSIGN(const std::vector<RendezvousId> ids, DecodeIds(config));
   CommConfig mine;
+  SL_ASSIGN(mine.bounds, BoundsOf(&config, {}));
   SL_ASSIGN(mine.device, process->FindDevice(config.device_kind, config.device_ordinal));
   mine.rank = config.rank;
   mine.size = config.size;

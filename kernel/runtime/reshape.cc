@@ -24,8 +24,10 @@ Status CheckParent(const sl_comm_t& parent, const char* what) {
 }
 
 // A communicator that comes out of `parent`, not yet joined; `size` where that is known already.
-std::unique_ptr<sl_comm_t> NewChild(const sl_comm_t& parent, const sl_comm_config_t* config, uint32_t size = 0) {
+std::unique_ptr<sl_comm_t> NewChild(const sl_comm_t& parent, const sl_comm_config_t* config,
+                                    const ProcessorBounds& bounds, uint32_t size = 0) {
   CommConfig child = parent.comm.config();
+  child.bounds = bounds;
   if (size != 0) child.size = size;
   if (config != nullptr && config->timeout_ns != 0) child.timeout_ns = config->timeout_ns;
   if (config != nullptr && config->name != nullptr) child.name = config->name;
@@ -54,6 +56,7 @@ Status CheckExcluded(const Communicator& parent, const std::vector<uint32_t>& ex
 
 Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config, sl_comm_t** out_comm) {
   SL_TRY(CheckParent(*parent, "split"));
+  SL_ASSIGN(const ProcessorBounds bounds, BoundsOf(config, parent->comm.config().bounds));
   const bool nonblocking = config != nullptr ? config->nonblocking != 0 : parent->nonblocking;
   const Communicator::SplitTurn turn = parent->comm.BeginSplit();
   if (color < 0) {
@@ -61,7 +64,7 @@ Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_co
     return RunCall(parent, nonblocking,
                    [parent, turn, color, key] { return parent->comm.Split(turn, color, key).status(); });
   }
-  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config);
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds);
   sl_comm_t* raw = handle.get();
   Status status = RunCall(raw, nonblocking, [raw, parent, turn, color, key]() -> Status {
     Result<Communicator::Seat> seat = parent->comm.Split(turn, color, key);
@@ -87,11 +90,12 @@ Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_
   std::vector<uint32_t> sorted(excluded.begin(), excluded.end());
   std::sort(sorted.begin(), sorted.end());
   SL_TRY(CheckExcluded(parent->comm, sorted));
+  SL_ASSIGN(const ProcessorBounds bounds, BoundsOf(config, parent->comm.config().bounds));
   if (!abort && !usable.ok()) {
     return {usable.code(), usable.message() + "; a broken communicator is shrunk with the abort flag"};
   }
   if (abort) parent->comm.RevokeForShrink();
-  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config);
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds);
   sl_comm_t* raw = handle.get();
   Status status = RunCall(raw, raw->nonblocking, [raw, parent, abort, sorted]() -> Status {
     if (abort && !DrainWithin(parent, NowNs() + kStopNs)) {
@@ -111,6 +115,7 @@ Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_
 Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
                 sl_comm_t** out_comm) {
   SL_TRY(CheckParent(*parent, "grow"));
+  SL_ASSIGN(const ProcessorBounds bounds, BoundsOf(config, parent->comm.config().bounds));
   if (size <= parent->comm.size() || size > kSignatureMaxRanks) {
     return {SL_ERR_INVALID, "a communicator of " + std::to_string(parent->comm.size()) + " ranks grows to " +
                                 std::to_string(size) + "; it grows to more, and to " +
@@ -121,7 +126,7 @@ Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, cons
     SL_ASSIGN(mine, DecodeId(*id));
   }
   const uint64_t turn = parent->comm.TakeTurn();
-  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, size);
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds, size);
   sl_comm_t* raw = handle.get();
   Status status = RunCall(raw, raw->nonblocking, [raw, parent, turn, mine]() -> Status {
     const Result<RendezvousId> known = parent->comm.AgreeOnId(turn, raw->comm.size(), mine);
