@@ -25,6 +25,13 @@ const char* DeterminismName(uint32_t determinism) {
 
 std::string Microseconds(uint64_t time_ns) { return fmt::format("{:.3f} us", static_cast<double>(time_ns) / 1000.0); }
 
+// Time with what the processors are worth that are held all the while, as sl_comm_shape_t has it; at the end of the
+// range it stays.
+uint64_t Weighed(uint64_t time_ns, uint32_t processors, uint32_t weight) {
+  const uint64_t factor = 1000 + uint64_t{weight} * processors;
+  return time_ns > UINT64_MAX / factor ? UINT64_MAX : time_ns * factor;
+}
+
 // A send and the receive at its other end are one transfer: both ends must choose alike.
 bool IsTransfer(sl_op_kind_t kind) { return kind == SL_OP_SEND || kind == SL_OP_RECV; }
 
@@ -168,7 +175,7 @@ void Selector::ChooseCheapest(Decision* decision) const {
   });
   uint32_t possible = 0;
   uint32_t compared = 0;
-  uint64_t least_ns = 0;
+  uint64_t least = 0;
   std::string passed_over;
   for (size_t i = 0; i < candidates_.size(); ++i) {
     const Verdict& verdict = decision->verdicts[i];
@@ -180,8 +187,9 @@ void Selector::ChooseCheapest(Decision* decision) const {
     }
     ++compared;
     const uint64_t time_ns = decision->by_measure ? *verdict.measured_ns : verdict.estimate.time_ns;
-    if (decision->chosen != nullptr && time_ns >= least_ns) continue;
-    least_ns = time_ns;
+    const uint64_t cost = Weighed(time_ns, verdict.estimate.processors, shape_->processor_weight);
+    if (decision->chosen != nullptr && cost >= least) continue;
+    least = cost;
     decision->chosen = &candidates_[i];
   }
   if (possible == 1) {
@@ -189,6 +197,9 @@ void Selector::ChooseCheapest(Decision* decision) const {
   } else if (possible > 1) {
     decision->reason =
         fmt::format("the cheapest of {}{}{}", compared, decision->by_measure ? " measured" : "", passed_over);
+    if (shape_->processor_weight != 0) {
+      decision->reason += fmt::format("; an SM is worth {} thousandths of its time", shape_->processor_weight);
+    }
   }
 }
 

@@ -5,7 +5,8 @@
 //
 // What speaks, strongest first: what a rule or the wanted determinism excludes; a rule that pins; the least measured
 // time, where the profile has one of any algorithm that can serve; the least estimate. A measured time and an estimate
-// are not compared: where one algorithm was measured, others that were not are passed over.
+// are not compared: where one algorithm was measured, others that were not are passed over. Times are weighed by the
+// processors that the algorithms hold, as the shape of the communicator says (processor_weight).
 //
 // thread: calls on one Selector do not overlap; Find() is [data], the rest is [control].
 #pragma once

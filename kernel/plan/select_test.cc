@@ -11,6 +11,7 @@
 // An algorithm whose answers a test sets.
 struct sl_algorithm_t {
   uint64_t time_ns = 1000;
+  uint32_t processors = 0;
   sl_status_t status = SL_OK;
   uint32_t determinism = SL_DETERMINISM_RANK;
   uint32_t run = SL_RUN_PLAN;
@@ -26,6 +27,7 @@ namespace {
 sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t*, sl_estimate_t* out) {
   ++algorithm->estimates;
   out->time_ns = algorithm->time_ns;
+  out->processors = algorithm->processors;
   out->determinism = algorithm->determinism;
   out->run = algorithm->run;
   std::snprintf(out->reason, sizeof(out->reason), "%s", algorithm->status == SL_OK ? "as told" : "not today");
@@ -116,6 +118,33 @@ TEST_F(Selection, TakesTheCheapestAndTheFirstNameOfEquals) {
   EXPECT_EQ(choice.value()->algorithm, &b_);
   EXPECT_EQ(choice.value()->index, 1u);
   EXPECT_NE(choice.value()->plan, nullptr);
+}
+
+TEST_F(Selection, TradesTimeAgainstProcessorsByTheirWeight) {
+  a_.time_ns = 1100;
+  a_.processors = 4;
+  b_.time_ns = 1000;
+  b_.processors = 24;
+  EXPECT_STREQ(Make()->Select(Op()).value()->name, "beta") << "only time counts";
+  shape_.processor_weight = 5;  // 1100 * 1.02 = 1122, 1000 * 1.12 = 1120
+  EXPECT_STREQ(Make()->Select(Op()).value()->name, "beta");
+  shape_.processor_weight = 6;  // 1126 and 1144
+  auto selector = Make();
+  const Choice* choice = selector->Select(Op()).value();
+  EXPECT_STREQ(choice->name, "alpha");
+  EXPECT_EQ(choice->reason, "the cheapest of 3; an SM is worth 6 thousandths of its time");
+  EXPECT_STREQ(
+      Make(WithCosts({Curve("alpha", {{4096, 1100}}), Curve("beta", {{4096, 1000}})}))->Select(Op()).value()->name,
+      "alpha")
+      << "measured times are weighed, too";
+}
+
+TEST_F(Selection, TakesTheLongestTimesWithoutOverflow) {
+  a_.time_ns = UINT64_MAX / 1024;
+  b_.time_ns = c_.time_ns = UINT64_MAX;
+  a_.processors = 24;
+  shape_.processor_weight = 1000;
+  EXPECT_STREQ(Make()->Select(Op()).value()->name, "alpha");
 }
 
 TEST_F(Selection, TakesNoLaunchWhereItIsRelayedAndSaysSo) {
