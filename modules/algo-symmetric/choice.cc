@@ -11,6 +11,7 @@ namespace sl::algo_symmetric {
 
 using kernels::DirectKind;
 using kernels::DirectWork;
+using kernels::kChannelsOfBlock;
 using kernels::kPacketBlocks;
 using kernels::kPieceBytes;
 using kernels::kReachRanks;
@@ -20,12 +21,7 @@ using kernels::LaneLayout;
 
 namespace {
 
-// Costs in a graph: a start (launch, hops, fences), and the bytes that one GPU sends. Packets travel twice as large as
-// their data. Fitted to what 2 and 4 H200 took (docs/gpu-performance.md).
-struct Cost {
-  double start_ns;
-  double bytes_per_ns;
-};
+// Packets travel twice as large as their data. Fitted to what 2 and 4 H200 took (docs/gpu-performance.md).
 constexpr Cost kOneShotCost = {3200, 150};
 constexpr Cost kTwoShotCost = {3900, 142};
 constexpr Cost kStagedCost = {9000, 190};
@@ -61,10 +57,6 @@ double SentBytes(const sl_op_t& op, uint32_t size, bool two_shot) {
   return bytes * (size - 1);
 }
 
-uint64_t Nanoseconds(const Cost& cost, double bytes) {
-  return static_cast<uint64_t>(cost.start_ns + bytes / cost.bytes_per_ns);
-}
-
 // A long broadcast: the root scatters, everybody hands on what it got.
 Pattern ScatteredBroadcast(const sl_op_t& op, uint32_t rank, uint32_t size, uint64_t element_bytes) {
   const uint64_t line = dev::kLineBytes / element_bytes;
@@ -73,13 +65,16 @@ Pattern ScatteredBroadcast(const sl_op_t& op, uint32_t rank, uint32_t size, uint
   return {is_root, size, block, op.count, Sources::kRoot, rank, false, !is_root, true};
 }
 
-// What one rank can send another by packets.
-uint64_t PacketBytes(uint32_t size) {
-  return uint64_t{kPacketBlocks} * LaneLayout::Of(size, 1).packets_per_block * sizeof(dev::Vec8);
+// What a block can send another rank by packets.
+uint64_t PacketsOfBlock(uint32_t size) { return LaneLayout::Of(size, 1).packets_per_block; }
+
+// And all blocks that there may be.
+uint64_t PacketBytes(uint32_t size, const SmBudget& budget) {
+  return budget.Most(kPacketBlocks) * PacketsOfBlock(size) * sizeof(dev::Vec8);
 }
 
-bool FitsOneShot(const sl_op_t& op, uint32_t size) {
-  return size <= kSharedPackets && op.count * DatatypeBytes(op.datatype) <= PacketBytes(size);
+bool FitsOneShot(const sl_op_t& op, uint32_t size, const SmBudget& budget) {
+  return size <= kSharedPackets && op.count * DatatypeBytes(op.datatype) <= PacketBytes(size, budget);
 }
 
 // An all-reduce by packets; blocks are whole packets.
@@ -89,50 +84,56 @@ Pattern TwoShot(const sl_op_t& op, uint32_t rank, uint32_t size, uint64_t elemen
   return {true, size, block, op.count, Sources::kAll, rank, true, true, true};
 }
 
-// Cuts blocks of so many packets over the grid.
-void CutPackets(uint64_t packets, uint64_t of_block, uint32_t size, Choice* choice) {
+// Cuts blocks of so many packets over the grid; a block is worth its while from `of_block` on. `bytes` are sent.
+void CutPackets(uint64_t packets, uint64_t of_block, uint32_t size, const Cost& cost, double bytes,
+                const SmBudget& budget, Choice* choice) {
   packets = std::max<uint64_t>(packets, 1);
-  const uint64_t blocks = std::min<uint64_t>(DivideUp(packets, of_block), kPacketBlocks);
+  const auto grid_of = [&](uint64_t each) {
+    return static_cast<uint32_t>(std::min<uint64_t>(DivideUp(packets, each), kPacketBlocks));
+  };
+  const GridWork work{cost, bytes, grid_of(of_block), kPacketBlocks, grid_of(PacketsOfBlock(size))};
+  const uint32_t blocks = BlocksFor(work, grid_of(1), budget);
   choice->share_elements = DivideUp(packets, blocks);
   choice->blocks = static_cast<uint32_t>(DivideUp(packets, choice->share_elements));
-  const uint64_t wanted = DivideUp(choice->share_elements * size, 32) * 32;
-  choice->threads = static_cast<uint32_t>(std::clamp<uint64_t>(wanted, 64, kThreads));
+  choice->time_ns = work.NanosecondsOn(blocks);
+  const uint64_t threads = DivideUp(choice->share_elements * size, 32) * 32;
+  choice->threads = static_cast<uint32_t>(std::clamp<uint64_t>(threads, 64, kThreads));
 }
 
-Choice ChooseOneShot(const sl_op_t& op, uint32_t rank, uint32_t size) {
+Choice ChooseOneShot(const sl_op_t& op, uint32_t rank, uint32_t size, const SmBudget& budget) {
   Choice choice{};
   choice.family = Family::kOneShot;
   choice.pattern = OneShot(op, rank, size);
-  CutPackets(DivideUp(op.count * DatatypeBytes(op.datatype), sizeof(dev::Vec8)), kPacketsOfBlock, size, &choice);
-  choice.time_ns = Nanoseconds(kOneShotCost, 2 * SentBytes(op, size, false));
+  const uint64_t packets = DivideUp(op.count * DatatypeBytes(op.datatype), sizeof(dev::Vec8));
+  CutPackets(packets, kPacketsOfBlock, size, kOneShotCost, 2 * SentBytes(op, size, false), budget, &choice);
   return choice;
 }
 
-bool FitsTwoShot(const sl_op_t& op, uint32_t size) {
+bool FitsTwoShot(const sl_op_t& op, uint32_t size, const SmBudget& budget) {
   const uint64_t element_bytes = DatatypeBytes(op.datatype);
   return op.kind == SL_OP_ALL_REDUCE && size >= 2 && size <= kSharedPackets &&
-         TwoShot(op, 0, size, element_bytes).block_elements * element_bytes <= PacketBytes(size);
+         TwoShot(op, 0, size, element_bytes).block_elements * element_bytes <= PacketBytes(size, budget);
 }
 
-Choice ChooseTwoShot(const sl_op_t& op, uint32_t rank, uint32_t size) {
+Choice ChooseTwoShot(const sl_op_t& op, uint32_t rank, uint32_t size, const SmBudget& budget) {
   const uint64_t element_bytes = DatatypeBytes(op.datatype);
   Choice choice{};
   choice.family = Family::kTwoShot;
   choice.pattern = TwoShot(op, rank, size, element_bytes);
   const uint64_t packets = choice.pattern.block_elements * element_bytes / sizeof(dev::Vec8);
-  CutPackets(packets, kTwoShotPacketsOfBlock, size, &choice);
-  choice.time_ns = Nanoseconds(kTwoShotCost, 2 * SentBytes(op, size, true));
+  CutPackets(packets, kTwoShotPacketsOfBlock, size, kTwoShotCost, 2 * SentBytes(op, size, true), budget, &choice);
   return choice;
 }
 
-// `cut_blocks`: over which data is cut, at most; a lane has room for `most_blocks`.
-void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, uint32_t cut_blocks, Choice* choice) {
+// `cut_blocks`: over which data is cut, at most, and at least `fewest_blocks`; a lane has room for `most_blocks`.
+void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, uint32_t cut_blocks, uint32_t fewest_blocks,
+               Choice* choice) {
   const Pattern& pattern = choice->pattern;
   const uint64_t line = dev::kLineBytes / element_bytes;
   const uint64_t longest = std::max<uint64_t>(std::min(pattern.block_elements, pattern.total_elements), 1);
   const uint64_t sources = pattern.sources == Sources::kRoot ? 1 : std::max(size, 2u) - 1;
   const uint64_t least = std::max<uint64_t>(kPulledBytesOfBlock / sources, 4096) / element_bytes;
-  const uint64_t blocks = std::clamp<uint64_t>(DivideUp(longest, least), 1, cut_blocks);
+  const uint64_t blocks = std::clamp<uint64_t>(DivideUp(longest, least), fewest_blocks, cut_blocks);
   choice->share_elements = DivideUp(DivideUp(longest, blocks), line) * line;
   choice->blocks = static_cast<uint32_t>(DivideUp(longest, choice->share_elements));
   // A piece of every pattern block fits a stage slot, a piece of one a result slot; pulls from many are shorter.
@@ -144,19 +145,30 @@ void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, uint
   choice->rounds = DivideUp(choice->share_elements, choice->piece_elements);
 }
 
-Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, uint32_t most_blocks, uint32_t cut_blocks) {
+// The rounds, on a grid within these bounds.
+Choice CutRounds(const sl_op_t& op, uint32_t rank, uint32_t size, uint32_t most_blocks, uint32_t cut_blocks,
+                 uint32_t fewest_blocks = 1) {
   const uint64_t element_bytes = DatatypeBytes(op.datatype);
   Choice choice{};
   choice.family = Family::kStaged;
   const bool scatters = op.kind == SL_OP_BROADCAST && size > 2 && op.count * element_bytes >= kScatteredBroadcastBytes;
   choice.pattern =
       scatters ? ScatteredBroadcast(op, rank, size, element_bytes) : Pipelined(op, rank, size, element_bytes);
-  CutStaged(element_bytes, size, most_blocks, cut_blocks, &choice);
+  CutStaged(element_bytes, size, most_blocks, cut_blocks, fewest_blocks, &choice);
   choice.threads = kThreads;
+  return choice;
+}
+
+Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings,
+                    uint32_t most_blocks) {
+  Choice choice = CutRounds(op, rank, size, settings.staged_blocks, settings.staged_blocks);
   const bool two_shot = choice.pattern.results_wanted;
   const bool broadcasts = op.kind == SL_OP_BROADCAST;
   const Cost& cost = two_shot ? kStagedTwoShotCost : broadcasts ? kStagedBroadcastCost : kStagedCost;
-  choice.time_ns = Nanoseconds(cost, SentBytes(op, size, two_shot));
+  const GridWork work{cost, SentBytes(op, size, two_shot), choice.blocks, settings.staged_blocks};
+  const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
+  if (blocks != choice.blocks) choice = CutRounds(op, rank, size, settings.staged_blocks, blocks, blocks);
+  choice.time_ns = work.NanosecondsOn(blocks);
   return choice;
 }
 
@@ -258,25 +270,30 @@ bool FitsDirect(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
          !(HasReduction(op.kind) && op.reduction == SL_PREMUL_SUM);
 }
 
-Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings,
-                    uint32_t most_blocks) {
+Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings, uint32_t most_blocks,
+                    bool spares) {
   const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
   const bool goes_through_peers = op.kind == SL_OP_REDUCE || op.kind == SL_OP_BROADCAST;  // see DirectOf
   const uint64_t moved = LongerBytes(op, size);
-  const auto blocks = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, most_blocks));
-  Choice choice = ChooseStaged(op, rank, size, settings.staged_blocks, blocks);
+  const double sent =
+      goes_through_peers ? static_cast<double>(bytes) : SentBytes(op, size, op.kind == SL_OP_ALL_REDUCE);
+  const uint32_t enough = BlocksForWire(op.kind, size);
+  const uint32_t useful =
+      spares && moved >= kLongBytes ? std::min(enough, settings.staged_blocks) : settings.staged_blocks;
+  const auto wanted = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, useful));
+  const Cost& cost = HasReduction(op.kind) ? kDirectReduceCost
+                     : goes_through_peers  ? kDirectBroadcastCost
+                                           : kDirectMoveCost;
+  const GridWork work{cost, sent, wanted, enough};
+  const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
+  Choice choice = CutRounds(op, rank, size, settings.staged_blocks, blocks);
   choice.family = Family::kDirect;
   choice.blocks = blocks;
   choice.direct = DirectOf(op, rank, size, settings.pushes);
   choice.direct.share_bytes = DivideUp(DivideUp(choice.direct.bytes, blocks), kDirectLineBytes) * kDirectLineBytes;
   CutDrawn(size, settings, blocks, &choice.direct);
   MarkReached(op, rank, settings.pushes, &choice);
-  const double sent =
-      goes_through_peers ? static_cast<double>(bytes) : SentBytes(op, size, op.kind == SL_OP_ALL_REDUCE);
-  const Cost& cost = HasReduction(op.kind) ? kDirectReduceCost
-                     : goes_through_peers  ? kDirectBroadcastCost
-                                           : kDirectMoveCost;
-  choice.time_ns = Nanoseconds(cost, sent);
+  choice.time_ns = work.NanosecondsOn(blocks);
   return choice;
 }
 
@@ -286,30 +303,44 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
   const bool asks = !settings.forced && settings.table != nullptr;
   const ChoiceTable::Entry* told = asks ? settings.table->Find(op.kind, size, LongerBytes(op, size)) : nullptr;
   const bool limited = told != nullptr && told->blocks != 0;
+  const bool spares = !limited && !settings.forced;  // who says how, or how many, gets as many
   const uint32_t blocks = limited ? std::min(told->blocks, settings.staged_blocks) : settings.staged_blocks;
-  Choice best = ChooseStaged(op, rank, size, settings.staged_blocks, blocks);
+  Choice best = ChooseStaged(op, rank, size, settings, blocks);
   best.is_told = told != nullptr && told->family == Family::kStaged;
+  const auto cost_of = [&](const Choice& one) { return Weighed(one.time_ns, one.blocks, settings.budget); };
   // The cheapest, unless a family is forced, or told and can serve.
   const auto consider = [&](Choice other) {
     other.is_told = told != nullptr && told->family == other.family;
-    const bool better = settings.forced ? other.family == settings.family : other.time_ns <= best.time_ns;
+    const bool better = settings.forced ? other.family == settings.family : cost_of(other) <= cost_of(best);
     if (other.is_told || (better && !best.is_told)) best = other;
   };
-  if (FitsDirect(op, size, settings)) consider(ChooseDirect(op, rank, size, settings, blocks));
-  if (FitsTwoShot(op, size)) consider(ChooseTwoShot(op, rank, size));
-  if (FitsOneShot(op, size)) consider(ChooseOneShot(op, rank, size));
+  if (FitsDirect(op, size, settings)) consider(ChooseDirect(op, rank, size, settings, blocks, spares));
+  if (FitsTwoShot(op, size, settings.budget)) consider(ChooseTwoShot(op, rank, size, settings.budget));
+  if (FitsOneShot(op, size, settings.budget)) consider(ChooseOneShot(op, rank, size, settings.budget));
   return best;
 }
 
-kernels::P2pWays WaysOf(const GpuSettings& settings) {
+kernels::P2pWays WaysOf(const GpuSettings& settings, uint32_t size) {
   const bool staged = settings.forced && settings.family == Family::kStaged;
   const bool direct = settings.forced && settings.family == Family::kDirect;
-  return {staged || direct ? 0 : kernels::kMailedBytes, settings.reaches && !staged};
+  const uint32_t channels = LaneLayout::Of(size, 1).channels;
+  const uint32_t queues = 2 * std::max(size - 1, 1u);
+  const uint32_t shared = kChannelsOfBlock * std::max(settings.budget.most / queues, 1u);
+  return {staged || direct ? 0 : kernels::kMailedBytes,
+          settings.budget.most != 0 ? std::min(channels, shared) : channels, settings.reaches && !staged};
 }
 
-uint64_t P2pNanoseconds(const sl_op_t& op) {
+P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size) {
   const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
-  return Nanoseconds(bytes <= kernels::kMailedBytes ? kMailCost : kLandedCost, static_cast<double>(bytes));
+  kernels::P2pWays unbound = ways;
+  unbound.channels = LaneLayout::Of(size, 1).channels;
+  const auto blocks_of = [&](const kernels::P2pWays& its) {
+    return static_cast<uint32_t>(DivideUp(kernels::ChannelsOf(bytes, its, its.channels), kChannelsOfBlock));
+  };
+  const GridWork work{bytes <= kernels::kMailedBytes ? kMailCost : kLandedCost, static_cast<double>(bytes),
+                      blocks_of(unbound), kStoringBlocks};
+  const uint32_t blocks = blocks_of(ways);
+  return {blocks, work.NanosecondsOn(blocks)};
 }
 
 }  // namespace sl::algo_symmetric

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "modules/algo-symmetric/choice_table.h"
+#include "modules/algo-symmetric/grid.h"
 #include "modules/algo-symmetric/kernels/direct.h"
 #include "modules/algo-symmetric/kernels/p2p_args.h"
 #include "modules/algo-symmetric/pattern.h"
@@ -28,6 +29,7 @@ struct GpuSettings {
   bool strict = false;       // what a forced family cannot serve is refused
   const ChoiceTable* table = nullptr;  // asked before costs are estimated; outlives all that use it
   uint64_t drawn_bytes = kDrawnBytes;  // from which on direct work is drawn
+  SmBudget budget = {};                // of every operation
 };
 
 struct Choice {
@@ -48,10 +50,16 @@ struct Choice {
 // Of a collective, for one rank; ranks differ in `pattern` and in the direct work alone.
 Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings);
 
-// How messages go; as a family that is forced would have them.
-kernels::P2pWays WaysOf(const GpuSettings& settings);
+// How messages go between `size` ranks; as a family that is forced would have them. The budget is shared by the queues
+// of a group in which everybody sends to everybody, each of which has one block at least: how many channels a queue has
+// must be known at both ends, and neither knows which other messages go with one.
+kernels::P2pWays WaysOf(const GpuSettings& settings, uint32_t size);
 
 // Of one message between two ranks.
-uint64_t P2pNanoseconds(const sl_op_t& op);
+struct P2pCost {
+  uint32_t blocks;  // at each end
+  uint64_t time_ns;
+};
+P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size);
 
 }  // namespace sl::algo_symmetric

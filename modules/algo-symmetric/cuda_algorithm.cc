@@ -89,8 +89,9 @@ KernelRef KernelFor(Family family, bool reduces, sl_datatype_t datatype) {
 }
 static_assert(sizeof(LongArgs) <= 4096, "kernels promise arguments of at least 4,096 bytes");
 
-GpuSettings WithReach(GpuSettings settings, bool reaches) {
-  settings.reaches = reaches;
+GpuSettings SettingsFor(GpuSettings settings, const sl_algorithm_env_t& env) {
+  settings.reaches = env.reach_ops != nullptr;
+  settings.budget = SmBudget::Of(*env.shape);
   return settings;
 }
 
@@ -127,14 +128,14 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       device_ops_(env.device_ops),
       device_(env.device),
       symmetric_(env.symmetric),
-      settings_(WithReach(settings, env.reach_ops != nullptr)),
+      settings_(SettingsFor(settings, env)),
       layout_(LaneLayout::Of(env.shape->size, settings.staged_blocks)),
       control_(env.control),
       reach_ops_(env.reach_ops),
       reach_(env.reach),
       rank_(env.shape->rank),
       size_(env.shape->size),
-      p2p_(env.shape->size, env.reach_ops, env.reach, WaysOf(settings_)) {}
+      p2p_(env.shape->size, env.reach_ops, env.reach, WaysOf(settings_, env.shape->size), settings_.budget) {}
 
 CudaAlgorithm::~CudaAlgorithm() {
   if (settings_.forced && host != nullptr) {
@@ -191,9 +192,9 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   out->run = SL_RUN_LAUNCH;
   if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
     const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
-    const uint32_t channels = kernels::ChannelsOf(bytes, p2p_.ways(), layout_.channels);
-    out->processors = (channels + kernels::kChannelsOfBlock - 1) / kernels::kChannelsOfBlock;
-    out->time_ns = P2pNanoseconds(op);
+    const P2pCost cost = CostOf(op, p2p_.ways(), size_);
+    out->processors = cost.blocks;
+    out->time_ns = cost.time_ns;
     const char* how = op.peer == static_cast<int32_t>(rank_) ? "copied"
                       : bytes <= p2p_.ways().mailed_bytes    ? "by packets"
                       : p2p_.ways().offers                   ? "into the receiver's buffer"

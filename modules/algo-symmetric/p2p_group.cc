@@ -61,8 +61,7 @@ sl_status_t P2pGroup::AddTasks(const P2pTask& task, uint32_t channels, const Roo
 }
 
 // The queue of ops[0].
-sl_status_t P2pGroup::FillQueue(const sl_op_t* ops, uint32_t count, uint32_t channels, const Room& room,
-                                Filled* filled) {
+sl_status_t P2pGroup::FillQueue(const sl_op_t* ops, uint32_t count, const Room& room, Filled* filled) {
   const sl_op_t& op = ops[0];
   const bool receives = op.kind == SL_OP_RECV;
   const uint32_t first = filled->messages;
@@ -72,17 +71,20 @@ sl_status_t P2pGroup::FillQueue(const sl_op_t* ops, uint32_t count, uint32_t cha
     if (!SameQueue(ops[j], op) || bytes == 0) continue;
     const uint64_t reached = receives ? ReachedBy(static_cast<uint32_t>(op.peer), ops[j], bytes) : 0;
     room.messages[filled->messages++] = {UserOf(ops[j]), bytes, reached};
-    used = std::max(used, ChannelsOf(bytes, ways_, channels));
+    used = std::max(used, ChannelsOf(bytes, ways_, ways_.channels));
   }
   const P2pTask task{static_cast<uint16_t>(op.peer), receives ? TaskKind::kReceive : TaskKind::kSend, 0,
                      static_cast<uint16_t>(first), static_cast<uint16_t>(filled->messages - first)};
   return AddTasks(task, used, room, filled);
 }
 
-// What this rank sends itself.
+// What this rank sends itself, on what the others leave of the budget; on one block if that is nothing.
 sl_status_t P2pGroup::FillCopies(const sl_op_t* ops, uint32_t count, const Team& team, const Room& room,
                                  Filled* filled) const {
   const uint32_t first = filled->messages;
+  const uint32_t most = budget_.Most(UINT32_MAX);
+  const uint32_t left = most > filled->tasks ? most - filled->tasks : 1;
+  *room.copy_channels = kChannelsOfBlock * std::min(left, team.layout.channels / kChannelsOfBlock);
   uint32_t used = 0;
   uint32_t send = NextOwn(ops, 0, count, SL_OP_SEND, team.rank);
   uint32_t recv = NextOwn(ops, 0, count, SL_OP_RECV, team.rank);
@@ -92,7 +94,7 @@ sl_status_t P2pGroup::FillCopies(const sl_op_t* ops, uint32_t count, const Team&
     uint8_t* to = UserOf(ops[recv]);
     if (bytes != 0 && UserOf(ops[send]) != to) {
       room.messages[filled->messages++] = {UserOf(ops[send]), bytes, reinterpret_cast<uintptr_t>(to)};
-      used = std::max(used, ChannelsOf(bytes, ways_, team.layout.channels));
+      used = std::max(used, ChannelsOf(bytes, ways_, *room.copy_channels));
     }
     send = NextOwn(ops, send + 1, count, SL_OP_SEND, team.rank);
     recv = NextOwn(ops, recv + 1, count, SL_OP_RECV, team.rank);
@@ -120,12 +122,13 @@ sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, const Team& team,
     const size_t queue = (op.kind == SL_OP_RECV ? queued_.size() / 2 : 0) + static_cast<size_t>(op.peer);
     if (queued_[queue]) continue;
     queued_[queue] = true;
-    const sl_status_t status = FillQueue(ops + i, count - i, team.layout.channels, room, &filled);
+    const sl_status_t status = FillQueue(ops + i, count - i, room, &filled);
     if (status == SL_OK) continue;
     out_of_reach_ = out_of_reach;  // a larger launch counts anew
     return status;
   }
   *room.waiting = filled.tasks;
+  *room.copy_channels = 0;
   // Behind the others: these wait for nobody.
   if (copies) {
     const sl_status_t status = FillCopies(ops, count, team, room, &filled);

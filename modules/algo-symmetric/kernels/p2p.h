@@ -80,9 +80,10 @@ class P2pChannel {
   // Calls with every message that uses this channel, and the part of it that does; false when a call was.
   template <typename Call>
   SL_HD bool EachMessage(const Call& call) const {
+    const uint32_t most = task_.kind == TaskKind::kCopy ? args_.copy_channels : args_.ways.channels;
     for (uint32_t m = task_.first; m < uint32_t{task_.first} + task_.count; ++m) {
       const Message& message = args_.message[m];
-      const uint32_t used = ChannelsOf(message.bytes, args_.ways, team_.layout.channels);
+      const uint32_t used = ChannelsOf(message.bytes, args_.ways, most);
       if (channel_ >= used) continue;
       const uint64_t part = ((message.bytes + used - 1) / used + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
       const uint64_t begin = channel_ * part;
@@ -175,7 +176,7 @@ class P2pChannel {
 
   // This channel's warps' part of a message, of which all its channels draw; none of them is without one.
   SL_HD void Draw(const Message& message, uint8_t* to) const {
-    const uint32_t channels = ChannelsOf(message.bytes, args_.ways, team_.layout.channels);
+    const uint32_t channels = ChannelsOf(message.bytes, args_.ways, args_.ways.channels);
     const uint32_t workers = channels * dev::Draws::WorkersOf(block_.count);
     const uint32_t piece_bytes = DrawnBytes(message.bytes, workers);
     const auto pieces = static_cast<uint32_t>((message.bytes + piece_bytes - 1) / piece_bytes);

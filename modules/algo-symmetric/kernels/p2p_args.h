@@ -16,7 +16,8 @@ struct Message {
 // How a message goes, by its length; equal on all ranks.
 struct P2pWays {
   uint64_t mailed_bytes;  // up to this length as packets
-  bool offers;            // of a longer one the receiver tells where it goes
+  uint32_t channels;      // of a queue, at most
+  bool offers;            // of a message not mailed the receiver tells where it goes
 };
 constexpr uint64_t kMailedBytes = 128 << 10;  // packets travel twice as large as their data
 
@@ -40,7 +41,8 @@ struct P2pArgs {
   static constexpr uint32_t kMost = kMessages;
   Team team;
   P2pWays ways;
-  uint32_t waiting;  // tasks that wait for peers, the first ones
+  uint32_t waiting;        // tasks that wait for peers, the first ones
+  uint32_t copy_channels;  // over which a message that stays is cut, at most
   P2pTask task[kBlocks + kCopyBlocks];
   Message message[kMessages];
 

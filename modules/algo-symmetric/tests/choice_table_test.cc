@@ -85,7 +85,7 @@ TEST(ChoiceTable, DecidesWhereItsFamilyCanServe) {
   op.count = 1 << 24;
   choice = Choose(op, 0, 4, settings);
   EXPECT_EQ(choice.family, Family::kDirect);
-  EXPECT_EQ(choice.blocks, 24u);
+  EXPECT_EQ(choice.blocks, BlocksForWire(SL_OP_ALL_REDUCE, 4));
   EXPECT_FALSE(choice.is_told);
   // Other numbers of ranks, and a family that is forced.
   op.count = 1024;

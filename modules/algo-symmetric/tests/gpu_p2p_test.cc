@@ -235,7 +235,7 @@ TEST(GpuP2p, RefusesWhatDoesNotFit) {
   const std::vector<sl_op_t> ops(sizeof(FewMessages::message) / sizeof(Message) + 1, OpOf(transfer, SL_OP_SEND));
   auto args = std::make_unique<FewMessages>();
   args->team = team.team(0);
-  P2pGroup group(2, nullptr, nullptr, {kMailedBytes, false});
+  P2pGroup group(2, nullptr, nullptr, {kMailedBytes, args->team.layout.channels, false});
   uint32_t blocks = 0;
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.get(), &blocks), SL_ERR_LIMIT);
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()) - 1, args.get(), &blocks), SL_OK);
@@ -263,7 +263,7 @@ TEST(GpuP2p, CopiesWhatStaysUnlessItIsInPlace) {
   std::vector<sl_op_t> ops = {OpOf(transfer, SL_OP_SEND), OpOf(transfer, SL_OP_RECV)};
   FewestMessages args{};
   args.team = team.team(1);
-  P2pGroup group(2, nullptr, nullptr, {kMailedBytes, false});
+  P2pGroup group(2, nullptr, nullptr, {kMailedBytes, args.team.layout.channels, false});
   uint32_t blocks = 0;
   ASSERT_EQ(group.Fill(ops.data(), 2, &args, &blocks), SL_OK);
   EXPECT_EQ(blocks, 4u);
@@ -272,6 +272,73 @@ TEST(GpuP2p, CopiesWhatStaysUnlessItIsInPlace) {
   ASSERT_EQ(group.Fill(ops.data(), 2, &args, &blocks), SL_OK);
   EXPECT_EQ(blocks, 1u);
   EXPECT_EQ(args.task[0].count, 0u);
+}
+
+// A group in which everybody sends to everybody, itself included.
+std::vector<Transfer> Everybody(uint32_t size, uint64_t bytes, std::mt19937& random) {
+  std::vector<Transfer> transfers;
+  for (uint32_t from = 0; from < size; ++from) {
+    for (uint32_t to = 0; to < size; ++to) transfers.push_back(MakeTransfer(from, to, bytes, random));
+  }
+  return transfers;
+}
+
+TEST(GpuP2p, HoldsNoMoreBlocksThanItsBudgetAllows) {
+  for (uint32_t size : {2u, 3u, 4u, 8u}) {
+    for (uint32_t budget : {0u, 1u, 2u, 4u, 6u, 16u, 24u}) {
+      SCOPED_TRACE(testing::Message() << size << " ranks within " << budget);
+      GpuSettings settings = GpuTeam::SettingsOf(1);
+      settings.budget.most = budget;
+      GpuTeam team(size, settings);
+      std::vector<sl_op_t> ops;
+      alignas(16) uint8_t memory[32] = {};  // nothing is moved
+      for (uint32_t peer = 0; peer < size; ++peer) {
+        sl_op_t op{};
+        op.datatype = SL_INT8;
+        op.count = 4 << 20;
+        op.peer = static_cast<int32_t>(peer);
+        op.send = memory;
+        op.recv = memory + 16;
+        for (sl_op_kind_t kind : {SL_OP_SEND, SL_OP_RECV}) {
+          op.kind = kind;
+          ops.push_back(op);
+        }
+      }
+      auto args = std::make_unique<FewMessages>();
+      args->team = team.team(0);
+      uint32_t blocks = 0;
+      ASSERT_EQ(team.MakeGroup(0).Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.get(), &blocks), SL_OK);
+      const uint32_t queues = 2 * (size - 1);
+      const uint32_t most = args->team.layout.channels / kChannelsOfBlock * (queues + 1);
+      // Every queue has a block, and what stays has one, too.
+      EXPECT_LE(blocks, budget == 0 ? most : std::max(budget, queues) + 1);
+      EXPECT_EQ(blocks == most, budget == 0);
+      ASSERT_EQ(team.MakeGroup(0).Fill(ops.data() + 2, 2 * size - 2, args.get(), &blocks), SL_OK);
+      EXPECT_LE(blocks, budget == 0 ? most : std::max(budget, queues)) << "without what stays";
+      // And a message by itself, as it is estimated.
+      sl_estimate_t estimate{};
+      ASSERT_EQ(team.Estimate(0, ops[2], &estimate), SL_OK);
+      EXPECT_LE(estimate.processors, budget == 0 ? most : std::max(budget / 2, 1u));
+    }
+  }
+}
+
+TEST(GpuP2p, DeliversWithinABudget) {
+  constexpr uint32_t kSize = 3;
+  for (uint32_t budget : {1u, 6u, 13u}) {
+    GpuSettings settings = GpuTeam::SettingsOf(1);
+    settings.budget.most = budget;
+    GpuTeam team(kSize, settings);
+    team.reach(1).refuses_every = 2;
+    std::mt19937 random(budget);
+    for (const uint64_t bytes : {uint64_t{4097}, kMailedBytes + 5, 3 * kMailedBytes}) {
+      std::vector<Transfer> transfers = Everybody(kSize, bytes, random);
+      RunGroup(team, transfers, random);
+      for (const Transfer& transfer : transfers) {
+        ASSERT_TRUE(HasArrived(transfer)) << bytes << " bytes within " << budget;
+      }
+    }
+  }
 }
 
 uint64_t* MailWords(GpuTeam& team, uint64_t LaneLayout::*table, uint32_t rank, uint32_t other) {

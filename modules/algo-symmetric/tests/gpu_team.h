@@ -110,6 +110,10 @@ class GpuTeam {
       sl_comm_shape_t shape{};
       shape.rank = r;
       shape.size = size;
+      shape.struct_size = sizeof(shape);
+      shape.processors_min = settings_.budget.least;
+      shape.processors_max = settings_.budget.most;
+      shape.processor_weight = settings_.budget.weight;
       sl_algorithm_env_t env{};
       env.shape = &shape;
       env.symmetric = {heap_[0].bytes, slice, slice};
@@ -130,7 +134,8 @@ class GpuTeam {
   void SetDrawnBytes(uint64_t bytes) { settings_.drawn_bytes = bytes; }
   sl_control_t& control(uint32_t rank) { return controls_[rank]; }
   P2pGroup MakeGroup(uint32_t rank) {
-    return {size(), &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&reaches_[rank]), WaysOf(settings_)};
+    return {size(), &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&reaches_[rank]), WaysOf(settings_, size()),
+            settings_.budget};
   }
   Team team(uint32_t rank) { return ranks_[rank]->ArgsFor(sl_op_t{}, Choice{}).team; }
 
@@ -157,6 +162,10 @@ class GpuTeam {
     std::vector<dev::Vec8> shared(kSharedPackets);
     for (uint32_t b = 0; b < choice.blocks; ++b) RunBlock(choice.family, op.datatype, args, b, shared.data());
   }
+  // The launch of a collective; its arguments are overwritten by the next one's.
+  sl_status_t LaunchOf(uint32_t rank, const sl_op_t& op, sl_launch_t* out) {
+    return ranks_[rank]->Launch(op, launch_args_, out);
+  }
   sl_status_t Estimate(uint32_t rank, const sl_op_t& op, sl_estimate_t* out) const {
     return ranks_[rank]->Estimate(op, out);
   }
@@ -169,6 +178,7 @@ class GpuTeam {
     uint8_t bytes[256] = {};
   };
   GpuSettings settings_;
+  alignas(16) uint8_t launch_args_[4096] = {};
   std::vector<Line> heap_;
   std::vector<FakeReach> reaches_;
   std::vector<sl_control_t> controls_;

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many SMs collectives on GPUs hold: what the communicator allows, and by themselves no more than they need.
+#include "modules/algo-symmetric/grid.h"
+
+#include <gtest/gtest.h>
+
+#include "modules/algo-symmetric/tests/gpu_team.h"
+
+namespace sl::algo_symmetric {
+namespace {
+
+constexpr uint32_t kSms = 24;  // the default of gpu_sms
+constexpr uint64_t kAllBytes[] = {8, 4096, 65536, 512 << 10, 4 << 20, 64 << 20, 1 << 30};
+
+GpuSettings WithBudget(const SmBudget& budget) {
+  GpuSettings settings = GpuTeam::SettingsOf(kSms);
+  settings.budget = budget;
+  return settings;
+}
+
+// Whose longer buffer has so many bytes.
+sl_op_t OpOf(sl_op_kind_t kind, uint64_t bytes, uint32_t size) {
+  sl_op_t op{};
+  op.struct_size = sizeof(op);
+  op.kind = kind;
+  op.datatype = SL_BFLOAT16;
+  op.reduction = SL_SUM;
+  op.root = 0;
+  op.peer = -1;
+  op.count = std::max<uint64_t>(bytes / 2 / (Case::ManyIn(kind) || Case::ManyOut(kind) ? size : 1), 1);
+  return op;
+}
+
+// Calls with every collective of these sizes among 2, 4 and 8 ranks.
+template <typename Call>
+void ForEachCollective(const Call& call) {
+  for (uint32_t size : {2u, 4u, 8u}) {
+    for (sl_op_kind_t kind = SL_OP_ALL_REDUCE; kind < SL_OP_SEND; ++kind) {
+      for (uint64_t bytes : kAllBytes) {
+        SCOPED_TRACE(testing::Message() << OpKindName(kind) << " of " << bytes << " bytes over " << size << " ranks");
+        call(OpOf(kind, bytes, size), size, bytes);
+      }
+    }
+  }
+}
+
+TEST(Grid, HoldsNoMoreThanTheBudget) {
+  for (uint32_t budget : {1u, 2u, 4u, 6u, 16u}) {
+    SCOPED_TRACE(testing::Message() << "budget " << budget);
+    ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t) {
+      const Choice choice = Choose(op, 0, size, WithBudget({0, budget, 0}));
+      EXPECT_GE(choice.blocks, 1u);
+      EXPECT_LE(choice.blocks, budget);
+      EXPECT_GE(choice.time_ns, Choose(op, 0, size, WithBudget({})).time_ns) << "fewer SMs are not quicker";
+      for (uint32_t rank = 1; rank < size; ++rank) {
+        const Choice other = Choose(op, rank, size, WithBudget({0, budget, 0}));
+        EXPECT_EQ(other.blocks, choice.blocks);
+        EXPECT_EQ(other.family, choice.family);
+        EXPECT_EQ(other.time_ns, choice.time_ns);
+      }
+    });
+  }
+}
+
+TEST(Grid, HoldsNoMoreThanTheBudgetWhicheverFamilyIsForced) {
+  for (uint32_t f = 0; f < kFamilies; ++f) {
+    ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t) {
+      GpuSettings settings = WithBudget({0, 3, 0});
+      settings.forced = true;
+      settings.family = static_cast<Family>(f);
+      EXPECT_LE(Choose(op, 0, size, settings).blocks, 3u) << FamilyName(settings.family);
+    });
+  }
+}
+
+TEST(Grid, HoldsWhatTheWireNeedsWhereNothingIsAsked) {
+  ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t bytes) {
+    const Choice choice = Choose(op, 0, size, WithBudget({}));
+    EXPECT_LE(choice.blocks, kSms);
+    if (bytes < kLongBytes) return;
+    // Of two ranks, half of what blocks move stays at home: fewer would cost more than 3 %.
+    EXPECT_LE(choice.blocks, size == 2 ? kSms : 16u);
+    EXPECT_GE(choice.blocks, HasReduction(op.kind) ? kLoadingBlocks : kStoringBlocks);
+  });
+}
+
+TEST(Grid, HoldsAtLeastWhatIsAskedWhereThereIsWork) {
+  for (uint32_t least : {6u, 16u, 100u}) {
+    ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t bytes) {
+      const Choice choice = Choose(op, 0, size, WithBudget({least, 0, 0}));
+      EXPECT_LE(choice.blocks, kSms);
+      // Shares are whole lines or packets, so that a few blocks may be left without.
+      const uint32_t sure = bytes >= 64 << 10 ? std::min(least, kPacketBlocks) - 2 : 1;
+      EXPECT_GE(choice.blocks, sure);
+    });
+  }
+}
+
+TEST(Grid, SparesSmsThatAreWorthMoreThanTheTimeTheySave) {
+  constexpr uint32_t kWeight = 8;
+  bool spares = false;
+  ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t) {
+    const Choice quick = Choose(op, 0, size, WithBudget({}));
+    const SmBudget budget{0, 0, kWeight};
+    const Choice cheap = Choose(op, 0, size, WithBudget(budget));
+    EXPECT_LE(cheap.blocks, std::max(quick.blocks, kPacketBlocks));
+    EXPECT_LE(Weighed(cheap.time_ns, cheap.blocks, budget), Weighed(quick.time_ns, quick.blocks, budget));
+    spares = spares || cheap.blocks < quick.blocks;
+  });
+  EXPECT_TRUE(spares);
+}
+
+TEST(Grid, IsTheCheapestOfAllByTheWeight) {
+  const SmBudget budget{2, 0, 20};
+  const GridWork work{{5000, 100}, 800000, 16, 12, 3};
+  const uint32_t best = BlocksFor(work, 16, budget);
+  for (uint32_t blocks = 3; blocks <= 16; ++blocks) {
+    EXPECT_LE(Weighed(work.NanosecondsOn(best), best, budget), Weighed(work.NanosecondsOn(blocks), blocks, budget));
+  }
+  const GridWork idle{{5000, 100}, 0, 16, 12, 3};
+  EXPECT_EQ(BlocksFor(idle, 16, {0, 0, 1000}), 3u) << "no fewer than it needs";
+}
+
+TEST(Grid, IsWhatIsLaunched) {
+  GpuSettings settings = GpuTeam::SettingsOf(6);  // smaller slices
+  settings.budget.most = 4;
+  GpuTeam team(2, settings);
+  ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t) {
+    if (size != team.size()) return;
+    sl_launch_t launch{};
+    ASSERT_EQ(team.LaunchOf(0, op, &launch), SL_OK);
+    EXPECT_LE(launch.grid[0], 4u);
+    sl_estimate_t estimate{};
+    ASSERT_EQ(team.Estimate(0, op, &estimate), SL_OK);
+    EXPECT_EQ(launch.grid[0], estimate.processors);
+  });
+}
+
+TEST(Grid, RunsRightWithinABudget) {
+  for (uint32_t most : {1u, 3u}) {
+    GpuSettings settings = GpuTeam::SettingsOf(4);
+    settings.budget.most = most;
+    GpuTeam team(3, settings);
+    std::mt19937 random(most);
+    std::vector<Case> cases;
+    for (int i = 0; i < 60; ++i) cases.push_back(Case::Random(3, random));
+    team.RunAll(cases);
+    for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
+  }
+}
+
+TEST(SmBudget, IsNotReadFromAShorterShape) {
+  sl_comm_shape_t shape{};
+  shape.struct_size = sizeof(shape);
+  shape.processors_min = 2;
+  shape.processors_max = 6;
+  shape.processor_weight = 8;
+  EXPECT_EQ(SmBudget::Of(shape).most, 6u);
+  shape.struct_size = SL_COMM_SHAPE_SIZE_1_0;
+  EXPECT_EQ(SmBudget::Of(shape).most, 0u);
+}
+
+}  // namespace
+}  // namespace sl::algo_symmetric
