@@ -130,8 +130,8 @@ ncclResult_t ParseConfig(const char* function, const ncclConfig_t* user, const C
   // A split without a config is made as its parent was, which the environment has shaped already.
   CommSettings settings = user == nullptr && parent != nullptr ? *parent : CommSettings();
   for (const ConfigField& field : kFields) {
+    Override(field, &asked);
     if (asked.*field.member != kUndefined) settings.values.*field.member = asked.*field.member;
-    Override(field, &settings.values);
   }
   if (asked.netName != nullptr) settings.net_name = asked.netName;
   if (asked.commName != nullptr) settings.comm_name = asked.commName;
@@ -140,6 +140,9 @@ ncclResult_t ParseConfig(const char* function, const ncclConfig_t* user, const C
   settings.values.commName = nullptr;
   // Only a default or the environment can contradict here; the larger bound is the one somebody asked for.
   settings.values.maxCTAs = std::max(settings.values.minCTAs, settings.values.maxCTAs);
+  if (asked.minCTAs != kUndefined) settings.least_ctas = static_cast<uint32_t>(asked.minCTAs);
+  if (asked.maxCTAs != kUndefined) settings.most_ctas = static_cast<uint32_t>(asked.maxCTAs);
+  if (settings.most_ctas != 0) settings.most_ctas = std::max(settings.least_ctas, settings.most_ctas);
   *out_settings = std::move(settings);
   return ncclSuccess;
 }

@@ -16,6 +16,9 @@ struct CommSettings {
   ncclConfig_t values;
   std::string net_name;
   std::string comm_name;
+  // What the program or the environment asks for, other than `values`, where defaults stand, too. 0: nothing.
+  uint32_t least_ctas = 0;
+  uint32_t most_ctas = 0;
 
   CommSettings();  // the defaults
   bool blocking() const { return values.blocking != 0; }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "modules/device-cuda/tests/fake_driver.h"
@@ -346,6 +347,57 @@ TEST_F(Unwatched, RevokeEndsALaunchAndLeavesTheRestOfUse) {
     EXPECT_EQ(value, 2);
     NCCL_OK(ncclCommDestroy(child));
     NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+// Of a sum, estimated; the algorithm takes 1 us where it may hold all of its 32 processors.
+float Microseconds(ncclComm_t comm) {
+  int value = 1;
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(Add(comm, &value, 1), ncclSuccess) << ncclGetLastError(nullptr);
+  EXPECT_EQ(ncclGroupSimulateEnd(&info), ncclSuccess) << ncclGetLastError(nullptr);
+  return info.estimatedTime;
+}
+
+ncclComm_t MakeBoundComm(Team& team, int most) {
+  const ncclUniqueId id = team.MakeId();
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (most != 0) config.maxCTAs = most;
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, team.size(), id, team.rank(), &config), ncclSuccess)
+      << ncclGetLastError(nullptr);
+  return comm;
+}
+
+TEST_F(Unwatched, OperationsHoldNoMoreProcessorsThanAnyRankAllows) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t unbound = MakeBoundComm(team, 0);
+    EXPECT_EQ(Microseconds(unbound), 1) << "NCCL's default is no bound";
+    const ncclComm_t comm = MakeBoundComm(team, team.rank() == 0 ? 8 : 4);
+    EXPECT_EQ(Microseconds(comm), 8);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.maxCTAs = 16;
+    ncclComm_t child = nullptr;
+    NCCL_OK(ncclCommSplit(comm, 0, 0, &child, &config));
+    EXPECT_EQ(Microseconds(child), 2) << "a child has its own";
+    ncclComm_t heir = nullptr;
+    NCCL_OK(ncclCommSplit(comm, 0, 0, &heir, nullptr));
+    EXPECT_EQ(Microseconds(heir), 8) << "or its parent's";
+    for (ncclComm_t one : {heir, child, comm, unbound}) NCCL_OK(ncclCommDestroy(one));
+  });
+}
+
+TEST_F(Unwatched, ProfileBoundsWhatAProgramAsksFor) {
+  const Environment budget("STARLING_COMM_SM_BUDGET", "4");
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    for (const auto& [most, microseconds] : {std::pair(0, 8), std::pair(16, 8), std::pair(2, 16)}) {
+      const ncclComm_t comm = MakeBoundComm(team, most);
+      EXPECT_EQ(Microseconds(comm), static_cast<float>(microseconds)) << "asked for " << most;
+      NCCL_OK(ncclCommDestroy(comm));
+    }
   });
 }
 

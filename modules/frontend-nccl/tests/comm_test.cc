@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/frontend-nccl/comm.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -226,6 +227,47 @@ TEST_F(Comm, SplitsWithinAGroup) {
   EXPECT_EQ(ncclCommUserRank(children[1], &rank), ncclSuccess);
   EXPECT_EQ(rank, 1);
   DestroyComms({children[0], children[1], parents[0], parents[1]});
+}
+
+TEST_F(Comm, HandsTheKernelTheSmsThatAreAskedFor) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.minCTAs = 2;
+  config.maxCTAs = 6;
+  config.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
+  ncclComm_t parent = nullptr;
+  ASSERT_EQ(ncclCommInitRankConfig(&parent, 1, id, 0, &config), ncclSuccess) << Text();
+  const auto expect = [](uint32_t least, uint32_t most, bool saves) {
+    const FakeComm& made = *Fake().live.back();
+    EXPECT_EQ(made.processors_min, least);
+    EXPECT_EQ(made.processors_max, most);
+    EXPECT_EQ(made.processor_weight != 0, saves);
+  };
+  expect(2, 6, true);
+  ncclComm_t child = nullptr;
+  ASSERT_EQ(ncclCommSplit(parent, 0, 0, &child, nullptr), ncclSuccess) << Text();
+  expect(2, 6, true);
+  ncclComm_t other = nullptr;
+  config = NCCL_CONFIG_INITIALIZER;
+  ASSERT_EQ(ncclCommSplit(parent, 1, 0, &other, &config), ncclSuccess) << Text();
+  expect(0, 0, false);
+  DestroyComms({other, child, parent});
+}
+
+TEST_F(Comm, SaysOnceThatKernelsRunWhereNoneAreWanted) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+  for (int i = 0; i < 2; ++i) {
+    ncclUniqueId id;
+    ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    ncclComm_t comm = nullptr;
+    ASSERT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclSuccess) << Text();
+    DestroyComms({comm});
+  }
+  EXPECT_EQ(std::count_if(Fake().logs.begin(), Fake().logs.end(),
+                          [](const std::string& line) { return line.find("CTA policy ZERO") != std::string::npos; }),
+            1);
 }
 
 TEST_F(Comm, SplitWithoutColorGivesNull) {

@@ -131,6 +131,24 @@ TEST_F(Config, LetsTheEnvironmentOverrideTheProgram) {
   EXPECT_EQ(settings_.values.maxCTAs, 100);
 }
 
+TEST_F(Config, BindsSmsOnlyWhenSomebodyAsks) {
+  ASSERT_EQ(Parse(&config_), ncclSuccess);
+  EXPECT_EQ(settings_.least_ctas, 0u);
+  EXPECT_EQ(settings_.most_ctas, 0u) << "the default of maxCTAs is nobody's wish";
+  config_.maxCTAs = 8;
+  ASSERT_EQ(Parse(&config_), ncclSuccess);
+  EXPECT_EQ(settings_.least_ctas, 0u);
+  EXPECT_EQ(settings_.most_ctas, 8u);
+  const Environment least("NCCL_MIN_CTAS", "12");
+  ASSERT_EQ(Parse(&config_), ncclSuccess);
+  EXPECT_EQ(settings_.least_ctas, 12u);
+  EXPECT_EQ(settings_.most_ctas, 12u);
+  config_ = NCCL_CONFIG_INITIALIZER;
+  ASSERT_EQ(Parse(&config_), ncclSuccess);
+  EXPECT_EQ(settings_.least_ctas, 12u);
+  EXPECT_EQ(settings_.most_ctas, 0u);
+}
+
 TEST_F(Config, IgnoresAnEnvironmentThatMeansNothing) {
   const Environment blocking("NCCL_COMM_BLOCKING", "perhaps");
   const Environment least("NCCL_MIN_CTAS", "0");
@@ -144,12 +162,15 @@ TEST_F(Config, InheritsFromTheParentOnlyWithoutAConfigOfItsOwn) {
   CommSettings parent;
   parent.values.blocking = 0;
   parent.comm_name = "parent";
+  parent.most_ctas = 4;
   ASSERT_EQ(ParseConfig("f", nullptr, &parent, &settings_), ncclSuccess);
   EXPECT_FALSE(settings_.blocking());
   EXPECT_EQ(settings_.comm_name, "parent");
+  EXPECT_EQ(settings_.most_ctas, 4u);
   ASSERT_EQ(ParseConfig("f", &config_, &parent, &settings_), ncclSuccess);
   EXPECT_TRUE(settings_.blocking());
   EXPECT_EQ(settings_.comm_name, "");
+  EXPECT_EQ(settings_.most_ctas, 0u);
 }
 
 }  // namespace

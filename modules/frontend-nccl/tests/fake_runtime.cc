@@ -54,12 +54,15 @@ sl_status_t UniqueId(sl_unique_id_t* out_id) {
   return SL_OK;
 }
 
-sl_comm_t* NewComm(uint32_t rank, uint32_t size, uint64_t comm_id, const char* name) {
+sl_comm_t* NewComm(uint32_t rank, uint32_t size, uint64_t comm_id, const sl_comm_config_t& config) {
   auto* comm = new sl_comm_t;
   comm->rank = rank;
   comm->size = size;
   comm->comm_id = comm_id;
-  comm->name = name != nullptr ? name : "";
+  comm->name = config.name != nullptr ? config.name : "";
+  comm->processors_min = config.processors_min;
+  comm->processors_max = config.processors_max;
+  comm->processor_weight = config.processor_weight;
   const std::lock_guard<std::mutex> lock(Fake().mutex);
   ++Fake().arrived[comm_id];
   Fake().live.push_back(comm);
@@ -71,7 +74,7 @@ sl_status_t CommCreate(const sl_comm_config_t* config, sl_comm_t** out_comm) {
   if (Fake().create_status != SL_OK) return Answer(Fake().create_status);
   int number = 0;
   std::memcpy(&number, config->ids[0].bytes, sizeof(number));
-  *out_comm = NewComm(config->rank, config->size, static_cast<uint64_t>(number), config->name);
+  *out_comm = NewComm(config->rank, config->size, static_cast<uint64_t>(number), *config);
   return SL_IN_PROGRESS;
 }
 
@@ -80,7 +83,7 @@ sl_status_t CommSplit(sl_comm_t* parent, int32_t color, int32_t key, const sl_co
                       sl_comm_t** out_comm) {
   Note("comm_split " + std::to_string(color));
   const uint64_t comm_id = parent->comm_id * 1000 + static_cast<uint64_t>(color + 1);
-  *out_comm = color < 0 ? nullptr : NewComm(static_cast<uint32_t>(key), parent->size, comm_id, config->name);
+  *out_comm = color < 0 ? nullptr : NewComm(static_cast<uint32_t>(key), parent->size, comm_id, *config);
   return SL_IN_PROGRESS;
 }
 
@@ -97,7 +100,7 @@ sl_status_t CommShrink(sl_comm_t* parent, const uint32_t* excluded, uint32_t exc
   const auto before =
       std::count_if(excluded, excluded + excluded_count, [parent](uint32_t rank) { return rank < parent->rank; });
   *out_comm = NewComm(parent->rank - static_cast<uint32_t>(before), parent->size - excluded_count,
-                      parent->comm_id * 1000, config->name);
+                      parent->comm_id * 1000, *config);
   return SL_IN_PROGRESS;
 }
 
@@ -107,7 +110,7 @@ sl_status_t CommGrow(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id,
   Note("comm_grow " + std::to_string(size));
   int number = 0;
   std::memcpy(&number, id->bytes, sizeof(number));
-  *out_comm = NewComm(parent->rank, size, static_cast<uint64_t>(number), config->name);
+  *out_comm = NewComm(parent->rank, size, static_cast<uint64_t>(number), *config);
   return SL_IN_PROGRESS;
 }
 

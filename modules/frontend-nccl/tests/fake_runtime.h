@@ -19,6 +19,9 @@ struct FakeComm {
   uint32_t size = 1;
   uint64_t comm_id = 0;
   std::string name;
+  uint32_t processors_min = 0;
+  uint32_t processors_max = 0;
+  uint32_t processor_weight = 0;
   bool finalizing = false;
   bool suspended = false;
 };

@@ -19,6 +19,7 @@ constexpr uint32_t kMostRanks = 16;
 constexpr uint32_t kMostCount = 1024;
 constexpr uint32_t kMostTransfers = 16;
 constexpr uint32_t kMostLetter = 64;
+constexpr uint32_t kProcessors = 32;  // as estimates have it, an operation takes 1 us on so many, longer on fewer
 constexpr uint32_t kStep = 7;
 constexpr int32_t kUnreached = -1;
 
@@ -185,7 +186,8 @@ struct sl_algorithm_t {
     const bool is_letter = (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) && op.datatype == SL_INT32 &&
                            op.count * sizeof(int32_t) <= kMostLetter;
     if (!is_sum && !is_letter) return SL_ERR_UNSUPPORTED;
-    out_estimate->time_ns = 1000;
+    out_estimate->processors = shape->processors_max != 0 ? shape->processors_max : kProcessors;
+    out_estimate->time_ns = 1000 * kProcessors / out_estimate->processors;
     out_estimate->run = SL_RUN_LAUNCH;
     out_estimate->determinism = SL_DETERMINISM_RANK;
     return SL_OK;
