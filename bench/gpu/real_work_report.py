@@ -34,6 +34,10 @@ class Case(Rounds):
         self.communicates = fields.get("communicates", True)
         self.left = fields.get("left")  # of each library, of each rank
 
+    @property
+    def is_lost(self):
+        return self.communicates and super().is_lost
+
     def __str__(self):
         if self.part == "all_reduce":
             return f"all_reduce of {size_text(self.bytes)}, {self.issue}, {self.memory} buffers"

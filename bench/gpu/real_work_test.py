@@ -164,6 +164,9 @@ class Report(unittest.TestCase):
         self.assertRegex(text, r"communication's share +25\.0% +40\.0%")
         self.assertRegex(text, r"tokens/s +2500 +2000")
         self.assertRegex(text, r"µs a layer +20\.0 +25\.0")
+        bare = steps("train", 2, 2, 1, [[9.0, 7.0]] * 2)
+        bare[1]["us"][1] = [0.5]  # no library is to blame
+        self.assertNotIn("LOSS", "\n".join(self.lines(bare)))
         text = "\n".join(self.lines(steps("train", 20000, 16384, 16000, [[9.0, 7.0], [9.0, 7.01]])))
         self.assertRegex(text, r"a step .* 0\.82 LOSS")
         self.assertRegex(text, r"tokens/s +409600 +500000")
