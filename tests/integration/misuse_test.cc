@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -149,6 +150,40 @@ TEST(Mismatch, OfProfilesIsRefusedWhenACommunicatorIsMade) {
     EXPECT_TRUE(LastErrorHas("another effective profile"));
     EXPECT_TRUE(LastErrorHas("rank 1"));
     EXPECT_EQ(comm, nullptr);
+  });
+}
+
+TEST(Config, OfProcessorsThatMakesNoSenseIsRefused) {
+  RunProcesses(1, [](Team& team) {
+    ncclUniqueId id = team.MakeId();
+    sl_comm_config_t config{};
+    config.struct_size = sizeof(config);
+    config.ids = reinterpret_cast<const sl_unique_id_t*>(&id);
+    config.id_count = 1;
+    config.size = 1;
+    config.device_kind = config.device_ordinal = -1;
+    const auto refusal = [&] {
+      sl_comm_t* comm = nullptr;
+      EXPECT_EQ(Runtime()->comm_create(&config, &comm), SL_ERR_INVALID);
+      EXPECT_EQ(comm, nullptr);
+      return std::string(Runtime()->last_error());
+    };
+    config.processors_min = 9;
+    config.processors_max = 8;
+    EXPECT_NE(refusal().find("at least 9 processors and at most 8"), std::string::npos);
+    config.processors_min = 8;
+    config.processor_weight = 1001;
+    EXPECT_NE(refusal().find("1001 thousandths; 0 to 1000"), std::string::npos);
+    // A caller that does not know these fields has nothing there.
+    config.struct_size = offsetof(sl_comm_config_t, processors_min);
+    sl_comm_t* comm = nullptr;
+    ASSERT_EQ(Runtime()->comm_create(&config, &comm), SL_OK) << Runtime()->last_error();
+    sl_comm_config_t child = config;
+    child.struct_size = sizeof(child);
+    sl_comm_t* none = nullptr;
+    EXPECT_EQ(Runtime()->comm_split(comm, 0, 0, &child, &none), SL_ERR_INVALID);
+    EXPECT_EQ(none, nullptr);
+    EXPECT_EQ(Runtime()->comm_destroy(comm), SL_OK);
   });
 }
 
