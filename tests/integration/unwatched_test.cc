@@ -2,9 +2,7 @@
 //
 // Communicators on a device whose launches nobody watches, over the fake CUDA driver: what waits is named and ended
 // without anybody asking; graphs hold the memory; GPUs that are missing, hidden or full are told of.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,86 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "modules/device-cuda/tests/fake_driver.h"
-#include "tests/integration/team.h"
+#include "tests/integration/fake_gpu.h"
 
 namespace sl::integration {
 namespace {
-
-// The fake driver, as the program of a rank uses it: the first device's context is this thread's.
-class FakeGpu {
- public:
-  FakeGpu() : library_(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL)) {
-    int device = 0;
-    cu::Context* context = nullptr;
-    EXPECT_EQ(Call<decltype(cuInit)>("cuInit")(0), cu::kSuccess);
-    EXPECT_EQ(Call<decltype(cuDevicePrimaryCtxRetain)>("cuDevicePrimaryCtxRetain")(&context, device), cu::kSuccess);
-    EXPECT_EQ(Call<decltype(cuCtxPushCurrent_v2)>("cuCtxPushCurrent_v2")(context), cu::kSuccess);
-  }
-
-  // The default stream; the driver works while it is asked.
-  bool IsIdle() const { return Call<decltype(cuStreamQuery)>("cuStreamQuery")(nullptr) == cu::kSuccess; }
-  bool Synchronize(double seconds) const {
-    return WaitUntil(seconds, [this] { return IsIdle(); });
-  }
-  // What is issued in between becomes a graph. In the mode that forbids what is unsafe to every thread.
-  void BeginCapture() const {
-    constexpr cu::CaptureMode kGlobal = 0;
-    EXPECT_EQ(Call<decltype(cuStreamBeginCapture_v2)>("cuStreamBeginCapture_v2")(nullptr, kGlobal), cu::kSuccess);
-  }
-  void* EndCapture() const {
-    void* graph = nullptr;
-    void* exec = nullptr;
-    EXPECT_EQ(Call<decltype(cuStreamEndCapture)>("cuStreamEndCapture")(nullptr, &graph), cu::kSuccess);
-    EXPECT_EQ(Call<decltype(cuGraphInstantiateWithFlags)>("cuGraphInstantiateWithFlags")(&exec, graph, 0),
-              cu::kSuccess);
-    EXPECT_EQ(Call<decltype(cuGraphDestroy)>("cuGraphDestroy")(graph), cu::kSuccess);
-    return exec;
-  }
-  void Launch(void* exec) const {
-    EXPECT_EQ(Call<decltype(cuGraphLaunch)>("cuGraphLaunch")(exec, nullptr), cu::kSuccess);
-  }
-  void DestroyGraph(void* exec) const {
-    EXPECT_EQ(Call<decltype(cuGraphExecDestroy)>("cuGraphExecDestroy")(exec), cu::kSuccess);
-  }
-  uint64_t Calls(const char* call) const { return Call<decltype(sl_fake_cuda_calls)>("sl_fake_cuda_calls")(call); }
-  void FailNext(const char* call) const {
-    Call<decltype(sl_fake_cuda_fail)>("sl_fake_cuda_fail")(call, cu::kOutOfMemory);
-  }
-
-  // Memory mapped by hand: physical memory of `bytes` at each place, with a handle of that type or none.
-  static constexpr uint64_t kPiece = 65536;
-  cu::Address Reserve(uint64_t pieces) const {
-    cu::Address address = 0;
-    EXPECT_EQ(Call<decltype(cuMemAddressReserve)>("cuMemAddressReserve")(&address, pieces * kPiece, kPiece, 0, 0),
-              cu::kSuccess);
-    return address;
-  }
-  void Map(cu::Address address, cu::HandleType handle) const {
-    cu::AllocationProp prop{};
-    prop.type = cu::kAllocationPinned;
-    prop.requested_handle_types = handle;
-    prop.location = {cu::kLocationDevice, 0};
-    cu::Memory memory = 0;
-    EXPECT_EQ(Call<decltype(cuMemCreate)>("cuMemCreate")(&memory, kPiece, &prop, 0), cu::kSuccess);
-    EXPECT_EQ(Call<decltype(cuMemMap)>("cuMemMap")(address, kPiece, 0, memory, 0), cu::kSuccess);
-    const cu::AccessDesc access = {{cu::kLocationDevice, 0}, cu::kAccessReadWrite};
-    EXPECT_EQ(Call<decltype(cuMemSetAccess)>("cuMemSetAccess")(address, kPiece, &access, 1), cu::kSuccess);
-    EXPECT_EQ(Call<decltype(cuMemRelease)>("cuMemRelease")(memory), cu::kSuccess);
-  }
-  void Unmap(cu::Address address) const {
-    EXPECT_EQ(Call<decltype(cuMemUnmap)>("cuMemUnmap")(address, kPiece), cu::kSuccess);
-  }
-
- private:
-  template <typename Function>
-  Function* Call(const char* name) const {
-    auto* function = reinterpret_cast<Function*>(dlsym(library_, name));
-    EXPECT_NE(function, nullptr) << name;
-    return function;
-  }
-  void* const library_;
-};
 
 // Descriptors of memory, which the fake driver keeps as long as it keeps the memory.
 int MemoryDescriptors() {
@@ -102,32 +24,6 @@ int MemoryDescriptors() {
   }
   return count;
 }
-
-ncclResult_t AsyncError(ncclComm_t comm) {
-  ncclResult_t state = ncclInternalError;
-  EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
-  return state;
-}
-
-// Read before the first test changes it.
-const std::string& ModuleFolders() {
-  static const std::string folders = std::getenv("STARLING_MODULE_PATH");
-  return folders;
-}
-
-class Unwatched : public testing::Test {
- protected:
-  Unwatched() {
-    std::ofstream(path_) << "profile_version = 1\n[roles]\ndevice = \"cuda\"\n[comm]\noperation_timeout_ms = 400\n"
-                            "[modules.algo-symmetric]\nenabled = false\n";
-  }
-  ~Unwatched() override { unlink(path_.c_str()); }
-
-  const std::string path_ = testing::TempDir() + "unwatched-" + std::to_string(getpid()) + ".toml";
-  const std::string folders_ = ModuleFolders() + ":" + SL_FAKE_GPU_MODULES;
-  const Environment modules_{"STARLING_MODULE_PATH", folders_.c_str()};
-  const Environment profile_{"STARLING_PROFILE", path_.c_str()};
-};
 
 ncclResult_t Add(ncclComm_t comm, int* values, size_t count, ncclRedOp_t op = ncclSum) {
   return ncclAllReduce(values, values, count, ncclInt32, op, comm, nullptr);
@@ -226,88 +122,6 @@ TEST_F(Unwatched, BuffersOverSeveralMappingsAreReachedByTheirDescriptors) {
     gpu.Map(memory + FakeGpu::kPiece, team.rank() == 1 ? 0 : cu::kHandlePosixFd);
     sum(0);
     EXPECT_EQ(sums[0], -1) << "no rank reaches what one cannot share";
-    NCCL_OK(ncclCommDestroy(comm));
-  });
-}
-
-// One rank's part: memory of its fake GPU and a window on it.
-struct Windowed {
-  Windowed(const FakeGpu& gpu, const Team& team, ncclComm_t comm) : size(team.size()) {
-    memory = gpu.Reserve(1);
-    gpu.Map(memory, cu::kHandlePosixFd);
-    EXPECT_EQ(ncclCommWindowRegister(comm, values(), FakeGpu::kPiece, &window, NCCL_WIN_COLL_SYMMETRIC), ncclSuccess)
-        << ncclGetLastError(nullptr);
-  }
-  int* values() const { return reinterpret_cast<int*>(memory); }
-  int size;
-  cu::Address memory = 0;
-  ncclWindow_t window = nullptr;
-};
-
-// Everybody puts a value into everybody's window, the own one included, and waits for all.
-ncclResult_t PutToAll(const Windowed& mine, ncclComm_t comm, int rank, const int* value) {
-  std::vector<ncclWaitSignalDesc_t> wanted;
-  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
-  for (int peer = 0; peer < mine.size; ++peer) {
-    const size_t offset = static_cast<size_t>(rank) * sizeof(int);
-    EXPECT_EQ(ncclPutSignal(value, 1, ncclInt32, peer, mine.window, offset, 0, 0, 0, comm, nullptr), ncclSuccess)
-        << ncclGetLastError(nullptr);
-    wanted.push_back({1, peer, 0, 0});
-  }
-  EXPECT_EQ(ncclWaitSignal(mine.size, wanted.data(), comm, nullptr), ncclSuccess);
-  return ncclGroupEnd();
-}
-
-TEST_F(Unwatched, PutsArriveBeforeTheirSignals) {
-  RunProcesses(3, [](Team& team) {
-    const FakeGpu gpu;
-    const ncclComm_t comm = team.MakeComm();
-    const Windowed mine(gpu, team, comm);
-    for (int round = 0; round < 20; ++round) {
-      const int value = 100 * round + team.rank();
-      NCCL_OK(PutToAll(mine, comm, team.rank(), &value));
-      ASSERT_TRUE(gpu.Synchronize(10)) << round;
-      for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(mine.values()[peer], 100 * round + peer);
-      team.Barrier();
-    }
-    NCCL_OK(ncclCommWindowDeregister(comm, mine.window));
-    NCCL_OK(ncclCommDestroy(comm));
-  });
-}
-
-// Each is taken once, however they come.
-TEST_F(Unwatched, SignalsAreCounted) {
-  RunProcesses(2, [](Team& team) {
-    const FakeGpu gpu;
-    const ncclComm_t comm = team.MakeComm();
-    const int peer = 1 - team.rank();
-    for (int i = 0; i < 3; ++i) NCCL_OK(ncclSignal(peer, 0, 0, 0, comm, nullptr));
-    ncclWaitSignalDesc_t two = {2, peer, 0, 0};
-    NCCL_OK(ncclWaitSignal(1, &two, comm, nullptr));
-    ASSERT_TRUE(gpu.Synchronize(10));
-    team.Barrier();
-    NCCL_OK(ncclWaitSignal(1, &two, comm, nullptr));
-    EXPECT_FALSE(gpu.Synchronize(0.05)) << "one is left, and not two";
-    team.Barrier();
-    NCCL_OK(ncclCommAbort(comm));
-    EXPECT_TRUE(gpu.Synchronize(1)) << "an abort ends it";
-  });
-}
-
-TEST_F(Unwatched, PutsOutOfReachAreRefusedInWords) {
-  RunProcesses(2, [](Team& team) {
-    const FakeGpu gpu;
-    const ncclComm_t comm = team.MakeComm();
-    int values[16] = {};
-    ncclWindow_t window = nullptr;
-    NCCL_OK(ncclCommWindowRegister(comm, values, sizeof(values), &window, 0));  // not of a GPU
-    EXPECT_EQ(ncclPutSignal(values, 4, ncclInt32, 1 - team.rank(), window, 0, 0, 0, 0, comm, nullptr),
-              ncclInvalidUsage);
-    EXPECT_TRUE(LastErrorHas("is out of reach"));
-    EXPECT_TRUE(LastErrorHas("send and receive in a group"));
-    EXPECT_EQ(ncclPutSignal(values, 4, ncclInt32, 1 - team.rank(), window, 56, 0, 0, 0, comm, nullptr),
-              ncclInvalidArgument);
-    EXPECT_TRUE(LastErrorHas("16 bytes at offset 56 reach out of a window of 64"));
     NCCL_OK(ncclCommDestroy(comm));
   });
 }
