@@ -10,6 +10,9 @@
 //
 // A rank that is stopped releases its streams: it writes a number that satisfies every wait into its own slice. Others
 // may still write theirs over it, so it does so until its streams have ended.
+//
+// What a stream waits for it writes into its own slice first, so that the CPU knows of waits that have begun
+// (kernel/runtime/signal_waits.h).
 #pragma once
 
 #include <atomic>
@@ -23,8 +26,12 @@ class SignalBoard {
     uint64_t raised;
     uint64_t flag;
     uint64_t room;
-    uint64_t reserved;
+    uint64_t raised_awaited;  // a stream has come to where it waits until so many are raised
+    uint64_t flags_awaited;   // a captured wait is under way, and so many flags are still to be taken; 0: none is
+    uint64_t room_awaited;    // 1: a captured put waits for room; 0: none does
+    uint64_t reserved[2];
   };
+  static_assert(sizeof(Entry) == 64);
   // Devices compare words by the sign of their difference, so that it must be far from both ends.
   static constexpr uint64_t kReleased = uint64_t{1} << 62;
 

@@ -26,6 +26,18 @@ uint64_t PeriodNs(const Communicator& comm) {
   return std::max(period_ns, kShortestPeriodNs);
 }
 
+const char* WaitName(SignalWaits::Kind kind) {
+  if (kind == SignalWaits::Kind::kCounted) return "wait_signals waits for ";
+  if (kind == SignalWaits::Kind::kCaptured) return "a captured wait_signals waits for ";
+  return "a captured put_signal waits until the signal before it is taken by ";
+}
+
+std::string CountText(const SignalWaits::Wait& wait) {
+  if (wait.kind == SignalWaits::Kind::kRoom) return {};
+  if (wait.kind == SignalWaits::Kind::kCaptured) return ", signals still to come " + std::to_string(wait.wanted);
+  return ", signals seen " + std::to_string(wait.seen) + ", wanted " + std::to_string(wait.wanted);
+}
+
 }  // namespace
 
 void LaunchWatch::SwitchOn() {
@@ -58,10 +70,11 @@ void LaunchWatch::Look() {
   const uint32_t answered = std::atomic_ref<uint32_t>(control->answered).load(std::memory_order_acquire);
   if (judged_ != asked_ && answered == asked_) {
     judged_ = asked_;
-    Judge(NowNs());
+    JudgeLaunches(NowNs());
   } else {
     waits_.clear();  // nobody has waited for long
   }
+  JudgeSignals(NowNs());
   if (!MayRun()) return waits_.clear();
   if (is_on_.exchange(true)) return;
   std::atomic_ref<uint32_t>(control->asked).store(++asked_, std::memory_order_release);
@@ -85,44 +98,74 @@ LaunchWatch::Seen* LaunchWatch::Find(const sl_control_t& said, uint64_t now_ns) 
 }
 
 // Counters only grow, so a wait that is named twice with the same words has gone on in between.
-void LaunchWatch::Judge(uint64_t now_ns) {
+void LaunchWatch::JudgeLaunches(uint64_t now_ns) {
+  if (handle_->comm.healthy()) Judge(*Find(*handle_->comm.control(), now_ns), &waits_, now_ns);
+}
+
+void LaunchWatch::JudgeSignals(uint64_t now_ns) {
+  const Communicator& comm = handle_->comm;
+  if (!comm.signals().valid() || !comm.healthy()) return;
+  signals_.Look(comm.signals(), comm.rank(), comm.size(), now_ns);
+  std::vector<SignalWaits::Wait>& waits = signals_.under_way();
+  const auto oldest = std::min_element(waits.begin(), waits.end(),
+                                       [](const auto& a, const auto& b) { return a.since_ns < b.since_ns; });
+  if (oldest != waits.end()) Judge(*oldest, &waits, now_ns);
+}
+
+// What becomes of a wait, and of all that are reported with it.
+template <typename Wait>
+void LaunchWatch::Judge(const Wait& wait, std::vector<Wait>* all, uint64_t now_ns) {
   Communicator& comm = handle_->comm;
-  if (!comm.healthy()) return;
   if (const Status mismatch = FindMismatch(handle_); !mismatch.ok()) return comm.FailLaunches(mismatch);
   const auto& settings = comm.process()->profile().settings().comm;
-  Seen* wait = Find(*comm.control(), now_ns);
-  const uint64_t waited_ms = (now_ns - wait->since_ns) / 1'000'000;
-  if (waited_ms >= kGraceMs && WaitsInVain(*wait)) {
-    return comm.FailLaunches({SL_ERR_PEER_LOST, comm.RankName(static_cast<uint32_t>(wait->peer)) +
-                                                    " has ended the communicator and its graphs: " + Describe(*wait)});
+  const uint64_t waited_ms = (now_ns - wait.since_ns) / 1'000'000;
+  if (waited_ms >= kGraceMs && WaitsInVain(wait.peer)) {
+    return comm.FailLaunches({SL_ERR_PEER_LOST, comm.RankName(static_cast<uint32_t>(wait.peer)) +
+                                                    " has ended the communicator and its graphs: " + Describe(wait)});
   }
   if (settings.operation_timeout_ms != 0 && waited_ms >= settings.operation_timeout_ms) {
     return comm.FailLaunches(
-        {SL_ERR_TIMEOUT, "timeout after " + std::to_string(settings.operation_timeout_ms) + " ms: " + Describe(*wait)});
+        {SL_ERR_TIMEOUT, "timeout after " + std::to_string(settings.operation_timeout_ms) + " ms: " + Describe(wait)});
   }
-  if (wait->is_reported || settings.report_wait_ms == 0 || waited_ms < settings.report_wait_ms) return;
-  for (Seen& other : waits_) other.is_reported = true;  // of the same launch
+  if (wait.is_reported || settings.report_wait_ms == 0 || waited_ms < settings.report_wait_ms) return;
+  for (Wait& other : *all) other.is_reported = true;
   Logf(SL_LOG_WARN, "communicator {:016x} rank {}: waiting for {} s: {}", comm.id(), comm.rank(), waited_ms / 1000,
-       Describe(*wait));
+       Describe(wait));
 }
 
 // What a rank has sent before its end is there: who still waits for it after a while is a replay that it has no part
 // in.
-bool LaunchWatch::WaitsInVain(const Seen& wait) const {
+bool LaunchWatch::WaitsInVain(int32_t peer) const {
   const Communicator& comm = handle_->comm;
-  if (wait.peer < 0 || comm.shape().domain_size != comm.size()) return false;
+  if (peer < 0 || comm.shape().domain_size != comm.size()) return false;
   const auto held = comm.HoldLog();
-  return handle_->comm.op_log()->HasEnded(static_cast<uint32_t>(wait.peer));
+  return handle_->comm.op_log()->HasEnded(static_cast<uint32_t>(peer));
 }
 
 std::string LaunchWatch::Describe(const Seen& wait) const {
+  return "a launch waits for " + handle_->comm.RankName(static_cast<uint32_t>(wait.peer)) + ", step " +
+         std::to_string(wait.step) + ", seen " + std::to_string(wait.seen) + ", wanted " + std::to_string(wait.wanted) +
+         WhoIsBehind();
+}
+
+// With the other ranks that are waited for in the same way.
+std::string LaunchWatch::Describe(const SignalWaits::Wait& wait) {
+  std::string text = WaitName(wait.kind);
+  uint32_t count = 0;
+  for (const SignalWaits::Wait& other : signals_.under_way()) {
+    if (other.kind != wait.kind || ++count > kMostNamed) continue;
+    text += (count == 1 ? "" : ", ") + handle_->comm.RankName(static_cast<uint32_t>(other.peer)) + CountText(other);
+  }
+  if (count > kMostNamed) text += " and " + std::to_string(count - kMostNamed) + " more ranks";
+  return text + WhoIsBehind();
+}
+
+// "; rank 1 has not called #2", by the collectives that this rank has called.
+std::string LaunchWatch::WhoIsBehind() const {
   Communicator& comm = handle_->comm;
-  std::string text = "a launch waits for " + comm.RankName(static_cast<uint32_t>(wait.peer)) + ", step " +
-                     std::to_string(wait.step) + ", seen " + std::to_string(wait.seen) + ", wanted " +
-                     std::to_string(wait.wanted);
   const auto held = comm.HoldLog();
   const uint64_t newest = comm.op_log()->Newest(comm.rank());
-  if (newest == 0 || comm.shape().domain_size != comm.size()) return text;
+  if (newest == 0 || comm.shape().domain_size != comm.size()) return {};
   std::string behind;
   uint32_t count = 0;
   for (uint32_t rank = 0; rank < comm.size(); ++rank) {
@@ -134,8 +177,7 @@ std::string LaunchWatch::Describe(const Seen& wait) const {
               (is_known ? " (" + DescribeSignature(signature) + ")" : "");
   }
   if (count > kMostNamed) behind += " and " + std::to_string(count - kMostNamed) + " more ranks";
-  if (count == 0) behind = "all ranks have called #" + std::to_string(newest);
-  return text + "; " + behind;
+  return "; " + (count != 0 ? behind : "all ranks have called #" + std::to_string(newest));
 }
 
 }  // namespace sl::kernel

@@ -2,7 +2,8 @@
 //
 // What the host's waiting operations find out for themselves (wait_check.cc), for launches that no thread watches:
 // while some may run, the control thread asks them now and then what they wait for (sl_control_t), compares the calls
-// of all ranks, says who is waited for, and ends what waits for longer than the time limit.
+// of all ranks, says who is waited for, and ends what waits for longer than the time limit. Streams that wait for
+// signals need not be asked (signal_waits.h).
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/runtime/signal_waits.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
 
@@ -48,10 +50,15 @@ class LaunchWatch {
   void LookLater();
   void Look();  // this and what follows on the control thread
   bool MayRun() const;
-  void Judge(uint64_t now_ns);
+  void JudgeLaunches(uint64_t now_ns);
+  void JudgeSignals(uint64_t now_ns);
+  template <typename Wait>
+  void Judge(const Wait& wait, std::vector<Wait>* all, uint64_t now_ns);
   Seen* Find(const sl_control_t& said, uint64_t now_ns);
-  bool WaitsInVain(const Seen& wait) const;
+  bool WaitsInVain(int32_t peer) const;
   std::string Describe(const Seen& wait) const;
+  std::string Describe(const SignalWaits::Wait& wait);
+  std::string WhoIsBehind() const;
 
   sl_comm_t* const handle_;
   std::atomic<bool> is_on_{false};
@@ -60,6 +67,7 @@ class LaunchWatch {
   uint32_t asked_ = 0;       // the newest question
   uint32_t judged_ = 0;      // the newest one whose answer was looked at
   std::vector<Seen> waits_;  // that go on
+  SignalWaits signals_;
 };
 
 }  // namespace sl::kernel

@@ -50,9 +50,11 @@ class Words {
   Status AwaitAtLeast(uint64_t* word, uint64_t value) const {
     return StatusOf(device_.ops->stream_wait_value(device_.handle, stream_, word, value));
   }
-  // Waits for what can be had, and has it.
-  Status Take(uint64_t* word) const {
+  // Waits for what can be had, and has it. Meanwhile `awaited` tells of the wait, and afterwards it is `left`. R1:
+  // written before the word is taken; pairs with A1 in SignalWaits.
+  Status Take(uint64_t* word, uint64_t* awaited, uint64_t left) const {
     SL_TRY(AwaitAtLeast(word, 1));
+    SL_TRY(Write(awaited, left));
     return Write(word, 0);
   }
   Status Copy(void* to, const void* from, uint64_t bytes) const {
@@ -65,6 +67,38 @@ class Words {
   const Device& device_;
   sl_stream_t* const stream_;
 };
+
+// The stream tells of all of them before it waits for the first.
+Status AwaitCounted(sl_comm_t* handle, const Words& words, std::span<const sl_signal_count_t> counts) {
+  const SignalBoard& board = handle->comm.signals();
+  const uint32_t own = handle->comm.rank();
+  std::vector<uint64_t>& awaited = handle->signals_awaited;
+  for (const auto& [peer, count] : counts) {
+    awaited[peer] += count;
+    SL_TRY(words.Write(&board.At(own, peer)->raised_awaited, awaited[peer]));
+  }
+  for (const auto& [peer, count] : counts) SL_TRY(words.AwaitAtLeast(&board.At(own, peer)->raised, awaited[peer]));
+  return {};
+}
+
+Status TakeFlags(sl_comm_t* handle, const Words& words, std::span<const sl_signal_count_t> counts) {
+  const SignalBoard& board = handle->comm.signals();
+  const uint32_t own = handle->comm.rank();
+  for (const auto& [peer, count] : counts) {
+    SignalBoard::Entry* here = board.At(own, peer);
+    if (count != 0) SL_TRY(words.Write(&here->flags_awaited, count));
+    for (uint32_t left = count; left-- != 0;) {
+      SL_TRY(words.Take(&here->flag, &here->flags_awaited, left));
+      SL_TRY(words.Write(&board.At(peer, own)->room, 1));
+    }
+  }
+  return {};
+}
+
+Status TakeRoom(SignalBoard::Entry* here, const Words& words) {
+  SL_TRY(words.Write(&here->room_awaited, 1));
+  return words.Take(&here->room, &here->room_awaited, 0);
+}
 
 }  // namespace
 
@@ -81,7 +115,7 @@ Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* 
   const Words words(handle->comm.device(), stream);
   const SignalBoard& board = handle->comm.signals();
   SignalBoard::Entry* there = board.At(peer, handle->comm.rank());
-  if (order->capture != 0) SL_TRY(words.Take(&board.At(handle->comm.rank(), peer)->room));
+  if (order->capture != 0) SL_TRY(TakeRoom(board.At(handle->comm.rank(), peer), words));
   if (put.bytes != 0 && target != put.memory) SL_TRY(words.Copy(target, put.memory, put.bytes));
   if (order->capture != 0) {
     SL_TRY(words.Write(&there->flag, 1));
@@ -100,19 +134,7 @@ Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts,
   SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
   SL_TRY(ChainStreams(handle, order, stream));
   const Words words(handle->comm.device(), stream);
-  const SignalBoard& board = handle->comm.signals();
-  for (const auto& [peer, count] : counts) {
-    SignalBoard::Entry* here = board.At(handle->comm.rank(), peer);
-    if (order->capture == 0) {
-      SL_TRY(words.AwaitAtLeast(&here->raised, handle->signals_awaited[peer] + count));
-      handle->signals_awaited[peer] += count;
-      continue;
-    }
-    for (uint32_t i = 0; i < count; ++i) {
-      SL_TRY(words.Take(&here->flag));
-      SL_TRY(words.Write(&board.At(peer, handle->comm.rank())->room, 1));
-    }
-  }
+  SL_TRY(order->capture == 0 ? AwaitCounted(handle, words, counts) : TakeFlags(handle, words, counts));
   ++handle->operations;
   return MarkEnd(handle, *order, stream);
 }

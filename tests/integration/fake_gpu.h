@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -32,6 +33,23 @@ class FakeGpu {
   bool Synchronize(double seconds) const {
     return WaitUntil(seconds, [this] { return IsIdle(); });
   }
+  // Work of the default stream that does not end before it is opened.
+  class Gate {
+   public:
+    explicit Gate(const FakeGpu& gpu) {
+      EXPECT_EQ(gpu.Call<decltype(cuMemHostAlloc)>("cuMemHostAlloc")(&word_, sizeof(uint64_t), cu::kHostAllocDeviceMap),
+                cu::kSuccess);
+      *static_cast<uint64_t*>(word_) = 0;
+      const auto address = reinterpret_cast<cu::Address>(word_);
+      EXPECT_EQ(gpu.Call<decltype(cuStreamWaitValue64_v2)>("cuStreamWaitValue64_v2")(nullptr, address, 1,
+                                                                                     cu::kStreamWaitValueGeq),
+                cu::kSuccess);
+    }
+    void Open() const { std::atomic_ref<uint64_t>(*static_cast<uint64_t*>(word_)).store(1); }
+
+   private:
+    void* word_ = nullptr;  // stays: the stream may still look at it
+  };
   // What is issued in between becomes a graph. In the mode that forbids what is unsafe to every thread.
   void BeginCapture() const {
     constexpr cu::CaptureMode kGlobal = 0;

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Puts, signals and waits for them, over the fake CUDA driver.
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <string>
 #include <vector>
 
 #include "tests/integration/fake_gpu.h"
@@ -90,6 +96,175 @@ TEST_F(Signals, PutsOutOfReachAreRefusedInWords) {
     EXPECT_TRUE(LastErrorHas("16 bytes at offset 56 reach out of a window of 64"));
     NCCL_OK(ncclCommDestroy(comm));
   });
+}
+
+// What ranks log while it stands.
+class LogFile {
+ public:
+  ~LogFile() { unlink(path_.c_str()); }
+  testing::AssertionResult Has(const std::string& part) const {
+    std::ifstream in(path_);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+    return testing::AssertionFailure() << text << "does not say \"" << part << "\"";
+  }
+
+ private:
+  const std::string path_ = testing::TempDir() + "signals-" + std::to_string(getpid()) + ".log";
+  const std::string choice_ = "warn:" + path_;
+  const Environment variable_{"STARLING_LOG", choice_.c_str()};
+};
+
+// "rank 1 (process 4711)"; the team's word `rank` says which process.
+std::string Named(Team& team, int rank) {
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(team.word(rank).load()) + ")";
+}
+
+// The stream of this rank ends without being asked, and the communicator has failed.
+void ExpectEnded(const FakeGpu& gpu, ncclComm_t comm) {
+  EXPECT_TRUE(gpu.Synchronize(10));
+  EXPECT_TRUE(WaitUntil(10, [&] { return AsyncError(comm) == ncclRemoteError; }));
+}
+
+TEST_F(Signals, WaitThatLastsTooLongIsReportedAndEndsWithAllItWaitsFor) {
+  const LogFile log;
+  const Environment reported("STARLING_COMM_REPORT_WAIT_MS", "100");
+  RunProcesses(3, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    team.word(team.rank()).store(static_cast<uint64_t>(getpid()));
+    if (team.rank() == 1) {
+      NCCL_OK(ncclSignal(0, 0, 0, 0, comm, nullptr));
+    }
+    team.Barrier();
+    if (team.rank() == 0) {
+      ncclWaitSignalDesc_t wanted[] = {{1, 2, 0, 0}, {2, 1, 0, 0}};
+      NCCL_OK(ncclWaitSignal(2, wanted, comm, nullptr));
+      ExpectEnded(gpu, comm);
+      EXPECT_TRUE(LastErrorHas("timeout after 400 ms: wait_signals waits for " + Named(team, 1) +
+                               ", signals seen 1, wanted 2, " + Named(team, 2) + ", signals seen 0, wanted 1"));
+    }
+    team.Barrier();
+    NCCL_OK(ncclCommAbort(comm));
+  });
+  EXPECT_TRUE(log.Has("waiting for 0 s: wait_signals waits for rank 1 (process "));
+}
+
+// What a stream does before it comes to its wait does not count.
+TEST_F(Signals, WaitThatHasNotBegunHasNoLimit) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    if (team.rank() == 0) {
+      const FakeGpu::Gate gate(gpu);
+      ncclWaitSignalDesc_t one = {1, 1, 0, 0};
+      NCCL_OK(ncclWaitSignal(1, &one, comm, nullptr));
+      EXPECT_FALSE(WaitUntil(0.8, [&] { return gpu.IsIdle() || AsyncError(comm) != ncclSuccess; }));
+      gate.Open();
+      team.Barrier();
+      EXPECT_TRUE(gpu.Synchronize(10));
+      EXPECT_EQ(AsyncError(comm), ncclSuccess);
+    } else {
+      team.Barrier();
+      NCCL_OK(ncclSignal(0, 0, 0, 0, comm, nullptr));
+    }
+    team.Barrier();
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TEST_F(Signals, CapturedWaitThatLastsTooLongEnds) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    team.word(team.rank()).store(static_cast<uint64_t>(getpid()));
+    gpu.BeginCapture();
+    ncclWaitSignalDesc_t two = {2, 1, 0, 0};
+    if (team.rank() == 0) {
+      NCCL_OK(ncclWaitSignal(1, &two, comm, nullptr));
+    } else {
+      NCCL_OK(ncclSignal(0, 0, 0, 0, comm, nullptr));
+    }
+    void* graph = gpu.EndCapture();
+    team.Barrier();
+    gpu.Launch(graph);
+    if (team.rank() == 0) {
+      ExpectEnded(gpu, comm);
+      EXPECT_TRUE(LastErrorHas("timeout after 400 ms: a captured wait_signals waits for " + Named(team, 1) +
+                               ", signals still to come 1"));
+    }
+    team.Barrier();
+    NCCL_OK(ncclCommAbort(comm));
+    gpu.DestroyGraph(graph);
+  });
+}
+
+TEST_F(Signals, CapturedPutWhoseForerunnerIsNotTakenEnds) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    team.word(team.rank()).store(static_cast<uint64_t>(getpid()));
+    team.Barrier();
+    if (team.rank() == 0) {
+      gpu.BeginCapture();
+      NCCL_OK(ncclSignal(1, 0, 0, 0, comm, nullptr));
+      void* graph = gpu.EndCapture();
+      gpu.Launch(graph);
+      EXPECT_TRUE(gpu.Synchronize(10)) << "the first finds room";
+      gpu.Launch(graph);
+      ExpectEnded(gpu, comm);
+      EXPECT_TRUE(
+          LastErrorHas("timeout after 400 ms: a captured put_signal waits until the signal before it is taken "
+                       "by " +
+                       Named(team, 1)));
+      gpu.DestroyGraph(graph);
+    }
+    team.Barrier();
+    NCCL_OK(ncclCommAbort(comm));
+  });
+}
+
+TEST_F(Signals, LostRankEndsTheWaitWithItsName) {
+  const Environment forever("STARLING_COMM_OPERATION_TIMEOUT_MS", "60000");
+  RunProcesses(3,
+               [](Team& team) {
+                 const FakeGpu gpu;
+                 const ncclComm_t comm = team.MakeComm();
+                 team.word(team.rank()).store(static_cast<uint64_t>(getpid()));
+                 team.Barrier();
+                 if (team.rank() == 2) kill(getpid(), SIGKILL);
+                 ncclWaitSignalDesc_t one = {1, 2, 0, 0};
+                 NCCL_OK(ncclWaitSignal(1, &one, comm, nullptr));
+                 ExpectEnded(gpu, comm);
+                 EXPECT_TRUE(LastErrorHas(Named(team, 2) + " was lost: its process ended"));
+                 NCCL_OK(ncclCommAbort(comm));
+               },
+               {.may_die = 1U << 2});
+}
+
+TEST_F(Signals, ReplayThatARankHasNoPartInAnyMoreEnds) {
+  const Environment forever("STARLING_COMM_OPERATION_TIMEOUT_MS", "60000");
+  const LogFile log;
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    ncclWaitSignalDesc_t one = {1, 1, 0, 0};
+    gpu.BeginCapture();
+    if (team.rank() == 0) {
+      NCCL_OK(ncclWaitSignal(1, &one, comm, nullptr));
+    }
+    void* graph = gpu.EndCapture();
+    NCCL_OK(ncclCommDestroy(comm));
+    team.Barrier();
+    if (team.rank() == 0) {
+      gpu.Launch(graph);
+      EXPECT_TRUE(gpu.Synchronize(10));
+      gpu.DestroyGraph(graph);
+    }
+    team.Barrier();
+  });
+  EXPECT_TRUE(
+      log.Has(" has ended the communicator and its graphs: a captured wait_signals waits for rank 1 (process "));
 }
 
 }  // namespace
