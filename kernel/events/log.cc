@@ -55,9 +55,12 @@ EnvironmentChoice ReadEnvironment() {
     const int32_t level = ParseLogLevel(value.substr(0, split));
     if (level >= 0) choice.level = level;
     if (level < 0)
-      choice.complaint =
-          fmt::format("STARLING_LOG: unknown level {}; use error, warn, info, debug or trace", value.substr(0, split));
-    if (split != std::string_view::npos) choice.file = value.substr(split + 1);
+      choice.complaint = fmt::format(
+          "STARLING_LOG: unknown level '{}' in '{}'; use error, warn, info, debug or trace, and :file behind it for a "
+          "file",
+          value.substr(0, split), value);
+    // What begins with a colon is of another form, and no file is made of its rest.
+    if (split != 0 && split != std::string_view::npos) choice.file = value.substr(split + 1);
     return choice;
   }
   const char* text = secure_getenv("NCCL_DEBUG");

@@ -116,7 +116,19 @@ TEST_F(LogTest, AFullDiskIsSaidOnceAndLosesNoLine) {
 TEST_F(LogTest, UnknownLevelIsSaidWithTheRemedy) {
   setenv("STARLING_LOG", ("loud:" + folder_ + "/a.log").c_str(), 1);
   EXPECT_EQ(0, InChild([] { return LogEnabled(SL_LOG_WARN); }));
-  EXPECT_NE(Read("a.log").find("unknown level loud; use error, warn, info, debug or trace"), std::string::npos);
+  EXPECT_NE(Read("a.log").find("unknown level 'loud' in 'loud:"), std::string::npos);
+  EXPECT_NE(Read("a.log").find("; use error, warn, info, debug or trace"), std::string::npos);
+}
+
+TEST_F(LogTest, ValueWithoutALevelIsSaidOnStandardErrorAndMakesNoFile) {
+  setenv("STARLING_LOG", ":::", 1);
+  EXPECT_EQ(0, InChild([&] {
+              const int errors = open((folder_ + "/errors").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+              dup2(errors, STDERR_FILENO);
+              return chdir(folder_.c_str()) == 0 && LogEnabled(SL_LOG_WARN);
+            }));
+  EXPECT_NE(Read("errors").find("STARLING_LOG: unknown level '' in ':::'; use error, warn"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/::"));
 }
 
 TEST_F(LogTest, LinesCarryTheRankInsideAScope) {
