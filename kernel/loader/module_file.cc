@@ -28,6 +28,7 @@ constexpr uint16_t kMachine = EM_AARCH64;
 #endif
 
 constexpr const char* kEntry = "sl_module_query";
+constexpr const char* kDescriptors = "/proc/self/fd";
 
 bool IsTrustedOwner(uid_t owner) { return owner == 0 || owner == geteuid(); }
 
@@ -53,7 +54,7 @@ std::string Folder(const std::string& path) {
 Status CheckFolders(const std::string& path, int fd) {
   std::string folders[2] = {Folder(path), ""};
   char target[4096];
-  const ssize_t length = readlink(fmt::format("/proc/self/fd/{}", fd).c_str(), target, sizeof(target));
+  const ssize_t length = readlink(fmt::format("{}/{}", kDescriptors, fd).c_str(), target, sizeof(target));
   if (length > 0 && static_cast<size_t>(length) < sizeof(target)) {
     folders[1] = Folder(std::string(target, static_cast<size_t>(length)));
   }
@@ -89,7 +90,7 @@ Status CheckElf(const std::string& path, int fd) {
 std::string UniqueDescriptorPath(int fd) {
   static std::atomic<uint32_t> counter{0};
   const uint32_t number = counter.fetch_add(1, std::memory_order_relaxed);
-  std::string path = "/proc/self/fd";
+  std::string path = kDescriptors;
   for (uint32_t bit = 0; bit < 32; ++bit) path += (number >> bit & 1u) != 0 ? "/." : "/";
   return path + "/" + std::to_string(fd);
 }
@@ -149,6 +150,13 @@ Status ModuleFile::Load(sl_module_query_fn* out_query) {
   library_->handle.load(UniqueDescriptorPath(fd_), error, load_mode::rtld_now | load_mode::rtld_local);
   if (error) {
     const char* words = dlerror();
+    if (access(kDescriptors, F_OK) != 0) {
+      return Status(
+          SL_ERR_SYSTEM,
+          fmt::format("{}: cannot be loaded: there is no {}, by which a module is opened as the very file that "
+                      "was checked; mount /proc (mount -t proc proc /proc)",
+                      path_, kDescriptors));
+    }
     return Status(SL_ERR_UNSUPPORTED, fmt::format("{}: refused: cannot be loaded: {}", path_,
                                                   words == nullptr ? error.message().c_str() : words));
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every file that must not be loaded is refused, and the refusal names the file, what it offers and what was wanted.
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -151,6 +154,27 @@ TEST_F(RefusalTest, DamagedLibraryGivesTheDynamicLoadersWords) {
   ASSERT_EQ(0, truncate(path.c_str(), 256));
   const std::string message = OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG);
   EXPECT_NE(message.find(path + ": refused: cannot be loaded: "), std::string::npos) << message;
+}
+
+// In a process of its own, which sees another /proc than this one.
+TEST_F(RefusalTest, MissingProcIsNamedWithItsRemedy) {
+  const std::string path = Copy("busy", "busy", "busy");
+  constexpr int kMayNot = 77;
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("none", "/proc", "tmpfs", 0, nullptr) != 0) {
+      _exit(kMayNot);
+    }
+    const std::string message = OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG);
+    EXPECT_NE(message.find(path + ": cannot be loaded: there is no /proc/self/fd"), std::string::npos) << message;
+    EXPECT_NE(message.find("mount -t proc proc /proc"), std::string::npos) << message;
+    _exit(HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kMayNot) GTEST_SKIP() << "needs to mount something over /proc";
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
