@@ -18,6 +18,8 @@
 namespace sl::kernel {
 
 constexpr uint32_t kNoLink = UINT32_MAX;
+// Steps of a plan, a lane counting as one: 16 for each rank of the largest communicator, 144 MiB.
+constexpr size_t kMostPlanSteps = size_t{1} << 20;
 
 // A step as its algorithm stated it, and the places of its peers in Plan::links(); kNoLink where there is none.
 struct PlanStep {
@@ -119,6 +121,7 @@ class PlanBuilder {
   Status CheckBounds(const sl_step_t& step);
   Status CheckRepeat(const sl_step_t& step);
   Status Add(const sl_step_t& step);
+  Status CheckRoom();
   Status AddLinks(PlanStep* added);
   Result<uint32_t> LinkOf(int32_t peer, uint32_t lane, bool sends);
   Status Fail(const std::string& text);

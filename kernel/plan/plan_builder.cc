@@ -101,6 +101,10 @@ Status PlanBuilder::CheckDesc(const sl_plan_desc_t& desc) {
   const uint64_t bytes = plan_->element_bytes_;
   if (bytes == 0) return Fail(fmt::format("operation has unknown data type {}", frame_.op.datatype));
   if (desc.block_modulus == 0) return Fail("block_modulus is 0, it must be at least 1");
+  if (desc.rounds == 0 && frame_.op.count != 0) {
+    return Fail(
+        fmt::format("rounds is 0, so that nothing is done about {} elements; it must be at least 1", frame_.op.count));
+  }
   if (desc.rounds != 0 && desc.chunk == 0) return Fail("chunk is 0 although there are rounds");
   if (frame_.size > 1 && Exceeds(desc.chunk, bytes, frame_.link_chunk_bytes)) {
     return Fail(fmt::format("chunk of {} elements of {} bytes exceeds a link's {} bytes", desc.chunk, bytes,
@@ -137,14 +141,21 @@ Status PlanBuilder::CheckDesc(const sl_plan_desc_t& desc) {
 Status PlanBuilder::BeginLane() {
   if (!described_) return Keep(Fail("begin_lane before describe"));
   if (repeat_steps_ != 0) return Keep(Fail(fmt::format("the lane ends {} steps inside a repeat", repeat_steps_)));
+  SL_TRY(Keep(CheckRoom()));
   plan_->lane_ends_.push_back(static_cast<uint32_t>(plan_->steps_.size()));
   return Status();
+}
+
+Status PlanBuilder::CheckRoom() {
+  if (plan_->steps_.size() + plan_->lane_ends_.size() < kMostPlanSteps) return Status();
+  return Fail(fmt::format("lanes and steps are more than {}; let steps repeat with strides", kMostPlanSteps));
 }
 
 Status PlanBuilder::AddStep(const sl_step_t& step) { return Keep(Add(step)); }
 
 Status PlanBuilder::Add(const sl_step_t& step) {
   if (plan_->lane_ends_.empty()) return Fail("add_step before begin_lane");
+  SL_TRY(CheckRoom());
   if (step.struct_size < SL_STEP_SIZE_1_0) {
     return Fail(fmt::format("step.struct_size is {}, wanted at least {}", step.struct_size, SL_STEP_SIZE_1_0));
   }

@@ -135,6 +135,8 @@ TEST(PlanBuilder, RefusesWrongFrames) {
             "plan of rank 1: block_modulus is 0, it must be at least 1");
   EXPECT_EQ(DescError([](PlanFrame*, sl_plan_desc_t* desc) { desc->chunk = 0; }),
             "plan of rank 1: chunk is 0 although there are rounds");
+  EXPECT_EQ(DescError([](PlanFrame*, sl_plan_desc_t* desc) { desc->rounds = 0; }),
+            "plan of rank 1: rounds is 0, so that nothing is done about 100 elements; it must be at least 1");
   EXPECT_EQ(DescError([](PlanFrame*, sl_plan_desc_t* desc) { desc->chunk = 17; }),
             "plan of rank 1: chunk of 17 elements of 4 bytes exceeds a link's 64 bytes");
   EXPECT_EQ(DescError([](PlanFrame*, sl_plan_desc_t* desc) { desc->rounds = UINT64_MAX; }),
@@ -149,6 +151,29 @@ TEST(PlanBuilder, RefusesWrongFrames) {
             "plan of rank 1: credits: the plan needs links of 9 slots, these have 8");
   EXPECT_EQ(DescError([](PlanFrame* frame, sl_plan_desc_t*) { frame->op.datatype = 77; }),
             "plan of rank 1: operation has unknown data type 77");
+}
+
+TEST(PlanBuilder, TakesAPlanWithoutRoundsForNoElements) {
+  PlanFrame frame = Frame();
+  frame.op.count = 0;
+  sl_plan_desc_t desc = Desc();
+  desc.rounds = 0;
+  desc.send = desc.recv = {};
+  PlanBuilder builder(frame);
+  EXPECT_TRUE(builder.Describe(desc).ok()) << builder.error().message();
+}
+
+TEST(PlanBuilder, RefusesPlansWithoutBounds) {
+  PlanBuilder builder(Frame());
+  ASSERT_TRUE(builder.Describe(Desc()).ok());
+  ASSERT_TRUE(builder.BeginLane().ok());
+  const sl_step_t step = Step(SL_STEP_RESERVE);
+  size_t taken = 1;  // the lane
+  while (builder.AddStep(step).ok()) ++taken;
+  EXPECT_EQ(taken, kMostPlanSteps);
+  EXPECT_EQ(builder.BeginLane().code(), SL_ERR_INVALID);
+  EXPECT_EQ(builder.Finish().status().message(),
+            "plan of rank 1 lane 0 step 1048575: lanes and steps are more than 1048576; let steps repeat with strides");
 }
 
 TEST(PlanBuilder, RefusesWrongSteps) {

@@ -41,6 +41,7 @@ sl_status_t MakePlan(sl_algorithm_t* algorithm, const sl_op_t*, const sl_plan_bu
   sl_plan_desc_t desc{};
   desc.struct_size = sizeof(desc);
   desc.block_modulus = 1;
+  desc.chunk = desc.rounds = 1;
   if (algorithm->describes) static_cast<void>(ops->describe(builder, &desc));
   return SL_OK;
 }

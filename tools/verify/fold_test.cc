@@ -288,7 +288,7 @@ TEST(Column, IsNoneWhereBuffersAreCutUnequally) {
   EXPECT_TRUE(column->cut);
   EXPECT_FALSE(column_of([](Sketch* sketch) { sketch->desc.scratch.stride = 3; }));
   EXPECT_FALSE(column_of([](Sketch* sketch) { sketch->desc.recv.length = 3; }));
-  EXPECT_FALSE(column_of([](Sketch* sketch) { sketch->desc.rounds = 0; }));
+  EXPECT_FALSE(column_of([](Sketch* sketch) { sketch->desc.chunk = 2, sketch->desc.rounds = 1; }));
   // Blocks that differ need blocks of one length.
   const auto cross = [](Sketch* sketch) { sketch->lanes[0][2] = Copy(Send(0), Recv(1), Recv(1)); };
   ASSERT_TRUE(column_of(cross));
