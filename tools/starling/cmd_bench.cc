@@ -11,6 +11,7 @@
 #include "tools/starling/bench_options.h"
 #include "tools/starling/bench_session.h"
 #include "tools/starling/bench_tune_options.h"
+#include "tools/starling/cmd_runtime.h"
 #include "tools/starling/cmd_tune.h"
 #include "tools/starling/commands.h"
 #include "tools/starling/launch_identity.h"
@@ -36,6 +37,15 @@ void CheckRanks(const BenchOptions& options, int processes) {
     throw CommandError(
         kExitUsage, "-r " + std::to_string(options.root) + ": there are only ranks 0 to " + std::to_string(ranks - 1));
   }
+}
+
+// What is wrong with the profile is said once, before ranks start. Another library has no profile.
+void CheckProfile(const BenchOptions& options) {
+  if (options.libraries.front() != DefaultLibrary()) return;
+  const char* profile = options.profile.empty() ? nullptr : options.profile.c_str();
+  FetchText([&](char* text, uint64_t capacity, uint64_t* out_needed) {
+    return Runtime().profile_text(profile, text, capacity, out_needed);
+  });
 }
 
 void MergeParts(const BenchOptions& options) {
@@ -98,6 +108,7 @@ int Run(const std::vector<std::string>& arguments) {
     throw CommandError(kExitFailure, "there is no library " + options.libraries.front() +
                                          " yet: build it, or name another with --library PATH");
   }
+  if (!child) CheckProfile(options);
   if (starts) return LaunchAll(options, arguments);
   if (child) TakePart(options);
   if (options.libraries.size() > 1) {

@@ -74,7 +74,8 @@ TEST_F(ProfileCommand, BadInputIsExitTwoWithItsPlace) {
 TEST_F(ProfileCommand, MissingProfileAndBadUsageAreExitTwo) {
   for (const char* arguments :
        {"profile", "profile check no-such-profile", "profile mend", "modules --color",
-        "modules --profile no-such-profile", "explain", "explain all_reduce 8 --ranks 0", "explain all_reduce soon"}) {
+        "modules --profile no-such-profile", "explain", "explain all_reduce 8 --ranks 0", "explain all_reduce soon",
+        "bench all_reduce --profile no-such-profile", "bench all_reduce --ranks 2 --profile no-such-profile"}) {
     EXPECT_EQ(2, Starling(arguments).exit_code) << arguments;
   }
 }
