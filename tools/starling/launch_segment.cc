@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,9 +11,10 @@
 
 #include <cerrno>
 #include <climits>
-#include <csignal>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "tools/starling/bench_error.h"
@@ -28,7 +30,34 @@ constexpr int64_t kAlignNs = 20'000;             // time for the last worker to 
   throw CommandError(kExitFailure, what + ": " + std::strerror(errno));
 }
 
-std::string NameOf(const std::string& key) { return "/dev/shm/starling-bench-" + std::to_string(getuid()) + "-" + key; }
+constexpr char kFolder[] = "/dev/shm";
+
+// What the names of this user's segments begin with.
+std::string Prefix() { return "starling-bench-" + std::to_string(getuid()) + "-"; }
+std::string NameOf(const std::string& key) { return std::string(kFolder) + "/" + Prefix() + key; }
+
+// A creator holds the lock as long as it lives, in whatever container.
+bool IsAbandoned(int fd) { return flock(fd, LOCK_SH | LOCK_NB) == 0; }
+
+// The folder is everybody's: what another user has put there under our name is not ours.
+bool IsOurs(int fd, struct stat* status) { return fstat(fd, status) == 0 && status->st_uid == geteuid(); }
+
+// Takes away what jobs that were killed have left. One that has no magic yet is being made.
+void SweepAbandoned() {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder, error)) {
+    if (entry.path().filename().string().rfind(Prefix(), 0) != 0) continue;
+    const int fd = open(entry.path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) continue;
+    struct stat status;
+    uint64_t magic = 0;
+    if (IsOurs(fd, &status) && pread(fd, &magic, sizeof magic, 0) == sizeof magic && magic == kMagic &&
+        IsAbandoned(fd)) {
+      unlink(entry.path().c_str());
+    }
+    close(fd);
+  }
+}
 
 void FutexWait(std::atomic<uint32_t>& word, uint32_t seen, long wait_ns) {
   timespec limit{wait_ns / 1'000'000'000, wait_ns % 1'000'000'000};
@@ -106,7 +135,6 @@ void SharedSegment::Unlink() {
 // Fresh pages are zero, which is the right start for everything else.
 void SharedSegment::Initialise(int workers) {
   segment_->workers = static_cast<uint32_t>(workers);
-  segment_->creator_pid = getpid();
   segment_->magic = kMagic;
 }
 
@@ -137,12 +165,14 @@ SharedSegment SharedSegment::Adopt(int fd) {
 SharedSegment SharedSegment::CreateNamed(const std::string& key, int workers) {
   const std::string name = NameOf(key);
   const std::string fresh = name + "." + std::to_string(getpid());
+  SweepAbandoned();
   unlink(name.c_str());
   unlink(fresh.c_str());
   int fd = open(fresh.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) Fail("cannot create " + fresh);
   if (ftruncate(fd, static_cast<off_t>(BytesFor(workers))) != 0) Fail("cannot size " + fresh);
   SharedSegment result(fd, BytesFor(workers), fresh);
+  if (flock(fd, LOCK_EX) != 0) Fail("cannot lock " + fresh);
   result.Initialise(workers);
   // Others see the segment only complete.
   if (rename(fresh.c_str(), name.c_str()) != 0) Fail("cannot rename " + fresh);
@@ -156,17 +186,14 @@ SharedSegment SharedSegment::OpenNamed(const std::string& key, int workers, int 
   while (MonotonicNs() < deadline) {
     int fd = open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     struct stat status;
-    // The folder is everybody's: what another user has put there under our name is not ours.
-    if (fd >= 0 && (fstat(fd, &status) != 0 || status.st_uid != geteuid() ||
-                    static_cast<size_t>(status.st_size) != BytesFor(workers))) {
+    if (fd >= 0 && (!IsOurs(fd, &status) || static_cast<size_t>(status.st_size) != BytesFor(workers))) {
       close(fd);
       fd = -1;
     }
     if (fd >= 0) {
       SharedSegment result(fd, BytesFor(workers), "");
-      // One left behind by a job that crashed has a creator that is gone; rank 0 will replace it.
-      bool alive = kill(result.get()->creator_pid, 0) == 0 || errno == EPERM;
-      if (result.get()->magic == kMagic && alive) return result;
+      // Rank 0 will replace one that a job which crashed has left behind.
+      if (result.get()->magic == kMagic && !IsAbandoned(fd)) return result;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

@@ -25,7 +25,6 @@ struct alignas(64) WorkerSlot {
 struct Segment {
   uint64_t magic;
   uint32_t workers;
-  int32_t creator_pid;
   alignas(64) std::atomic<uint32_t> failed;  // 1 + the first worker (or kMaxWorkers for the launcher) that gave up
   alignas(64) std::atomic<uint32_t> arrived;
   alignas(64) std::atomic<uint32_t> generation;
@@ -42,7 +41,8 @@ class SharedSegment {
   // Maps the descriptor that the launcher passed on.
   static SharedSegment Adopt(int fd);
   // A named segment for processes that something else started: the creator makes it, the others wait for it until
-  // `timeout_s` has passed. `key` is the same in all processes of the job and in no other running job.
+  // `timeout_s` has passed. `key` is the same in all processes of the job and in no other running job. What jobs that
+  // were killed have left under other keys goes when one is created.
   static SharedSegment CreateNamed(const std::string& key, int workers);
   static SharedSegment OpenNamed(const std::string& key, int workers, int timeout_s);
 

@@ -153,6 +153,22 @@ TEST(Segment, IsFoundByItsKey) {
   EXPECT_THROW(SharedSegment::OpenNamed(key, 2, 1), CommandError);
 }
 
+TEST(Segment, LeftByAJobThatWasKilledGoesWithTheNextOne) {
+  const std::string key = "test-" + std::to_string(getpid());
+  const std::string folder = "/dev/shm/starling-bench-" + std::to_string(getuid()) + "-";
+  const SharedSegment running = SharedSegment::CreateNamed(key + "-running", 2);
+  const pid_t killed = fork();
+  if (killed == 0) {
+    const SharedSegment left = SharedSegment::CreateNamed(key + "-killed", 2);
+    raise(SIGKILL);
+  }
+  ASSERT_EQ(waitpid(killed, nullptr, 0), killed);
+  ASSERT_TRUE(std::filesystem::exists(folder + key + "-killed"));
+  const SharedSegment next = SharedSegment::CreateNamed(key + "-next", 2);
+  EXPECT_FALSE(std::filesystem::exists(folder + key + "-killed"));
+  EXPECT_TRUE(std::filesystem::exists(folder + key + "-running"));
+}
+
 TEST(Identity, IsTakenFromStarlingOnce) {
   setenv(kLaunchVariable, "2 4 7", 1);
   const Identity self = DetectIdentity();
