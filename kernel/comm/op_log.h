@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What every rank called lately, in the symmetric heap, so that whoever waits can tell "not there yet" from "called
-// something else". One writer a slice, any reader; two plain stores a collective.
+// What every rank called lately, and which algorithm it chose, in the symmetric heap, so that whoever waits can tell
+// "not there yet" from "called something else". One writer a slice, any reader; a few plain stores a collective.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ namespace sl::kernel {
 class OpLog {
  public:
   static constexpr uint32_t kRecords = 64;
-  static constexpr uint64_t kBytes = 64 + kRecords * 16;
+  static constexpr uint64_t kBytes = 64 + kRecords * 24;
 
   OpLog() = default;
   OpLog(uint8_t* base, uint64_t stride, uint32_t rank) : base_(base), stride_(stride), rank_(rank) {}
@@ -24,8 +24,14 @@ class OpLog {
     std::atomic_ref<uint64_t>(record.sequence).store(0, std::memory_order_relaxed);
     // The release pairs with Read: a reader that sees this signature also sees that the old sequence is gone.
     std::atomic_ref<uint64_t>(record.signature).store(signature, std::memory_order_release);
+    std::atomic_ref<uint64_t>(record.choice).store(0, std::memory_order_release);
     std::atomic_ref<uint64_t>(record.sequence).store(sequence, std::memory_order_release);
     std::atomic_ref<uint64_t>(mine->newest).store(sequence, std::memory_order_release);
+  }
+
+  // [data], owner only: its newest collective is served by the algorithm whose name has this hash.
+  void WriteChoice(uint64_t sequence, uint64_t choice) {
+    std::atomic_ref<uint64_t>(At(rank_)->records[sequence % kRecords].choice).store(choice, std::memory_order_release);
   }
 
   // The owner's communicator is over, with all that was captured of it: it takes part in nothing any more.
@@ -43,17 +49,18 @@ class OpLog {
 
   // The signature of `rank`'s collective `sequence`, if it is still on record.
   bool Read(uint32_t rank, uint64_t sequence, uint64_t* out_signature) const {
-    Record& record = At(rank)->records[sequence % kRecords];
-    std::atomic_ref<uint64_t> stamp(record.sequence);
-    if (stamp.load(std::memory_order_acquire) != sequence) return false;
-    *out_signature = std::atomic_ref<uint64_t>(record.signature).load(std::memory_order_acquire);
-    return stamp.load(std::memory_order_relaxed) == sequence;
+    return Read(rank, sequence, &Record::signature, out_signature);
+  }
+  // What serves it, if it is still on record and that is known.
+  bool ReadChoice(uint32_t rank, uint64_t sequence, uint64_t* out_choice) const {
+    return Read(rank, sequence, &Record::choice, out_choice) && *out_choice != 0;
   }
 
  private:
   struct Record {
     uint64_t sequence;
     uint64_t signature;
+    uint64_t choice;  // 0: none yet
   };
   struct Slice {
     alignas(64) uint64_t newest;
@@ -61,6 +68,14 @@ class OpLog {
     alignas(64) Record records[kRecords];
   };
   static_assert(sizeof(Slice) == kBytes);
+
+  bool Read(uint32_t rank, uint64_t sequence, uint64_t Record::*member, uint64_t* out_value) const {
+    Record& record = At(rank)->records[sequence % kRecords];
+    std::atomic_ref<uint64_t> stamp(record.sequence);
+    if (stamp.load(std::memory_order_acquire) != sequence) return false;
+    *out_value = std::atomic_ref<uint64_t>(record.*member).load(std::memory_order_acquire);
+    return stamp.load(std::memory_order_relaxed) == sequence;
+  }
 
   Slice* At(uint32_t rank) const { return reinterpret_cast<Slice*>(base_ + rank * stride_); }
 

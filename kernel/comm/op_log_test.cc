@@ -27,6 +27,21 @@ TEST(OpLog, RemembersRecentCallsOfEveryRank) {
   EXPECT_FALSE(mine.Read(1, 101, &signature)) << "not called yet";
 }
 
+TEST(OpLog, TellsWhatServesACallOnceThatIsKnown) {
+  std::vector<Line> memory(2 * OpLog::kBytes / 64);
+  auto* base = reinterpret_cast<uint8_t*>(memory.data());
+  OpLog mine(base, OpLog::kBytes, 0), theirs(base, OpLog::kBytes, 1);
+  uint64_t choice = 0;
+  theirs.Write(1, 7);
+  EXPECT_FALSE(mine.ReadChoice(1, 1, &choice)) << "not chosen yet";
+  theirs.WriteChoice(1, 99);
+  EXPECT_TRUE(mine.ReadChoice(1, 1, &choice));
+  EXPECT_EQ(choice, 99u);
+  theirs.Write(1 + OpLog::kRecords, 7);
+  EXPECT_FALSE(mine.ReadChoice(1, 1, &choice)) << "overwritten";
+  EXPECT_FALSE(mine.ReadChoice(1, 1 + OpLog::kRecords, &choice)) << "that was chosen for another call";
+}
+
 TEST(OpLog, TellsWhoHasEnded) {
   std::vector<Line> memory(2 * OpLog::kBytes / 64);
   auto* base = reinterpret_cast<uint8_t*>(memory.data());

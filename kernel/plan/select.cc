@@ -10,6 +10,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/plan/signature.h"
+#include "kernel/profile/profile.h"
 #include "sdk/datatype.h"
 
 namespace sl::kernel {
@@ -265,6 +266,7 @@ Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
   auto choice = std::make_unique<Choice>();
   choice->index = index;
   choice->name = decision.chosen->name.c_str();
+  choice->name_hash = HashText(decision.chosen->name);
   choice->ops = decision.chosen->ops;
   choice->algorithm = decision.chosen->algorithm;
   choice->estimate = decision.verdicts[index].estimate;

@@ -133,6 +133,7 @@ Status FillLaunch(Pending* pending, sl_launch_t* launch) {
   sl_comm_t* handle = pending->handle;
   SL_ASSIGN(const Choice* choice, handle->comm.selector()->Select(pending->op));
   handle->last_choice = choice;
+  if (pending->op.seq != 0) handle->comm.op_log()->WriteChoice(pending->op.seq, choice->name_hash);
   TellBegin(*pending, choice->index);
   *launch = {};
   launch->struct_size = sizeof(*launch);

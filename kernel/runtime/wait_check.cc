@@ -6,6 +6,7 @@
 #include "kernel/engine/run.h"
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
+#include "kernel/profile/profile.h"
 #include "kernel/runtime/issue.h"
 #include "sdk/datatype.h"
 
@@ -113,6 +114,27 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
   return TakesTooLong(handle, pending, waited_ns);
 }
 
+std::string AlgorithmName(const Communicator& comm, uint64_t name_hash) {
+  for (const auto& served : comm.process()->algorithms()) {
+    if (HashText(served.name) == name_hash) return served.name;
+  }
+  return "an algorithm that this rank does not have";
+}
+
+// Ranks that choose for themselves choose alike as long as every algorithm estimates alike on all of them.
+Status CompareChoices(Communicator& comm, uint64_t seq, uint64_t signature, uint32_t rank) {
+  uint64_t mine = 0;
+  uint64_t theirs = 0;
+  if (!comm.op_log()->ReadChoice(comm.rank(), seq, &mine) || !comm.op_log()->ReadChoice(rank, seq, &theirs)) return {};
+  if (mine == theirs) return {};
+  return {SL_ERR_MISMATCH, "operation #" + std::to_string(seq) + " (" + DescribeSignature(signature) +
+                               "): two ranks have chosen different algorithms: " + comm.RankName(comm.rank()) + " " +
+                               AlgorithmName(comm, mine) + ", " + comm.RankName(rank) + " " +
+                               AlgorithmName(comm, theirs) +
+                               "; one of them estimates differently on different ranks: forbid it in the profile's "
+                               "[[select]], and report it to its author"};
+}
+
 }  // namespace
 
 Status FindMismatch(sl_comm_t* handle) {
@@ -125,8 +147,12 @@ Status FindMismatch(sl_comm_t* handle) {
     uint64_t mine = 0;
     if (!comm.op_log()->Read(comm.rank(), seq, &mine)) continue;
     for (uint32_t rank = 0; rank < comm.size(); ++rank) {
-      uint64_t theirs = mine;
-      if (!comm.op_log()->Read(rank, seq, &theirs) || theirs == mine) continue;
+      uint64_t theirs = 0;
+      if (!comm.op_log()->Read(rank, seq, &theirs)) continue;
+      if (theirs == mine) {
+        SL_TRY(CompareChoices(comm, seq, mine, rank));
+        continue;
+      }
       return {SL_ERR_MISMATCH,
               "operation #" + std::to_string(seq) + ": " + DescribeMismatch(comm.rank(), mine, rank, theirs)};
     }

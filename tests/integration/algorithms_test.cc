@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Algorithms that do not come to be: the communicator is refused, and the error names them and nobody else.
+// Algorithms that mean harm. Those that do not come to be: the communicator is refused, and the error names them and
+// nobody else. Those that estimate differently on different ranks: they are named as soon as a rank waits.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -38,6 +39,26 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Hostile{"silent", ncclSystemError, "algorithm hostile cannot be created: status -201, "},
                       Hostile{"nothing", ncclInternalError, "algorithm hostile said that it was created, and is not"}),
     [](const auto& hostile) { return std::string(hostile.param.kind); });
+
+TEST(UnevenAlgorithm, IsNamedByTheRankThatWaits) {
+  const std::string modules = std::getenv("STARLING_MODULE_PATH");
+  setenv("STARLING_MODULE_PATH", (modules + ":" + SL_HOSTILE_DIR + "/uneven").c_str(), 1);
+  RunProcesses(2, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    const float mine = 1;
+    float sum = 0;
+    const ncclResult_t result = ncclAllReduce(&mine, &sum, 1, ncclFloat, ncclSum, comm, nullptr);
+    if (team.rank() == 1) {
+      EXPECT_NE(result, ncclSuccess);
+      EXPECT_TRUE(
+          LastErrorHas("operation #1 (all_reduce of 1 float32, sum): two ranks have chosen different algorithms"));
+      EXPECT_TRUE(LastErrorHas(" hostile; one of them estimates differently on different ranks: forbid it"));
+    }
+    team.Barrier();
+    NCCL_OK(ncclCommAbort(comm));
+  });
+  setenv("STARLING_MODULE_PATH", modules.c_str(), 1);
+}
 
 }  // namespace
 }  // namespace sl::integration

@@ -1,25 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-// An algorithm that does not come to be, in the way of the one HOSTILE_… that is defined.
+// An algorithm that does not come to be, in the way of the one HOSTILE_… that is defined; or that serves one rank only.
+#include <cstdio>
+
 #include "sdk/module.h"
+#include "sdk/plan_writer.h"
 #include "sl_algorithm.h"
 
 struct sl_instance_t {};
+struct sl_algorithm_t {
+  uint32_t rank;
+};
 
 namespace {
 
-sl_status_t Create(sl_instance_t*, const sl_algorithm_env_t*, sl_algorithm_t** out_algorithm) {
+sl_status_t Create(sl_instance_t*, const sl_algorithm_env_t* env, sl_algorithm_t** out_algorithm) {
 #if defined(HOSTILE_SILENT)
-  (void)out_algorithm;
   return SL_ERR_LIMIT;
+#elif defined(HOSTILE_UNEVEN)
+  *out_algorithm = new sl_algorithm_t{env->shape->rank};
+  return SL_OK;
 #else
   *out_algorithm = nullptr;
   return SL_OK;
 #endif
 }
 
-void Destroy(sl_algorithm_t*) {}
+void Destroy(sl_algorithm_t* algorithm) { delete algorithm; }
 
-sl_status_t Estimate(sl_algorithm_t*, const sl_op_t*, sl_estimate_t*) { return SL_ERR_UNSUPPORTED; }
+// Rank 0 finds it the best, the others cannot use it.
+sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t* out_estimate) {
+  std::snprintf(out_estimate->reason, sizeof(out_estimate->reason), "an all-reduce of rank 0");
+  if (op->kind != SL_OP_ALL_REDUCE || algorithm->rank != 0) return SL_ERR_UNSUPPORTED;
+  out_estimate->run = SL_RUN_PLAN;
+  out_estimate->determinism = SL_DETERMINISM_RANK;
+  out_estimate->time_ns = 1;
+  return SL_OK;
+}
+
+// Asks nobody.
+sl_status_t Plan(sl_algorithm_t*, const sl_op_t* op, const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) {
+  sl_plan_desc_t desc{};
+  desc.struct_size = sizeof(desc);
+  desc.block_modulus = 1;
+  desc.chunk = op->count;
+  desc.rounds = 1;
+  desc.send = desc.recv = {op->count, op->count, op->count};
+  sl::PlanWriter writer(ops, builder);
+  writer.Begin(desc, 0);
+  const sl_operand_t all = {SL_BUFFER_SEND, 0, 0, -1};
+  writer.Copy(all, all, {SL_BUFFER_RECV, 0, 0, -1});
+  return writer.status();
+}
 
 constexpr sl_algorithm_ops_t MakeOps() {
   sl_algorithm_ops_t ops{};
@@ -27,6 +58,7 @@ constexpr sl_algorithm_ops_t MakeOps() {
   ops.create = Create;
   ops.destroy = Destroy;
   ops.estimate = Estimate;
+  ops.plan = Plan;
   return ops;
 }
 constexpr sl_algorithm_ops_t kOps = MakeOps();
@@ -44,7 +76,7 @@ constexpr sl_module_t kModule = sl::DescribeModule({
     .name = SL_MODULE_NAME,
     .version = "0.1.0",
     .vendor = "tests",
-    .summary = "an algorithm that does not come to be",
+    .summary = "an algorithm that means harm",
     .provides = sl::kPointersTo<kProvides>,
     .open = Open,
     .close = Close,
