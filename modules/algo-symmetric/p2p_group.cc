@@ -12,6 +12,7 @@ using kernels::ChannelsOf;
 using kernels::kChannelsOfBlock;
 using kernels::kCopyBlocks;
 using kernels::kVectorBytes;
+using kernels::Message;
 using kernels::P2pTask;
 using kernels::TaskKind;
 using kernels::Team;
@@ -37,14 +38,25 @@ uint32_t NextOwn(const sl_op_t* ops, uint32_t from, uint32_t count, sl_op_kind_t
 }  // namespace
 
 // Where `peer` sees the buffer of a long receive; 0: it does not, or another way is quicker.
-uint64_t P2pGroup::ReachedBy(uint32_t peer, const sl_op_t& op, uint64_t bytes) {
-  if (!ways_.offers || bytes <= ways_.mailed_bytes) return 0;
-  if (!dev::IsAligned(op.recv, kVectorBytes) ||
-      reach_ops_->addresses(reach_, op.recv, bytes, op.capture, addresses_.data()) != SL_OK) {
+uint64_t P2pGroup::ReachedBy(uint32_t peer, const Message& message, uint64_t capture) {
+  if (!ways_.offers || message.bytes <= ways_.mailed_bytes) return 0;
+  if (!dev::IsAligned(message.user, kVectorBytes) ||
+      reach_ops_->addresses(reach_, message.user, message.bytes, capture, addresses_.data()) != SL_OK) {
     ++out_of_reach_;
     return 0;
   }
   return addresses_[peer];
+}
+
+// Asks where the senders of all tasks see the buffers.
+void P2pGroup::AskReach(uint64_t capture, const Room& room) {
+  for (const P2pTask* task = room.tasks; task != room.tasks + *room.waiting; ++task) {
+    if (task->kind != TaskKind::kReceive || task->group != 0) continue;
+    for (Message* message = room.messages + task->first; message != room.messages + task->first + task->count;
+         ++message) {
+      message->other = ReachedBy(task->peer, *message, capture);
+    }
+  }
 }
 
 // Blocks for as many channels; of `task`, all but its group is set.
@@ -63,18 +75,17 @@ sl_status_t P2pGroup::AddTasks(const P2pTask& task, uint32_t channels, const Roo
 // The queue of ops[0].
 sl_status_t P2pGroup::FillQueue(const sl_op_t* ops, uint32_t count, const Room& room, Filled* filled) {
   const sl_op_t& op = ops[0];
-  const bool receives = op.kind == SL_OP_RECV;
+  const TaskKind kind = op.kind == SL_OP_RECV ? TaskKind::kReceive : TaskKind::kSend;
   const uint32_t first = filled->messages;
   uint32_t used = 0;
   for (uint32_t j = 0; j < count; ++j) {
     const uint64_t bytes = BytesOf(ops[j]);
     if (!SameQueue(ops[j], op) || bytes == 0) continue;
-    const uint64_t reached = receives ? ReachedBy(static_cast<uint32_t>(op.peer), ops[j], bytes) : 0;
-    room.messages[filled->messages++] = {UserOf(ops[j]), bytes, reached};
+    room.messages[filled->messages++] = {UserOf(ops[j]), bytes, 0};
     used = std::max(used, ChannelsOf(bytes, ways_, ways_.channels));
   }
-  const P2pTask task{static_cast<uint16_t>(op.peer), receives ? TaskKind::kReceive : TaskKind::kSend, 0,
-                     static_cast<uint16_t>(first), static_cast<uint16_t>(filled->messages - first)};
+  const P2pTask task{static_cast<uint16_t>(op.peer), kind, 0, static_cast<uint16_t>(first),
+                     static_cast<uint16_t>(filled->messages - first)};
   return AddTasks(task, used, room, filled);
 }
 
@@ -109,7 +120,6 @@ sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, const Team& team,
                            uint32_t* out_blocks) {
   if (count > room.most_messages) return SL_ERR_LIMIT;
   std::fill(queued_.begin(), queued_.end(), false);
-  const uint64_t out_of_reach = out_of_reach_;
   Filled filled;
   bool copies = false;
   for (uint32_t i = 0; i < count; ++i) {
@@ -123,9 +133,7 @@ sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, const Team& team,
     if (queued_[queue]) continue;
     queued_[queue] = true;
     const sl_status_t status = FillQueue(ops + i, count - i, room, &filled);
-    if (status == SL_OK) continue;
-    out_of_reach_ = out_of_reach;  // a larger launch counts anew
-    return status;
+    if (status != SL_OK) return status;
   }
   *room.waiting = filled.tasks;
   *room.copy_channels = 0;
@@ -134,6 +142,7 @@ sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, const Team& team,
     const sl_status_t status = FillCopies(ops, count, team, room, &filled);
     if (status != SL_OK) return status;
   }
+  AskReach(ops[0].capture, room);  // all fits: whoever tries a larger launch has asked for nothing before
   if (filled.tasks == 0) room.tasks[filled.tasks++] = {};  // nothing to move
   *out_blocks = filled.tasks;
   return SL_OK;

@@ -57,7 +57,8 @@ class P2pGroup {
                          Filled* filled) const;
   static sl_status_t AddTasks(const kernels::P2pTask& task, uint32_t channels, const Room& room, Filled* filled);
 
-  uint64_t ReachedBy(uint32_t peer, const sl_op_t& op, uint64_t bytes);
+  void AskReach(uint64_t capture, const Room& room);
+  uint64_t ReachedBy(uint32_t peer, const kernels::Message& message, uint64_t capture);
 
   const sl_reach_ops_t* const reach_ops_;
   sl_reach_t* const reach_;

@@ -256,6 +256,45 @@ TEST(GpuP2p, RefusesWhatDoesNotFit) {
   EXPECT_EQ(blocks, fewest.team.layout.channels / kChannelsOfBlock);
 }
 
+// Asking takes locks, and whoever does not fit is filled again into a larger launch.
+TEST(GpuP2p, AsksForBuffersOnlyWhenAllFits) {
+  static uint32_t asked;
+  asked = 0;
+  sl_reach_ops_t reach{};
+  reach.struct_size = sizeof(reach);
+  reach.addresses = [](sl_reach_t*, const void*, uint64_t, uint64_t, uint64_t* out_addresses) -> sl_status_t {
+    ++asked;
+    out_addresses[0] = 4096;
+    return SL_OK;
+  };
+  GpuTeam team(4, 1);
+  P2pGroup group(4, &reach, nullptr, {kMailedBytes, team.team(3).layout.channels, true});
+  std::vector<sl_op_t> ops;
+  alignas(16) static uint8_t buffer[16];  // not touched
+  for (int i = 0; i < 6; ++i) {
+    sl_op_t op{};
+    op.struct_size = sizeof(op);
+    op.kind = i < 3 ? SL_OP_RECV : SL_OP_SEND;
+    op.datatype = SL_UINT8;
+    op.count = uint64_t{64} << 20;
+    op.peer = i % 3;
+    op.recv = op.kind == SL_OP_RECV ? buffer : nullptr;
+    op.send = op.kind == SL_OP_SEND ? buffer : nullptr;
+    ops.push_back(op);
+  }
+  uint32_t blocks = 0;
+  FewestMessages fewest{};
+  fewest.team = team.team(3);
+  ASSERT_EQ(group.Fill(ops.data(), 6, &fewest, &blocks), SL_ERR_LIMIT) << "few messages, but on many blocks";
+  EXPECT_EQ(asked, 0u);
+  auto args = std::make_unique<FewMessages>();
+  args->team = team.team(3);
+  ASSERT_EQ(group.Fill(ops.data(), 6, args.get(), &blocks), SL_OK);
+  EXPECT_EQ(asked, 3u);
+  EXPECT_EQ(args->message[0].other, 4096u);
+  EXPECT_EQ(args->message[5].other, 0u) << "a send";
+}
+
 TEST(GpuP2p, CopiesWhatStaysUnlessItIsInPlace) {
   GpuTeam team(2, 1);
   std::mt19937 random(1);
