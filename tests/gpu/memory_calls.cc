@@ -185,6 +185,32 @@ TEST_F(GpuLaunches, AbortEndsWaitsForSignals) {
   });
 }
 
+// As a kernel's, in a graph too: the stream says in host memory that it has come to its wait.
+TEST_F(GpuLaunches, EndsAWaitForSignalsThatLastsTooLong) {
+  const integration::Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "1000");
+  for (const bool is_captured : {false, true}) {
+    RunGpuRanks(2, [is_captured](GpuRank& me) {
+      if (me.team.rank() == 0) {
+        ncclWaitSignalDesc_t two = {2, 1, 0, 0};
+        if (is_captured) BeginCapture(me.stream);
+        NCCL_OK(ncclWaitSignal(1, &two, me.comm, Native(me.stream)));
+        CudaGraphExec graph = is_captured ? EndCapture(me.stream) : nullptr;
+        if (is_captured) Launch(graph, me.stream);
+        ASSERT_TRUE(WaitFor(me.stream, 10)) << "it waits for ever";
+        ncclResult_t state = ncclSuccess;
+        ASSERT_TRUE(integration::WaitUntil(
+            5, [&] { return ncclCommGetAsyncError(me.comm, &state) == ncclSuccess && state != ncclSuccess; }));
+        const std::string text = ncclGetLastError(me.comm);
+        EXPECT_NE(text.find("timeout after 1000 ms: "), std::string::npos) << text;
+        EXPECT_NE(text.find("wait_signals waits for rank 1"), std::string::npos) << text;
+        if (is_captured) DestroyGraph(graph);
+      }
+      me.team.Barrier();
+      NCCL_OK(ncclCommAbort(me.comm));
+    });
+  }
+}
+
 // The other rank destroys its communicator and its graph first, against the rules: nothing is computed, nothing hangs.
 TEST_F(GpuLaunches, EndsAReplayInWhichARankHasNoPartAnyMore) {
   RunGpuRanks(2, [](GpuRank& me) {
