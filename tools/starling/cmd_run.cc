@@ -70,8 +70,8 @@ void SetEnvironment(const RunOptions& options) {
   if (!options.profile.empty()) setenv("STARLING_PROFILE", options.profile.c_str(), 1);
 }
 
-void Warn(const RunOptions& options, const char* verdict, const std::string& why) {
-  fprintf(stderr, "starling run: %s %s run on Starling: %s\n", options.command[0].c_str(), verdict, why.c_str());
+void Warn(const RunOptions& options, const std::string& text) {
+  fprintf(stderr, "starling run: %s %s\n", options.command[0].c_str(), text.c_str());
 }
 
 // Watches a child: forwards signals, looks at its mappings now and then, collects its end.
@@ -100,21 +100,25 @@ class Watch {
     std::string other;
     switch (InspectProcess(pid_, options_.library, &other)) {
       case Preload::kDoubled:
-        Say("may not", "it has loaded another NCCL as well, " + other +
-                           ": replace that file, or remove its directory from the search");
+        // As PyTorch's wheel does. The loader binds to what was preloaded, which it finds first.
+        Say("has loaded another NCCL as well, " + other +
+            ": its calls run on Starling, unless it looks them up in that file itself; then give it the path of " +
+            options_.library);
         break;
       case Preload::kAbsent:
         // Early on the loader may be about to map it.
-        if (settled) Say("does not", options_.library + " is not mapped in process " + std::to_string(pid_));
+        if (settled) {
+          Say("does not run on Starling: " + options_.library + " is not mapped in process " + std::to_string(pid_));
+        }
         break;
       default:
         break;
     }
   }
 
-  void Say(const char* verdict, const std::string& why) {
+  void Say(const std::string& text) {
     warned_ = true;
-    Warn(options_, verdict, why);
+    Warn(options_, text);
   }
 
   static int ExitCode(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
@@ -159,7 +163,7 @@ int Run(int argc, char** argv) {
     return exists ? kExitNotExecutable : kExitNotFound;
   }
   const std::string why = WhyPreloadFails(program);
-  if (!why.empty()) Warn(options, "does not", why);
+  if (!why.empty()) Warn(options, "does not run on Starling: " + why);
   sigset_t watched, before;
   sigemptyset(&watched);
   for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) sigaddset(&watched, signal);
