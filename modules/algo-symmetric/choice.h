@@ -27,6 +27,7 @@ struct GpuSettings {
   uint32_t dawdle_ns = 0;    // tests: see sdk/device/dawdle.h
   uint32_t first_epoch = 0;  // tests: counters whose low half wraps begin here
   bool strict = false;       // what a forced family cannot serve is refused
+  bool depends = true;       // launches are dependent ones (sdk/device/grid.h)
   const ChoiceTable* table = nullptr;  // asked before costs are estimated; outlives all that use it
   uint64_t drawn_bytes = kDrawnBytes;  // from which on direct work is drawn
   SmBudget budget = {};                // of every operation

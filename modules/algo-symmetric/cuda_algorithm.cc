@@ -286,7 +286,7 @@ void CudaAlgorithm::FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, u
   out->grid[1] = out->grid[2] = 1;
   out->block[0] = threads;
   out->block[1] = out->block[2] = 1;
-  out->flags |= SL_LAUNCH_DEPENDENT;  // all entry points begin with dev::AwaitEarlierGrids
+  if (settings_.depends) out->flags |= SL_LAUNCH_DEPENDENT;  // all entry points begin with dev::AwaitEarlierGrids
 }
 
 sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {

@@ -43,6 +43,10 @@ const sl_option_t kOptions[] = {
     sl::StringOption("gpu_choices",
                      "families of collectives on GPUs by size; modules/algo-symmetric/README.md says how", ""),
     sl::BoolOption("gpu_family_only", "for tuning: collectives that gpu_family cannot serve are refused", "false"),
+    sl::BoolOption("gpu_dependent_launch",
+                   "a kernel is put on the GPU while the one before it in its stream ends; in graphs, by programmatic "
+                   "edges",
+                   "true"),
 };
 
 sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
@@ -106,6 +110,7 @@ sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& op
   sl_instance_t instance{host, {value(0), value(1), value(2)}, gpu, std::make_unique<ChoiceTable>(std::move(table))};
   instance.gpu.table = instance.table.get();
   instance.gpu.strict = options.Bool(9);
+  instance.gpu.depends = options.Bool(10);
   return instance;
 }
 

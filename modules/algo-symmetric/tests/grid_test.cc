@@ -137,6 +137,20 @@ TEST(Grid, IsWhatIsLaunched) {
   });
 }
 
+TEST(Grid, IsLaunchedWhileTheOneBeforeEndsUnlessToldNotTo) {
+  for (const bool depends : {true, false}) {
+    GpuSettings settings = GpuTeam::SettingsOf(6);
+    settings.depends = depends;
+    GpuTeam team(2, settings);
+    ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t) {
+      if (size != team.size()) return;
+      sl_launch_t launch{};
+      ASSERT_EQ(team.LaunchOf(0, op, &launch), SL_OK);
+      EXPECT_EQ((launch.flags & SL_LAUNCH_DEPENDENT) != 0, depends);
+    });
+  }
+}
+
 TEST(Grid, RunsRightWithinABudget) {
   for (uint32_t most : {1u, 3u}) {
     GpuSettings settings = GpuTeam::SettingsOf(4);
