@@ -6,10 +6,8 @@
 #include "kernel/comm/id_desk.h"
 #include "kernel/comm/meet.h"
 #include "kernel/comm/roster.h"
-#include "kernel/comm/tree_shape.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
-#include "kernel/events/ring.h"
 #include "kernel/plan/signature.h"
 
 namespace sl::kernel {
@@ -18,8 +16,6 @@ namespace {
 std::string DeviceKindName(uint32_t kind) {
   return kind < kDeviceKindNames.size() ? kDeviceKindNames[kind] : std::to_string(kind);
 }
-
-constexpr uint64_t kJoiningGraceNs = 1'000'000'000;
 
 // What stands behind an id that is an address only. Rank 0 makes it, and a desk at which the others fetch it.
 Result<RendezvousId> IdBehind(const RendezvousId& asked, Process* process, const CommConfig& config,
@@ -32,8 +28,7 @@ Result<RendezvousId> IdBehind(const RendezvousId& asked, Process* process, const
   SL_ASSIGN(*out_desk, IdDesk::Open(process->control(), process->switchboard()->choice(), asked, id));
   return id;
 }
-// A launch that can still end on what a lost rank left behind ends well within this.
-constexpr uint64_t kStoppingGraceNs = 100'000'000;
+
 constexpr uint64_t kNoMoreStops = UINT64_MAX;
 
 }  // namespace
@@ -65,6 +60,19 @@ Communicator::~Communicator() {
   if (sl_control_t* control = control_.load(); control != nullptr) device().ops->release(device().handle, control);
 }
 
+void Communicator::KeepMemoryOnly() {
+  {
+    const auto held = process_->control()->Hold();  // a failure that is found there is told to runs_
+    runs_.reset();
+  }
+  links_.reset();
+  for (const Transport& transport : transports_) transport.ops->close(transport.handle);
+  transports_.clear();
+  extension_.reset();  // who calls hears that it has ended
+  // What peers withdraw stays mapped.
+  if (reach_ != nullptr) process_->reach_keeper()->Remove(reach_.get());
+}
+
 Status Communicator::Join(const std::vector<RendezvousId>& given) {
   std::vector<RendezvousId> ids = given;
   std::unique_ptr<IdDesk> desk;  // until all have met
@@ -89,21 +97,6 @@ Status Communicator::JoinAsChild(Seat seat) {
   deadline_ns_ = NowNs() + config_.timeout_ns;
   extension_ = std::move(seat.extension);
   return WhyGivenUp(SetUp(seat.identity, seat.parent));
-}
-
-// A wait that ended because another rank failed names that rank. A connection may end, or be refused by a rank that has
-// left the communicator, before the control plane says why.
-Status Communicator::WhyGivenUp(const Status& joined) const {
-  const bool was_cut = joined.code() == SL_ERR_PEER_LOST || joined.code() == SL_ERR_STATE;
-  const bool was_late = joined.code() == SL_ERR_TIMEOUT && !healthy();
-  if (cancelled() || (!was_cut && !was_late && joined.code() != SL_ERR_ABORTED)) return joined;
-  const uint64_t deadline_ns = NowNs() + kStoppingGraceNs;
-  while (was_cut && healthy() && NowNs() < deadline_ns) {
-    const timespec nap{0, 1'000'000};
-    nanosleep(&nap, nullptr);
-  }
-  SL_TRY(Health());
-  return was_cut ? joined : Status(SL_ERR_PEER_LOST, "another rank aborted the communicator while it was made");
 }
 
 Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent) {
@@ -440,299 +433,6 @@ Status Communicator::MakeLinks() {
   context.device = works_on.handle;
   runs_ = std::make_unique<RunPool>(context);
   return {};
-}
-
-Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key) {
-  // All members derive the same names; no other split of this communicator has them.
-  const uint64_t nonce =
-      HashText(std::to_string(nonce_) + "/" + std::to_string(turn.split) + "/" + std::to_string(color));
-  Seat seat;
-  seat.identity.nonce = nonce;
-  seat.identity.secret = DeriveSecret(tree_->identity().secret, "split", nonce, turn.split);
-  // Before anybody can know its number, so that no child calls in vain.
-  if (color >= 0) {
-    SL_ASSIGN(seat.extension, Extension::Open(process_->switchboard(), seat.identity.secret));
-  }
-  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
-  Writer mine;
-  mine.Put(color);
-  mine.Put(key);
-  mine.Put(seat.extension != nullptr ? seat.extension->endpoint() : Endpoint{});
-  SL_ASSIGN(const Contributions all, tree_->AllGather(turn.number, mine.bytes(), patience));
-  struct Member {
-    int32_t key;
-    uint32_t rank;
-    Endpoint endpoint;
-  };
-  std::vector<Member> members;
-  for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    Reader in(all[rank]);
-    const int32_t their_color = in.Get<int32_t>();
-    const int32_t their_key = in.Get<int32_t>();
-    const auto their_endpoint = in.Get<Endpoint>();
-    if (!in.ok() || !IsWellFormed(their_endpoint))
-      return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than split");
-    if (their_color == color) members.push_back({their_key, rank, their_endpoint});
-  }
-  if (color < 0) return seat;
-  std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.key < b.key; });
-  const auto me = std::find_if(members.begin(), members.end(),
-                               [this](const Member& member) { return member.rank == config_.rank; });
-  const auto rank = static_cast<uint32_t>(me - members.begin());
-  seat.identity.rank = rank;
-  seat.identity.size = static_cast<uint32_t>(members.size());
-  if (rank != 0) seat.parent = members[ParentOf(rank)].endpoint;
-  return seat;
-}
-
-Result<std::vector<uint64_t>> Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
-                                                          const std::vector<uint64_t>& seen_at) {
-  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
-  Writer mine;
-  mine.Put(bytes);
-  mine.Put(flags);
-  mine.Put(static_cast<uint32_t>(exportable));
-  // Of other hosts nothing is seen, so that many ranks have little to tell.
-  mine.Put(static_cast<uint32_t>(seen_at.size()));
-  for (const uint64_t address : seen_at) mine.Put(address);
-  SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), mine.bytes(), patience));
-  std::vector<uint64_t> seen(config_.size);
-  for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    Reader in(all[rank]);
-    const uint64_t their_bytes = in.Get<uint64_t>();
-    const uint32_t their_flags = in.Get<uint32_t>();
-    const bool their_exportable = in.Get<uint32_t>() != 0;
-    const bool is_seen = in.Get<uint32_t>() == config_.size;
-    for (uint32_t by = 0; is_seen && by < config_.size; ++by) {
-      const auto address = in.Get<uint64_t>();
-      if (by == config_.rank) seen[rank] = address;
-    }
-    if (!in.ok()) {
-      return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than a window registration");
-    }
-    if (their_bytes != bytes || their_flags != flags) {
-      return Status(SL_ERR_MISMATCH, RankName(rank) + " registers a window of " + std::to_string(their_bytes) +
-                                         " bytes, flags " + std::to_string(their_flags) + ", rank " +
-                                         std::to_string(config_.rank) + " one of " + std::to_string(bytes) +
-                                         ", flags " + std::to_string(flags));
-    }
-    if ((flags & SL_WINDOW_SYMMETRIC) != 0 && !their_exportable) {
-      return Status(SL_ERR_UNSUPPORTED, "the window buffer of " + RankName(rank) +
-                                            " cannot be shared; allocate it with ncclMemAlloc (memory_allocate)");
-    }
-  }
-  return seen;
-}
-
-// The id's secret crosses the tree under a mask that only ranks of this communicator can derive, and that no other turn
-// has.
-Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, uint32_t size,
-                                             const std::optional<RendezvousId>& mine) const {
-  const Secret mask = DeriveSecret(tree_->identity().secret, "grow", nonce_, turn);
-  const auto masked = [&mask](RendezvousId id) {
-    for (size_t i = 0; i < mask.size(); ++i) id.secret[i] ^= mask[i];
-    return id;
-  };
-  Writer said;
-  said.Put(size);
-  said.Put(mine ? EncodeId(masked(*mine)) : sl_unique_id_t{});
-  SL_ASSIGN(const Contributions all,
-            tree_->AllGather(turn, said.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
-  std::optional<RendezvousId> found;
-  for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    Reader in(all[rank]);
-    const uint32_t their_size = in.Get<uint32_t>();
-    const auto theirs = in.Get<sl_unique_id_t>();
-    if (!in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than grow");
-    if (their_size != size) {
-      return Status(SL_ERR_MISMATCH, RankName(rank) + " grows to " + std::to_string(their_size) + " ranks, rank " +
-                                         std::to_string(config_.rank) + " to " + std::to_string(size));
-    }
-    const Result<RendezvousId> id = DecodeId(theirs);
-    if (!id.ok()) continue;
-    if (found && found->nonce() != id.value().nonce()) {
-      return Status(SL_ERR_MISMATCH, RankName(rank) + " grows by another unique id than a rank before it");
-    }
-    if (!found) found = masked(id.value());
-  }
-  if (found) return *found;
-  return Status(SL_ERR_INVALID,
-                "no rank of the communicator that grows has passed the unique id by which the new "
-                "ranks come; one has to");
-}
-
-Status Communicator::Finalize() {
-  const uint64_t timeout_ms = process_->profile().settings().comm.operation_timeout_ms;
-  const Patience patience{timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000, &cancelled_ns_};
-  return tree_->AllGather(tree_->TakeNumber(), {}, patience).status();
-}
-
-void Communicator::Drain() {
-  if (links_ == nullptr || !links_->needs_care()) return;
-  const uint64_t deadline_ns = NowNs() + 2 * process_->profile().settings().link.resend_ms * 1000000;
-  while (healthy() && !cancelled() && NowNs() < deadline_ns) {
-    if (links_->TryDrive()) {
-      static_cast<void>(links_->Progress());
-      const bool idle = links_->Idle();
-      links_->StopDriving();
-      if (idle) return;
-    }
-    const timespec nap{0, 50'000};
-    nanosleep(&nap, nullptr);
-  }
-}
-
-void Communicator::Leave(Fate fate) {
-  if (tree_ != nullptr) tree_->Depart(fate);
-}
-
-void Communicator::KeepMemoryOnly() {
-  {
-    const auto held = process_->control()->Hold();  // a failure that is found there is told to runs_
-    runs_.reset();
-  }
-  links_.reset();
-  for (const Transport& transport : transports_) transport.ops->close(transport.handle);
-  transports_.clear();
-  extension_.reset();  // who calls hears that it has ended
-  // What peers withdraw stays mapped.
-  if (reach_ != nullptr) process_->reach_keeper()->Remove(reach_.get());
-}
-
-void Communicator::AwaitFarewell() const {
-  if (tree_ != nullptr) tree_->AwaitSent(NowNs() + process_->profile().settings().comm.silence_ms * 1000000);
-}
-
-// A rank that has failed will not do its part of joining. It may have done it, though, and have failed in its first
-// operation, so those who are still about it get the time to end well.
-void Communicator::GiveUpJoiningSoon() {
-  uint64_t never = SL_NO_DEADLINE;
-  give_up_joining_ns_.compare_exchange_strong(never, NowNs() + kJoiningGraceNs);
-}
-
-// Nobody watches a GPU's launches: those that wait for a rank that is gone would do so for ever.
-void Communicator::StopLaunchesSoon(const std::string& why) {
-  uint64_t none = 0;
-  if (control_.load() == nullptr || stopping_.load() != none) return;
-  const uint64_t stopping = process_->control()->At(NowNs() + kStoppingGraceNs, [this, why] {
-    StopLaunches(SL_ERR_PEER_LOST);
-    if (healthy()) Fail({SL_ERR_PEER_LOST, why});
-  });
-  if (!stopping_.compare_exchange_strong(none, stopping)) process_->control()->Cancel(stopping);
-}
-
-void Communicator::OnFate(uint32_t rank, Fate fate) {
-  incomplete_.store(true, std::memory_order_release);
-  if (fate != Fate::kDeparted) {
-    GiveUpJoiningSoon();
-    StopLaunchesSoon(RankName(rank) + " " + FateText(fate));
-  }
-  if (!IsLost(fate)) return;    // matters only to those who wait for it; they look it up
-  if (lost_rank_.load() < 0) {  // fates come one at a time, on the control thread
-    lost_fate_.store(fate);
-    lost_rank_.store(static_cast<int32_t>(rank), std::memory_order_release);
-    Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, LostText());
-  }
-  broken_.store(true);
-}
-
-void Communicator::OnReport(uint32_t rank, const Status& failure) {
-  const Status remote(SL_ERR_PEER_FAILED, RankName(rank) + " has failed: " + failure.message());
-  {
-    std::lock_guard lock(mutex_);
-    remote_failure_ = remote;
-  }
-  incomplete_.store(true, std::memory_order_release);
-  broken_.store(true);
-  GiveUpJoiningSoon();
-  StopLaunchesSoon(remote.message());
-  Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, remote.message());
-}
-
-Status Communicator::OwnFailure() const {
-  std::lock_guard lock(mutex_);
-  return failure_;
-}
-
-Status Communicator::RemoteFailure() const {
-  std::lock_guard lock(mutex_);
-  return remote_failure_;
-}
-
-void Communicator::Fail(const Status& status) {
-  // Who fails because another rank has failed has nothing new to say.
-  if (KeepFailure(status) && tree_ != nullptr && status.code() != SL_ERR_PEER_FAILED) tree_->Report(status);
-}
-
-// False when there was one before.
-bool Communicator::KeepFailure(const Status& status) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!failure_.ok()) return false;
-    failure_ = status;
-  }
-  broken_.store(true);
-  if (runs_ != nullptr) runs_->Fail(status);
-  const auto level = status.code() == SL_ERR_ABORTED ? SL_LOG_INFO : SL_LOG_ERROR;  // the user's own wish
-  Logf(level, "communicator {:016x} rank {}: {}", nonce_, config_.rank, status.message());
-  return true;
-}
-
-void Communicator::Revoke() {
-  constexpr const char* kWhy = "the communicator was revoked; no operation may follow";
-  revoked_.store(kWhy);
-  StopLaunches(SL_ERR_ABORTED);
-  KeepFailure({SL_ERR_ABORTED, kWhy});
-}
-
-void Communicator::RevokeForShrink() {
-  constexpr const char* kWhy = "a shrink has ended its operations; no other may follow";
-  revoked_.store(kWhy);
-  StopLaunches(SL_ERR_ABORTED);
-  Fail({SL_ERR_ABORTED, kWhy});
-}
-
-Status Communicator::Health() const {
-  if (healthy()) return {};
-  std::lock_guard lock(mutex_);
-  if (!failure_.ok()) return failure_;
-  if (lost_rank() < 0) return remote_failure_;
-  return {SL_ERR_PEER_LOST, LostText()};
-}
-
-// All ranks of a host that does not answer are lost, whichever of them was missed first.
-std::string Communicator::LostText(uint32_t rank, Fate fate) const {
-  constexpr uint32_t kMaxNamed = 8;
-  std::string names;
-  uint32_t others = 0;
-  const bool host_is_gone = fate == Fate::kSilent && roster_known_.load(std::memory_order_acquire);
-  for (uint32_t other = 0; host_is_gone && other < config_.size; ++other) {
-    if (other == rank || roster_->cards()[other].host != roster_->cards()[rank].host) continue;
-    if (++others < kMaxNamed) names += (names.empty() ? "" : ", ") + std::to_string(other);
-  }
-  if (others >= kMaxNamed) names += " and " + std::to_string(others - kMaxNamed + 1) + " more";
-  std::string text = RankName(rank) + " " + FateText(fate);
-  if (others == 0) return text;
-  return text + (others == 1 ? "; rank " + names + " is" : "; ranks " + names + " are") + " on that host, too";
-}
-
-void Communicator::TellCalls() {
-  const uint64_t newest = op_log_.Newest(config_.rank);
-  uint64_t told = told_calls_.load();
-  if (newest <= told || !told_calls_.compare_exchange_strong(told, newest)) return;
-  std::vector<Call> calls;
-  const uint64_t kept_from = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;
-  for (uint64_t sequence = std::max(told + 1, kept_from); sequence <= newest; ++sequence) {
-    Call call{sequence, 0, config_.rank};
-    if (op_log_.Read(config_.rank, sequence, &call.signature)) calls.push_back(call);
-  }
-  tree_->TellCalls(calls);
-}
-
-std::string Communicator::RankName(uint32_t rank) const {
-  std::string name = "rank " + std::to_string(rank);
-  if (!roster_known_.load(std::memory_order_acquire)) return name;
-  return name + " (" + ToText(roster_->cards()[rank].endpoint) + ")";
 }
 
 void Communicator::FillInfo(sl_comm_info_t* info) const {

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What becomes of a communicator: failures of this rank and of others, lost ranks, leaving, and the words for it.
+#include <algorithm>
+#include <ctime>
+
+#include "kernel/comm/comm.h"
+#include "kernel/comm/roster.h"
+#include "kernel/events/log.h"
+
+namespace sl::kernel {
+namespace {
+
+constexpr uint64_t kJoiningGraceNs = 1'000'000'000;
+// A launch that can still end on what a lost rank left behind ends well within this.
+constexpr uint64_t kStoppingGraceNs = 100'000'000;
+
+}  // namespace
+
+void Communicator::Drain() {
+  if (links_ == nullptr || !links_->needs_care()) return;
+  const uint64_t deadline_ns = NowNs() + 2 * process_->profile().settings().link.resend_ms * 1000000;
+  while (healthy() && !cancelled() && NowNs() < deadline_ns) {
+    if (links_->TryDrive()) {
+      static_cast<void>(links_->Progress());
+      const bool idle = links_->Idle();
+      links_->StopDriving();
+      if (idle) return;
+    }
+    const timespec nap{0, 50'000};
+    nanosleep(&nap, nullptr);
+  }
+}
+
+void Communicator::Leave(Fate fate) {
+  if (tree_ != nullptr) tree_->Depart(fate);
+}
+
+void Communicator::AwaitFarewell() const {
+  if (tree_ != nullptr) tree_->AwaitSent(NowNs() + process_->profile().settings().comm.silence_ms * 1000000);
+}
+
+// A wait that ended because another rank failed names that rank. A connection may end, or be refused by a rank that has
+// left the communicator, before the control plane says why.
+Status Communicator::WhyGivenUp(const Status& joined) const {
+  const bool was_cut = joined.code() == SL_ERR_PEER_LOST || joined.code() == SL_ERR_STATE;
+  const bool was_late = joined.code() == SL_ERR_TIMEOUT && !healthy();
+  if (cancelled() || (!was_cut && !was_late && joined.code() != SL_ERR_ABORTED)) return joined;
+  const uint64_t deadline_ns = NowNs() + kStoppingGraceNs;
+  while (was_cut && healthy() && NowNs() < deadline_ns) {
+    const timespec nap{0, 1'000'000};
+    nanosleep(&nap, nullptr);
+  }
+  SL_TRY(Health());
+  return was_cut ? joined : Status(SL_ERR_PEER_LOST, "another rank aborted the communicator while it was made");
+}
+
+// A rank that has failed will not do its part of joining. It may have done it, though, and have failed in its first
+// operation, so those who are still about it get the time to end well.
+void Communicator::GiveUpJoiningSoon() {
+  uint64_t never = SL_NO_DEADLINE;
+  give_up_joining_ns_.compare_exchange_strong(never, NowNs() + kJoiningGraceNs);
+}
+
+// Nobody watches a GPU's launches: those that wait for a rank that is gone would do so for ever.
+void Communicator::StopLaunchesSoon(const std::string& why) {
+  uint64_t none = 0;
+  if (control_.load() == nullptr || stopping_.load() != none) return;
+  const uint64_t stopping = process_->control()->At(NowNs() + kStoppingGraceNs, [this, why] {
+    StopLaunches(SL_ERR_PEER_LOST);
+    if (healthy()) Fail({SL_ERR_PEER_LOST, why});
+  });
+  if (!stopping_.compare_exchange_strong(none, stopping)) process_->control()->Cancel(stopping);
+}
+
+void Communicator::OnFate(uint32_t rank, Fate fate) {
+  incomplete_.store(true, std::memory_order_release);
+  if (fate != Fate::kDeparted) {
+    GiveUpJoiningSoon();
+    StopLaunchesSoon(RankName(rank) + " " + FateText(fate));
+  }
+  if (!IsLost(fate)) return;    // matters only to those who wait for it; they look it up
+  if (lost_rank_.load() < 0) {  // fates come one at a time, on the control thread
+    lost_fate_.store(fate);
+    lost_rank_.store(static_cast<int32_t>(rank), std::memory_order_release);
+    Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, LostText());
+  }
+  broken_.store(true);
+}
+
+void Communicator::OnReport(uint32_t rank, const Status& failure) {
+  const Status remote(SL_ERR_PEER_FAILED, RankName(rank) + " has failed: " + failure.message());
+  {
+    std::lock_guard lock(mutex_);
+    remote_failure_ = remote;
+  }
+  incomplete_.store(true, std::memory_order_release);
+  broken_.store(true);
+  GiveUpJoiningSoon();
+  StopLaunchesSoon(remote.message());
+  Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, remote.message());
+}
+
+Status Communicator::OwnFailure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+Status Communicator::RemoteFailure() const {
+  std::lock_guard lock(mutex_);
+  return remote_failure_;
+}
+
+void Communicator::Fail(const Status& status) {
+  // Who fails because another rank has failed has nothing new to say.
+  if (KeepFailure(status) && tree_ != nullptr && status.code() != SL_ERR_PEER_FAILED) tree_->Report(status);
+}
+
+// False when there was one before.
+bool Communicator::KeepFailure(const Status& status) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!failure_.ok()) return false;
+    failure_ = status;
+  }
+  broken_.store(true);
+  if (runs_ != nullptr) runs_->Fail(status);
+  const auto level = status.code() == SL_ERR_ABORTED ? SL_LOG_INFO : SL_LOG_ERROR;  // the user's own wish
+  Logf(level, "communicator {:016x} rank {}: {}", nonce_, config_.rank, status.message());
+  return true;
+}
+
+void Communicator::Revoke() {
+  constexpr const char* kWhy = "the communicator was revoked; no operation may follow";
+  revoked_.store(kWhy);
+  StopLaunches(SL_ERR_ABORTED);
+  KeepFailure({SL_ERR_ABORTED, kWhy});
+}
+
+void Communicator::RevokeForShrink() {
+  constexpr const char* kWhy = "a shrink has ended its operations; no other may follow";
+  revoked_.store(kWhy);
+  StopLaunches(SL_ERR_ABORTED);
+  Fail({SL_ERR_ABORTED, kWhy});
+}
+
+Status Communicator::Health() const {
+  if (healthy()) return {};
+  std::lock_guard lock(mutex_);
+  if (!failure_.ok()) return failure_;
+  if (lost_rank() < 0) return remote_failure_;
+  return {SL_ERR_PEER_LOST, LostText()};
+}
+
+// All ranks of a host that does not answer are lost, whichever of them was missed first.
+std::string Communicator::LostText(uint32_t rank, Fate fate) const {
+  constexpr uint32_t kMaxNamed = 8;
+  std::string names;
+  uint32_t others = 0;
+  const bool host_is_gone = fate == Fate::kSilent && roster_known_.load(std::memory_order_acquire);
+  for (uint32_t other = 0; host_is_gone && other < config_.size; ++other) {
+    if (other == rank || roster_->cards()[other].host != roster_->cards()[rank].host) continue;
+    if (++others < kMaxNamed) names += (names.empty() ? "" : ", ") + std::to_string(other);
+  }
+  if (others >= kMaxNamed) names += " and " + std::to_string(others - kMaxNamed + 1) + " more";
+  std::string text = RankName(rank) + " " + FateText(fate);
+  if (others == 0) return text;
+  return text + (others == 1 ? "; rank " + names + " is" : "; ranks " + names + " are") + " on that host, too";
+}
+
+void Communicator::TellCalls() {
+  const uint64_t newest = op_log_.Newest(config_.rank);
+  uint64_t told = told_calls_.load();
+  if (newest <= told || !told_calls_.compare_exchange_strong(told, newest)) return;
+  std::vector<Call> calls;
+  const uint64_t kept_from = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;
+  for (uint64_t sequence = std::max(told + 1, kept_from); sequence <= newest; ++sequence) {
+    Call call{sequence, 0, config_.rank};
+    if (op_log_.Read(config_.rank, sequence, &call.signature)) calls.push_back(call);
+  }
+  tree_->TellCalls(calls);
+}
+
+std::string Communicator::RankName(uint32_t rank) const {
+  std::string name = "rank " + std::to_string(rank);
+  if (!roster_known_.load(std::memory_order_acquire)) return name;
+  return name + " (" + ToText(roster_->cards()[rank].endpoint) + ")";
+}
+
+}  // namespace sl::kernel
