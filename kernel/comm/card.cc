@@ -67,7 +67,10 @@ Result<Card> Card::Decode(std::span<const uint8_t> bytes) {
   card.clique = in.Get<uint32_t>();
   card.bounds.least = in.Get<uint32_t>();
   card.bounds.most = in.Get<uint32_t>();
-  card.bounds.weight = std::min(in.Get<uint32_t>(), ProcessorBounds::kMostWeight);
+  card.bounds.weight = in.Get<uint32_t>();
+  if (card.bounds.weight > ProcessorBounds::kMostWeight) {
+    return Status(SL_ERR_LINK_CORRUPT, "a processor that is worth more than all of an operation's time");
+  }
   // What follows was added by a later release; this one has no use for it.
   if (!in.ok() || !IsWellFormed(card.endpoint)) return Status(SL_ERR_LINK_CORRUPT, "a rank's card is damaged");
   return card;

@@ -44,8 +44,8 @@ TEST(Card, CarriesWhatTheRankAsksFor) {
   Card card = Sample();
   card.bounds = {2, 16, 8};
   EXPECT_EQ(Card::Decode(card.Encode()).value().bounds, card.bounds);
-  card.bounds.weight = UINT32_MAX;
-  EXPECT_EQ(Card::Decode(card.Encode()).value().bounds.weight, ProcessorBounds::kMostWeight);
+  card.bounds.weight = ProcessorBounds::kMostWeight + 1;
+  EXPECT_EQ(Card::Decode(card.Encode()).status().code(), SL_ERR_LINK_CORRUPT);
 }
 
 TEST(Card, IsRefusedWhenItIsCutShort) {
