@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sl.algorithm/1: what an algorithm can do, at what cost, and how: as a plan, which the kernel's engine runs
- * over links, or as one launch on the device, which runs over symmetric memory.
+ * over links, as one launch on the device, which runs over symmetric memory, or as copies between buffers that all
+ * ranks' devices see.
  *
  * Plans are data: they can be verified, simulated and run. A plan has lanes, which run concurrently; a lane is a list
  * of steps, run in order, once a round. Buffers are cut into blocks; every step works on the part of a block that
@@ -26,13 +27,15 @@ typedef struct sl_device_ops_t sl_device_ops_t;
 typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
-#define SL_ALGORITHM_REVISION 4u
+#define SL_ALGORITHM_REVISION 5u
 
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
 
-/* One operation as its caller stated it. Everything above `send`, but peer, is equal on all ranks; selection looks at
- * nothing else. */
+/* One operation as its caller stated it. Everything above `send`, but peer, is equal on all ranks, and so is
+ * `symmetric`; selection looks at nothing else. */
+#define SL_OP_SEND_SYMMETRIC 1u /* all send buffers lie in a window that all ranks' devices see, at one offset */
+#define SL_OP_RECV_SYMMETRIC 2u /* all receive buffers do */
 typedef struct sl_op_t {
   uint32_t struct_size;
   sl_op_kind_t kind;
@@ -49,6 +52,8 @@ typedef struct sl_op_t {
   uint64_t capture;     /* since 2; filled by the kernel: 0: eager; n: the communicator's n-th stream capture */
   const void* scalar;   /* since 2: where SL_PREMUL_SUM's scalar lies in device memory, read when the operation runs;
                          * NULL: it is scalar_bits */
+  uint32_t symmetric;   /* since 5; filled by the kernel: SL_OP_…_SYMMETRIC, of collectives */
+  uint32_t reserved;
 } sl_op_t;
 
 /* The symmetric heap slice of one algorithm: rank r's memory starts at base + r * stride. Zeroed at creation. */
@@ -105,7 +110,7 @@ typedef struct sl_comm_shape_t {
   uint32_t processors_max;   /* no more; 0: not bound */
   uint32_t processor_weight; /* what one is worth, in thousandths of the time that it is held: the better of two ways
                               * has less time_ns * (1000 + processor_weight * processors). 0: only time counts */
-  uint32_t reserved2;
+  uint32_t processor_free;   /* since 5; 1: a way that holds none is better than any that does */
 } sl_comm_shape_t;
 
 typedef struct sl_demand_t {
@@ -134,6 +139,7 @@ typedef struct sl_algorithm_env_t {
 
 #define SL_RUN_PLAN 0u
 #define SL_RUN_LAUNCH 1u
+#define SL_RUN_COPIES 2u /* since 5 */
 typedef struct sl_estimate_t {
   uint32_t struct_size;
   uint32_t run;        /* SL_RUN_… */
@@ -226,6 +232,22 @@ typedef struct sl_plan_builder_ops_t {
   sl_status_t (*add_step)(sl_plan_builder_t* builder, const sl_step_t* step);
 } sl_plan_builder_ops_t;
 
+/* Copies. The kernel issues those of a rank to its stream in their order; what stays at home it may issue beside them.
+ * All ranks have begun the operation before the first copy of any, and all copies have ended before it ends anywhere.
+ * One of the two ranks is the one that copies. The other's buffer must be symmetric, by op->symmetric. */
+#define SL_COPY_PHASES 2u
+typedef struct sl_copy_t {
+  uint32_t struct_size;
+  uint32_t phase; /* 1: begins once the copies of phase 0 of all ranks have ended */
+  uint32_t from_rank;
+  uint32_t from_buffer; /* SL_BUFFER_SEND or SL_BUFFER_RECV */
+  uint64_t from;        /* bytes from its beginning */
+  uint32_t to_rank;
+  uint32_t to_buffer;
+  uint64_t to;
+  uint64_t bytes; /* 0: nothing is copied */
+} sl_copy_t;
+
 typedef struct sl_algorithm_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
@@ -259,6 +281,11 @@ typedef struct sl_algorithm_ops_t {
    * arguments hold | usage errors   since: 2 */
   sl_status_t (*launch_group)(sl_algorithm_t* algorithm, const sl_op_t* ops, uint32_t count, void* args,
                               uint32_t args_capacity, sl_launch_t* out_launch);
+  /* Lists the copies of this rank, phase after phase: pure, pointers in `op` are not looked at. Mandatory where
+   * estimate() says SL_RUN_COPIES.   thread: [control]   blocking: never
+   * returns: SL_OK | SL_ERR_LIMIT more than `capacity`: *out_count says how many   since: 5 */
+  sl_status_t (*copies)(sl_algorithm_t* algorithm, const sl_op_t* op, sl_copy_t* out_copies, uint32_t capacity,
+                        uint32_t* out_count);
 } sl_algorithm_ops_t;
 
 /* Release 1.0, closed: what is added later comes behind these sizes. Operands, geometries and symmetric slices lie
@@ -282,7 +309,12 @@ typedef struct sl_algorithm_ops_t {
 #define SL_REACH_OPS_SIZE_1_2 16u
 /* Revision 4 added the bounds on processors of shapes. */
 #define SL_COMM_SHAPE_SIZE_1_3 72u
-SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_1);
+/* Revision 5 added sl_copy_t, copies, symmetric of operations, and named processor_free of shapes, which was 0. */
+#define SL_OP_SIZE_1_4 96u
+#define SL_COPY_SIZE_1_4 48u
+#define SL_ALGORITHM_OPS_SIZE_1_4 72u
+SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_4);
+SL_ASSERT_SIZE(sl_copy_t, SL_COPY_SIZE_1_4);
 SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_3);
 SL_ASSERT_SIZE(sl_demand_t, SL_DEMAND_SIZE_1_0);
 SL_ASSERT_SIZE(sl_reach_ops_t, SL_REACH_OPS_SIZE_1_2);
@@ -292,7 +324,7 @@ SL_ASSERT_SIZE(sl_operand_t, SL_OPERAND_SIZE_1_0);
 SL_ASSERT_SIZE(sl_step_t, SL_STEP_SIZE_1_0);
 SL_ASSERT_SIZE(sl_plan_desc_t, SL_PLAN_DESC_SIZE_1_0);
 SL_ASSERT_SIZE(sl_plan_builder_ops_t, SL_PLAN_BUILDER_OPS_SIZE_1_0);
-SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_1);
+SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_4);
 
 #ifdef __cplusplus
 }
