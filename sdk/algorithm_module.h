@@ -9,6 +9,7 @@
 //     sl_status_t Estimate(const sl_op_t&, sl_estimate_t*) const;
 //     sl::Status Plan(const sl_op_t&, const sl_plan_builder_ops_t*, sl_plan_builder_t*) const;    if it plans
 //     sl_status_t Launch(const sl_op_t&, void* args, sl_launch_t*);                               if it launches
+//     sl::Status Copies(const sl_op_t&, std::span<sl_copy_t>, uint32_t* out_count) const;         if it copies
 //   };
 //   sl::Result<sl_instance_t> Open(const sl_host_t*, const sl::OptionReader&);
 //   sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t&, const sl_algorithm_env_t&);
@@ -17,6 +18,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "sdk/module.h"
@@ -60,6 +62,10 @@ struct AlgorithmCalls {
   static sl_status_t Launch(Algorithm* algorithm, const sl_op_t* op, void* args, uint32_t, sl_launch_t* out) {
     return algorithm->Launch(*op, args, out);
   }
+  static sl_status_t Copies(Algorithm* algorithm, const sl_op_t* op, sl_copy_t* out_copies, uint32_t capacity,
+                            uint32_t* out_count) {
+    return Guard(algorithm->host, [&] { return algorithm->Copies(*op, std::span(out_copies, capacity), out_count); });
+  }
 };
 
 // The table of an algorithm that plans; it needs nothing of the symmetric heap.
@@ -74,6 +80,7 @@ inline constexpr sl_algorithm_ops_t kPlanningOps = {
     .plan = AlgorithmCalls<kMake>::Plan,
     .launch = nullptr,
     .launch_group = nullptr,
+    .copies = nullptr,
 };
 
 // The table of an algorithm that launches, with what it asks of the symmetric heap.
@@ -88,6 +95,22 @@ inline constexpr sl_algorithm_ops_t kLaunchingOps = {
     .plan = nullptr,
     .launch = AlgorithmCalls<kMake>::Launch,
     .launch_group = nullptr,
+    .copies = nullptr,
+};
+
+// The table of an algorithm whose operations are lists of copies; it needs nothing of the symmetric heap.
+template <auto kMake>
+inline constexpr sl_algorithm_ops_t kCopyingOps = {
+    .struct_size = sizeof(sl_algorithm_ops_t),
+    .reserved = 0,
+    .demand = nullptr,
+    .create = AlgorithmCalls<kMake>::Create,
+    .destroy = AlgorithmCalls<kMake>::Destroy,
+    .estimate = AlgorithmCalls<kMake>::Estimate,
+    .plan = nullptr,
+    .launch = nullptr,
+    .launch_group = nullptr,
+    .copies = AlgorithmCalls<kMake>::Copies,
 };
 
 // An algorithm's line in the module's list of what it provides; flags are SL_INTERFACE_….

@@ -282,6 +282,7 @@ constexpr sl_algorithm_ops_t kAlgorithmOps = {
     .plan = Checked<&sl_algorithm_ops_t::plan, kPlan, PlanHook>,
     .launch = Checked<&sl_algorithm_ops_t::launch, kLaunch, LaunchHook>,
     .launch_group = Checked<&sl_algorithm_ops_t::launch_group, kLaunchGroup, LaunchGroupHook>,
+    .copies = nullptr,
 };
 
 }  // namespace sl::checker
