@@ -196,7 +196,9 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
                     0,
                     0,
                     0,
-                    nullptr};
+                    nullptr,
+                    0,
+                    0};
       if (ArgumentsGood(kind, call, comm) && (!kind.reduces || Reduction(call, comm, &pending.op))) [[likely]] {
         if (t_group_depth != 0) return Grouped(kind, pending);
         const sl_status_t status = LoadedRuntime().enqueue(comm->kernel, &pending.op, pending.stream);

@@ -114,7 +114,7 @@ sl_status_t Plan(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_bui
   });
 }
 
-constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0, nullptr, Create, Destroy, Estimate, Plan, nullptr, nullptr};
+constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0, nullptr, Create, Destroy, Estimate, Plan, nullptr, nullptr, nullptr};
 
 }  // namespace
 
