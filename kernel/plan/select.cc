@@ -24,6 +24,8 @@ const char* DeterminismName(uint32_t determinism) {
   return determinism <= SL_DETERMINISM_WORLD_SIZE ? kNames[determinism] : "unknown determinism";
 }
 
+const char* RunName(uint32_t run) { return run == SL_RUN_PLAN ? "plan" : run == SL_RUN_LAUNCH ? "launch" : "copies"; }
+
 std::string Microseconds(uint64_t time_ns) { return fmt::format("{:.3f} us", static_cast<double>(time_ns) / 1000.0); }
 
 // Time with what the processors are worth that are held all the while, as sl_comm_shape_t has it; at the end of the
@@ -44,13 +46,13 @@ bool Forbids(const SelectRule& rule, const std::string& name) {
 
 // What selection looks at, packed.
 struct Selector::Key {
-  uint64_t what = 0;  // kind, data type, reduction, root
+  uint64_t what = 0;  // symmetric buffers, kind, data type, reduction, root
   uint64_t count = 0;
   int64_t peer = 0;
 
   static Key Of(const sl_op_t& op) {
-    return {uint64_t{op.kind} << 48 | uint64_t{op.datatype & 0xff} << 40 | uint64_t{op.reduction & 0xff} << 32 |
-                static_cast<uint32_t>(op.root),
+    return {uint64_t{op.symmetric} << 56 | uint64_t{op.kind} << 48 | uint64_t{op.datatype & 0xff} << 40 |
+                uint64_t{op.reduction & 0xff} << 32 | static_cast<uint32_t>(op.root),
             op.count, op.peer};
   }
   bool operator==(const Key&) const = default;
@@ -72,7 +74,8 @@ struct Selector::Slot {
 struct Selector::Verdict {
   sl_estimate_t estimate{};
   std::optional<uint64_t> measured_ns;
-  std::string excluded;  // "": it may be chosen
+  std::string excluded;         // "": it may be chosen
+  bool is_passed_over = false;  // others are better whatever they cost
 };
 
 struct Selector::Decision {
@@ -156,34 +159,70 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
   if (status != SL_OK) {
     const char* reason = verdict.estimate.reason[0] != '\0' ? verdict.estimate.reason : StatusName(status);
     verdict.excluded = fmt::format("cannot: {}", reason);
-  } else if (verdict.estimate.run != SL_RUN_PLAN && verdict.estimate.run != SL_RUN_LAUNCH) {
-    verdict.excluded = fmt::format("cannot: unknown kind of run {}", verdict.estimate.run);
-  } else if (verdict.estimate.run == SL_RUN_PLAN && !settings_.runs_plans) {
-    verdict.excluded = "cannot: plans run over memory that the CPU reaches, and this communicator's is a device's";
-  } else if (verdict.estimate.run == SL_RUN_LAUNCH && settings_.is_relayed) {
-    verdict.excluded = "cannot: its launches reach no other memory, and this communicator's devices do not share any";
-  } else if (verdict.estimate.determinism < settings_.determinism) {
-    verdict.excluded = fmt::format("gives {}, the profile wants {}", DeterminismName(verdict.estimate.determinism),
-                                   DeterminismName(settings_.determinism));
+  } else if (verdict.estimate.run == SL_RUN_COPIES && IsTransfer(op.kind)) {
+    verdict.excluded = "cannot: lists of copies are for collectives";
+  } else {
+    verdict.excluded = WhyNot(verdict.estimate);
   }
   return verdict;
 }
 
+// This communicator cannot run it so, or the profile does not want it; "": neither.
+std::string Selector::WhyNot(const sl_estimate_t& estimate) const {
+  if (estimate.run > SL_RUN_COPIES) return fmt::format("cannot: unknown kind of run {}", estimate.run);
+  if (estimate.run == SL_RUN_PLAN && !settings_.runs_plans) {
+    return "cannot: plans run over memory that the CPU reaches, and this communicator's is a device's";
+  }
+  if (estimate.run == SL_RUN_LAUNCH && settings_.is_relayed) {
+    return "cannot: its launches reach no other memory, and this communicator's devices do not share any";
+  }
+  if (estimate.run == SL_RUN_COPIES && settings_.is_relayed) {
+    return "cannot: its copies reach no other memory, and this communicator's devices do not share any";
+  }
+  if (estimate.run == SL_RUN_COPIES && !settings_.runs_copies) {
+    return "cannot: copies need GPUs of one host that signal each other from their streams";
+  }
+  if (estimate.determinism >= settings_.determinism) return {};
+  return fmt::format("gives {}, the profile wants {}", DeterminismName(estimate.determinism),
+                     DeterminismName(settings_.determinism));
+}
+
+// Where the communicator wants no processors held: all that hold some, if there is another way.
+std::string Selector::PassOverHolders(Decision* decision) const {
+  const auto is_free = [](const Verdict& verdict) {
+    return verdict.excluded.empty() && verdict.estimate.processors == 0;
+  };
+  if (shape_->processor_free == 0 || std::none_of(decision->verdicts.begin(), decision->verdicts.end(), is_free)) {
+    return {};
+  }
+  std::string names;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    Verdict& verdict = decision->verdicts[i];
+    verdict.is_passed_over = verdict.excluded.empty() && verdict.estimate.processors != 0;
+    if (verdict.is_passed_over) {
+      names += (names.empty() ? "; passed over as they hold SMs: " : ", ") + candidates_[i].name;
+    }
+  }
+  return names;
+}
+
 // Of measured times where there is one, else of estimates; the first name of equals.
 void Selector::ChooseCheapest(Decision* decision) const {
+  std::string passed_over = PassOverHolders(decision);
   decision->by_measure = std::any_of(decision->verdicts.begin(), decision->verdicts.end(), [](const Verdict& verdict) {
-    return verdict.excluded.empty() && verdict.measured_ns;
+    return verdict.excluded.empty() && !verdict.is_passed_over && verdict.measured_ns;
   });
   uint32_t possible = 0;
   uint32_t compared = 0;
   uint64_t least = 0;
-  std::string passed_over;
+  std::string unmeasured;
   for (size_t i = 0; i < candidates_.size(); ++i) {
     const Verdict& verdict = decision->verdicts[i];
     if (!verdict.excluded.empty()) continue;
     ++possible;
+    if (verdict.is_passed_over) continue;
     if (decision->by_measure && !verdict.measured_ns) {
-      passed_over += (passed_over.empty() ? "; passed over as not measured: " : ", ") + candidates_[i].name;
+      unmeasured += (unmeasured.empty() ? "; passed over as not measured: " : ", ") + candidates_[i].name;
       continue;
     }
     ++compared;
@@ -196,8 +235,8 @@ void Selector::ChooseCheapest(Decision* decision) const {
   if (possible == 1) {
     decision->reason = "the only one possible";
   } else if (possible > 1) {
-    decision->reason =
-        fmt::format("the cheapest of {}{}{}", compared, decision->by_measure ? " measured" : "", passed_over);
+    decision->reason = fmt::format("the cheapest of {}{}{}{}", compared, decision->by_measure ? " measured" : "",
+                                   passed_over, unmeasured);
     if (shape_->processor_weight != 0) {
       decision->reason += fmt::format("; an SM is worth {} thousandths of its time", shape_->processor_weight);
     }
@@ -274,6 +313,13 @@ Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
   choice->reason = ReasonOf(decision);
   if (choice->run == SL_RUN_PLAN) {
     SL_ASSIGN(choice->plan, MakePlan(*decision.chosen, op));
+  } else if (choice->run == SL_RUN_COPIES) {
+    Result<CopyList> copies = ListCopies(*choice->ops, choice->algorithm, op, *shape_);
+    if (!copies.ok()) {
+      return Status(copies.status().code(), fmt::format("algorithm {} listed no copies for {}: {}", choice->name,
+                                                        OpKindName(op.kind), copies.status().message()));
+    }
+    choice->copies = copies.Take();
   }
   return Store(op, std::move(choice));
 }
@@ -301,7 +347,7 @@ std::string Selector::Explain(const sl_op_t& op) const {
     if (decision.by_measure) {
       text += fmt::format(" {:>13}", verdict.measured_ns ? Microseconds(*verdict.measured_ns) : "-");
     }
-    text += possible ? fmt::format("  {}, {}: {}\n", verdict.estimate.run == SL_RUN_PLAN ? "plan" : "launch",
+    text += possible ? fmt::format("  {}, {}: {}\n", RunName(verdict.estimate.run),
                                    DeterminismName(verdict.estimate.determinism), verdict.estimate.reason)
                      : fmt::format("  {}\n", verdict.excluded);
   }

@@ -6,7 +6,8 @@
 // What speaks, strongest first: what a rule or the wanted determinism excludes; a rule that pins; the least measured
 // time, where the profile has one of any algorithm that can serve; the least estimate. A measured time and an estimate
 // are not compared: where one algorithm was measured, others that were not are passed over. Times are weighed by the
-// processors that the algorithms hold, as the shape of the communicator says (processor_weight).
+// processors that the algorithms hold, as the shape of the communicator says (processor_weight); where it wants none
+// held (processor_free), who holds some is looked at only when all do.
 //
 // thread: calls on one Selector do not overlap; Find() is [data], the rest is [control].
 #pragma once
@@ -17,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/plan/copy_list.h"
 #include "kernel/plan/cost_table.h"
 #include "kernel/plan/plan.h"
 #include "kernel/plan/spread.h"
@@ -39,10 +41,11 @@ struct SelectSettings {
   uint32_t determinism = SL_DETERMINISM_NONE;  // least class wanted
   bool runs_plans = true;                      // the engine reaches the communicator's memory
   bool is_relayed = false;                     // by way of pinned host memory, as people are told
+  bool runs_copies = false;                    // ranks signal each other from their streams
   uint32_t cache_sets = 64;                    // of 4 choices each; rounded up to a power of two
 };
 
-// The answer. `plan` is there for SL_RUN_PLAN only.
+// The answer. `plan` is there for SL_RUN_PLAN only, and `copies` for SL_RUN_COPIES.
 struct Choice {
   uint32_t index = 0;          // of the candidate, which records name it by
   const char* name = nullptr;  // of the candidate
@@ -51,6 +54,7 @@ struct Choice {
   sl_algorithm_t* algorithm = nullptr;
   uint32_t run = SL_RUN_PLAN;
   std::unique_ptr<const Plan> plan;
+  CopyList copies;
   sl_estimate_t estimate{};  // the algorithm's own
   std::string reason;        // one clause: cheapest, pinned by which rule, or fallen back and why
 };
@@ -101,7 +105,9 @@ class Selector {
   Result<const Choice*> SelectSlow(const sl_op_t& op);
   Decision Decide(const sl_op_t& op) const;
   Verdict Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const;
+  std::string WhyNot(const sl_estimate_t& estimate) const;
   bool Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const;
+  std::string PassOverHolders(Decision* decision) const;
   void ChooseCheapest(Decision* decision) const;
   std::string ReasonOf(const Decision& decision) const;
   Status Refusal(const sl_op_t& op, const Decision& decision) const;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "kernel/events/last_error.h"
@@ -19,6 +20,7 @@ struct sl_algorithm_t {
   bool describes = true;
   int estimates = 0;
   int plans = 0;
+  std::vector<sl_copy_t> copies;
 };
 
 namespace sl::kernel {
@@ -46,11 +48,20 @@ sl_status_t MakePlan(sl_algorithm_t* algorithm, const sl_op_t*, const sl_plan_bu
   return SL_OK;
 }
 
+sl_status_t MakeCopies(sl_algorithm_t* algorithm, const sl_op_t*, sl_copy_t* out_copies, uint32_t capacity,
+                       uint32_t* out_count) {
+  *out_count = static_cast<uint32_t>(algorithm->copies.size());
+  if (*out_count > capacity) return SL_ERR_LIMIT;
+  std::copy(algorithm->copies.begin(), algorithm->copies.end(), out_copies);
+  return SL_OK;
+}
+
 class Selection : public testing::Test {
  protected:
   Selection() {
     ops_.estimate = Estimate;
     ops_.plan = MakePlan;
+    ops_.copies = MakeCopies;
     shape_.rank = 1;
     shape_.size = 4;
     shape_.lanes = 1;
@@ -190,6 +201,7 @@ TEST_F(Selection, KeysOnEverythingThatMatters) {
   add([](sl_op_t* op) { op->root = 3; });
   add([](sl_op_t* op) { op->peer = 3; });
   add([](sl_op_t* op) { op->count = 1; });
+  add([](sl_op_t* op) { op->symmetric = SL_OP_SEND_SYMMETRIC; });
   EXPECT_EQ(selector->Select(Op()).value(), choices[0]);
 }
 
@@ -198,6 +210,98 @@ TEST_F(Selection, BuildsNoPlanForLaunches) {
   auto selector = Make();
   EXPECT_EQ(selector->Select(Op()).value()->plan, nullptr);
   EXPECT_EQ(b_.plans, 0);
+}
+
+// A broadcast of rank 1 to three others, as a list of so many copies, each the same.
+sl_op_t Broadcast() {
+  sl_op_t op{};
+  op.kind = SL_OP_BROADCAST;
+  op.root = 1;
+  op.peer = -1;
+  op.count = 100;
+  op.symmetric = SL_OP_RECV_SYMMETRIC;
+  return op;
+}
+sl_copy_t OneCopy() { return {sizeof(sl_copy_t), 0, 1, SL_BUFFER_SEND, 0, 2, SL_BUFFER_RECV, 0, 100}; }
+
+TEST_F(Selection, KeepsTheCopiesOfAList) {
+  b_.run = SL_RUN_COPIES;
+  b_.copies.assign(20, OneCopy());  // more than the selector has room for at first
+  b_.copies.back().phase = 1;
+  SelectSettings settings;
+  settings.runs_copies = true;
+  auto selector = Make(settings);
+  const Choice* choice = selector->Select(Broadcast()).value();
+  EXPECT_STREQ(choice->name, "beta");
+  EXPECT_EQ(choice->copies.copies.size(), 20u);
+  EXPECT_EQ(choice->copies.phases, 2u);
+  EXPECT_EQ(choice->plan, nullptr);
+  EXPECT_NE(selector->Explain(Broadcast()).find("copies, same bits on all ranks: as told"), std::string::npos);
+  sl_op_t elsewhere = Broadcast();
+  elsewhere.symmetric = 0;
+  EXPECT_NE(selector->Find(Broadcast()), nullptr);
+  EXPECT_EQ(selector->Find(elsewhere), nullptr) << "another operation";
+}
+
+TEST_F(Selection, RefusesWrongCopies) {
+  b_.run = SL_RUN_COPIES;
+  SelectSettings settings;
+  settings.runs_copies = true;
+  const auto expect_wrong = [&](const char* why, auto change) {
+    sl_op_t op = Broadcast();
+    sl_copy_t copy = OneCopy();
+    change(&op, &copy);
+    b_.copies = {copy};
+    const auto choice = Make(settings)->Select(op);
+    EXPECT_EQ(choice.status().code(), SL_ERR_INTERNAL);
+    EXPECT_EQ(
+        choice.status().message(),
+        "algorithm beta listed no copies for broadcast: a wrong copy for broadcast, number 0: " + std::string(why));
+  };
+  expect_wrong("there is no such phase", [](auto*, auto* copy) { copy->phase = 2; });
+  expect_wrong("there is no such rank", [](auto*, auto* copy) { copy->to_rank = 4; });
+  expect_wrong("neither end is this rank's", [](auto*, auto* copy) { copy->from_rank = 0; });
+  expect_wrong("there is no such source", [](auto*, auto* copy) { copy->from_buffer = SL_BUFFER_SCRATCH; });
+  expect_wrong("its target is no receive buffer", [](auto*, auto* copy) { copy->to_buffer = SL_BUFFER_SEND; });
+  expect_wrong("it reaches out of a buffer", [](auto*, auto* copy) { copy->from = 1; });
+  expect_wrong("it reaches out of a buffer", [](auto*, auto* copy) { copy->to = UINT64_MAX; });
+  expect_wrong("another rank's buffer is not symmetric", [](auto* op, auto*) { op->symmetric = 0; });
+  b_.copies = {OneCopy(), OneCopy()};
+  b_.copies[0].phase = 1;
+  EXPECT_NE(Make(settings)->Select(Broadcast()).status().message().find("phases do not ascend"), std::string::npos);
+}
+
+TEST_F(Selection, TakesNoCopiesWhereRanksCannotSignalAndForNoTransfers) {
+  b_.run = c_.run = SL_RUN_COPIES;
+  auto selector = Make();
+  EXPECT_STREQ(selector->Select(Op()).value()->name, "alpha");
+  EXPECT_NE(selector->Explain(Op()).find("cannot: copies need GPUs of one host that signal each other"),
+            std::string::npos);
+  SelectSettings settings;
+  settings.runs_copies = settings.is_relayed = true;
+  EXPECT_NE(Make(settings)->Explain(Op()).find("cannot: its copies reach no other memory"), std::string::npos);
+  settings.is_relayed = false;
+  sl_op_t send = Op();
+  send.kind = SL_OP_SEND;
+  send.peer = 2;
+  EXPECT_NE(Make(settings)->Explain(send).find("cannot: lists of copies are for collectives"), std::string::npos);
+}
+
+TEST_F(Selection, PrefersWhoHoldsNoProcessorsWhereTheCommunicatorWantsIt) {
+  a_.time_ns = 9000;
+  b_.processors = c_.processors = 4;
+  EXPECT_STREQ(Make()->Select(Op()).value()->name, "beta");
+  shape_.processor_free = 1;
+  auto selector = Make();
+  EXPECT_STREQ(selector->Select(Op()).value()->name, "alpha");
+  EXPECT_EQ(selector->Select(Op()).value()->reason, "the cheapest of 1; passed over as they hold SMs: beta, gamma");
+  EXPECT_STREQ(Make(WithCosts({Curve("beta", {{4096, 1000}})}))->Select(Op()).value()->name, "alpha")
+      << "a measured time makes no difference";
+  SelectSettings pinned;
+  pinned.rules = {Pin("gamma", "site.toml:3")};
+  EXPECT_STREQ(Make(pinned)->Select(Op()).value()->name, "gamma") << "a rule does";
+  a_.processors = 1;
+  EXPECT_STREQ(Make()->Select(Op()).value()->name, "beta") << "there is no other way";
 }
 
 TEST_F(Selection, PinsByRule) {
