@@ -63,8 +63,12 @@ class Communicator {
 
   // Collective: all ranks register a window of this size with these flags, or all get the same error. `seen_at` says
   // for each rank where it sees this one's memory (0: nowhere), the result where this one sees theirs.
-  Result<std::vector<uint64_t>> AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
-                                              const std::vector<uint64_t>& seen_at);
+  struct WindowSight {
+    std::vector<uint64_t> seen;
+    bool by_all = true;  // every rank sees every rank's memory; equal on all
+  };
+  Result<WindowSight> AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
+                                    const std::vector<uint64_t>& seen_at);
 
   // Collective: the id by which this communicator grows to `size` ranks, which one rank at least knows.
   Result<RendezvousId> AgreeOnId(uint64_t turn, uint32_t size, const std::optional<RendezvousId>& mine) const;

@@ -53,8 +53,8 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   return seat;
 }
 
-Result<std::vector<uint64_t>> Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
-                                                          const std::vector<uint64_t>& seen_at) {
+Result<Communicator::WindowSight> Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
+                                                              const std::vector<uint64_t>& seen_at) {
   const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
   Writer mine;
   mine.Put(bytes);
@@ -64,16 +64,19 @@ Result<std::vector<uint64_t>> Communicator::AgreeOnWindow(uint64_t bytes, uint32
   mine.Put(static_cast<uint32_t>(seen_at.size()));
   for (const uint64_t address : seen_at) mine.Put(address);
   SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), mine.bytes(), patience));
-  std::vector<uint64_t> seen(config_.size);
+  WindowSight sight;
+  sight.seen.resize(config_.size);
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
     const uint64_t their_bytes = in.Get<uint64_t>();
     const uint32_t their_flags = in.Get<uint32_t>();
     const bool their_exportable = in.Get<uint32_t>() != 0;
     const bool is_seen = in.Get<uint32_t>() == config_.size;
+    sight.by_all &= is_seen;
     for (uint32_t by = 0; is_seen && by < config_.size; ++by) {
       const auto address = in.Get<uint64_t>();
-      if (by == config_.rank) seen[rank] = address;
+      sight.by_all &= address != 0;
+      if (by == config_.rank) sight.seen[rank] = address;
     }
     if (!in.ok()) {
       return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than a window registration");
@@ -89,7 +92,7 @@ Result<std::vector<uint64_t>> Communicator::AgreeOnWindow(uint64_t bytes, uint32
                                             " cannot be shared; allocate it with ncclMemAlloc (memory_allocate)");
     }
   }
-  return seen;
+  return sight;
 }
 
 // The id's secret crosses the tree under a mask that only ranks of this communicator can derive, and that no other turn

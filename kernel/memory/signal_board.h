@@ -8,6 +8,15 @@
 // slice, takes it, and sets `flag`, of the peer's; who waits for `flag` takes it and gives `room` back. One is on its
 // way at a time, and every replay leaves the words as it found them.
 //
+// Gates are where all ranks meet, in collectives that are lists of copies (kernel/runtime/copies.h). A rank that comes
+// to a gate writes 1 into its entry of every peer's slice, waits until all entries of its own are 1, and takes them by
+// writing 0. A flag is never raised again before it is taken, though nobody gives room for it: between two passings of
+// one gate every rank passes another one, `kEnd` after `kBegin` and `kMiddle`, `kBegin` after `kEnd`. A peer is through
+// the other one only when this rank has come to it, and this rank comes to it after it has taken what the peer had
+// raised at the first: its stream writes the 0 before the 1 that the peer waits for. Every passing leaves the words as
+// it found them, so that eager and captured operations pass in the same way, each at gates of their own, since ranks
+// may interleave them differently.
+//
 // A rank that is stopped releases its streams: it writes a number that satisfies every wait into its own slice. Others
 // may still write theirs over it, so it does so until its streams have ended.
 //
@@ -22,6 +31,9 @@ namespace sl::kernel {
 
 class SignalBoard {
  public:
+  enum Gate : uint32_t { kBegin, kMiddle, kEnd, kGates };
+  enum Space : uint32_t { kEager, kCaptured, kSpaces };
+
   struct Entry {
     uint64_t raised;
     uint64_t flag;
@@ -29,9 +41,12 @@ class SignalBoard {
     uint64_t raised_awaited;  // a stream has come to where it waits until so many are raised
     uint64_t flags_awaited;   // a captured wait is under way, and so many flags are still to be taken; 0: none is
     uint64_t room_awaited;    // 1: a captured put waits for room; 0: none does
+    uint64_t
+        gate_awaited[kSpaces];  // in a rank's entry of itself: 1 + the gate where a stream of its waits; 0: nowhere
+    uint64_t gates[kSpaces][kGates];
     uint64_t reserved[2];
   };
-  static_assert(sizeof(Entry) == 64);
+  static_assert(sizeof(Entry) == 128);
   // Devices compare words by the sign of their difference, so that it must be far from both ends.
   static constexpr uint64_t kReleased = uint64_t{1} << 62;
 
@@ -53,6 +68,9 @@ class SignalBoard {
     for (uint32_t peer = 0; peer < ranks_; ++peer) {
       Entry* entry = At(own, peer);
       for (uint64_t* word : {&entry->raised, &entry->flag, &entry->room}) Store(word, kReleased);
+      for (auto& gates : entry->gates) {
+        for (uint64_t& gate : gates) Store(&gate, kReleased);
+      }
     }
   }
 

@@ -7,8 +7,10 @@
 // operations allocate nothing.
 #include <algorithm>
 #include <memory_resource>
+#include <numeric>
 
 #include "kernel/events/last_error.h"
+#include "kernel/runtime/copies.h"
 #include "kernel/runtime/op_life.h"
 #include "kernel/runtime/relay_job.h"
 #include "sdk/datatype.h"
@@ -45,12 +47,14 @@ class GroupIssue {
         filled_(arena),
         launches_(arena),
         streams_(arena),
+        copies_(arena),
         transfers_(arena),
         relayed_(arena),
         arguments_(arena) {
     filled_.reserve(count);
     launches_.reserve(count);
     streams_.reserve(count);
+    copies_.reserve(count);
   }
   GroupIssue(const GroupIssue&) = delete;
   GroupIssue& operator=(const GroupIssue&) = delete;
@@ -193,11 +197,17 @@ class GroupIssue {
 
   Status AddLaunch(const Member& member, Pending* pending) {
     sl_launch_t& launch = launches_.emplace_back();
-    if (Status filled = FillLaunch(pending, &launch); !filled.ok()) {
+    const Result<const Choice*> choice = Choose(pending);
+    const bool copies = choice.ok() && choice.value()->run == SL_RUN_COPIES;
+    Status filled = choice.status();
+    if (choice.ok() && !copies) filled = FillLaunch(pending, *choice.value(), &launch);
+    if (!filled.ok()) {
       launches_.pop_back();
       member.handle->pending.Give(pending);
       return filled;
     }
+    has_copies_ |= copies;
+    copies_.push_back(copies ? choice.value() : nullptr);
     launch.done = LeaveAndGive;
     launch.done_ctx = pending;
     launch.chain = pending->op.seq != 0 ? member.handle : nullptr;
@@ -223,6 +233,7 @@ class GroupIssue {
     sl_launch_t& launch = launches_.emplace_back();
     filled_.push_back(first);
     streams_.push_back(member.lead);
+    copies_.push_back(nullptr);
     const auto count = static_cast<uint32_t>(ops.size());
     Status filled = FillGroupLaunch(first, ops.data(), count, first->args, sizeof(first->args), &launch);
     const uint32_t capacity = member.handle->comm.device().info.max_argument_bytes;
@@ -281,11 +292,9 @@ class GroupIssue {
   // On the device of each, whose queue takes all it needs; an error leaves what was launched before it.
   Status LaunchUnwatched() {
     Status outcome;
-    for (size_t i = 0; i < launches_.size(); ++i) {
-      sl_comm_t* handle = filled_[i]->handle;
-      const Device& device = handle->comm.device();
-      const sl_status_t status = device.ops->launch(device.handle, streams_[i], &launches_[i]);
-      if (status != SL_OK && outcome.ok()) outcome = Status(status, LastError());
+    for (const size_t i : OrderOfLaunches()) {
+      Status issued = IssueUnwatched(i);
+      if (outcome.ok()) outcome = std::move(issued);
     }
     for (Pending* pending : filled_) pending->handle->pending.Give(pending);
     filled_.clear();
@@ -293,6 +302,30 @@ class GroupIssue {
       if (outcome.ok() && member.order != nullptr) outcome = MarkEnd(member.handle, *member.order, member.lead);
     }
     return outcome;
+  }
+
+  Status IssueUnwatched(size_t i) const {
+    const sl_comm_t* handle = filled_[i]->handle;
+    if (copies_[i] != nullptr) {
+      const Member& member = members_[handle->group_member];
+      return IssueCopies(*filled_[i], *copies_[i], *member.order, streams_[i]);
+    }
+    const Device& device = handle->comm.device();
+    const sl_status_t status = device.ops->launch(device.handle, streams_[i], &launches_[i]);
+    return status == SL_OK ? Status() : Status(status, LastError());
+  }
+
+  // As they were called; but with copies among them, communicators take turns: a queue that is full makes its caller
+  // wait until the device gets on, and that waits for the ranks that this very thread issues next.
+  std::pmr::vector<size_t> OrderOfLaunches() const {
+    std::pmr::vector<size_t> order(launches_.size(), launches_.get_allocator());
+    std::iota(order.begin(), order.end(), size_t{0});
+    if (!has_copies_ || members_.size() == 1) return order;
+    std::pmr::vector<size_t> turns(launches_.get_allocator());
+    std::pmr::vector<size_t> issued(members_.size(), launches_.get_allocator());
+    for (const Pending* pending : filled_) turns.push_back(issued[pending->handle->group_member]++);
+    std::stable_sort(order.begin(), order.end(), [&turns](size_t a, size_t b) { return turns[a] < turns[b]; });
+    return order;
   }
 
   // What was begun is enqueued, whatever becomes of the others: its host side waits for it.
@@ -343,6 +376,8 @@ class GroupIssue {
   std::pmr::vector<Pending*> filled_;
   std::pmr::vector<sl_launch_t> launches_;
   std::pmr::vector<sl_stream_t*> streams_;
+  std::pmr::vector<const Choice*> copies_;  // of each launch; NULL: it is one
+  bool has_copies_ = false;
   std::pmr::vector<Pending*> transfers_;  // of devices whose launches nobody watches, till they are joined
   std::pmr::vector<Pending*> relayed_;    // through host memory, till their jobs begin
   std::pmr::memory_resource* arguments_;

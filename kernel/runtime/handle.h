@@ -3,6 +3,7 @@
 // What an sl_comm_t is: a communicator, the work in flight on it, and the thread that runs its non-blocking calls.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "kernel/memory/registration_cache.h"
 #include "kernel/runtime/launch_watch.h"
 #include "kernel/runtime/relay.h"
+#include "kernel/runtime/symmetric_windows.h"
 
 namespace sl::kernel {
 
@@ -86,6 +88,7 @@ struct sl_comm_window_t {
   sl::kernel::RegistrationCache::Entry* entry;
   sl::kernel::Reach::Pin pin;
   std::vector<uint64_t> seen;  // where this rank's device sees each rank's memory; 0: nowhere
+  bool is_symmetric;           // registered so, and every rank sees every rank's memory
 };
 
 // Opaque in the ABI.
@@ -120,6 +123,9 @@ struct sl_comm_t {
   sl::kernel::RegistrationCache registrations;
   sl::kernel::HandleSet<sl_registration_t> registered;
   sl::kernel::HandleSet<sl_comm_window_t> windows;
+  sl::kernel::SymmetricWindows symmetric_windows{in_call};
+  // Of eager operations, and of captures by number: copies that stay at home beside others (copies.h). NULL: none.
+  std::array<sl_stream_t*, 1 + std::size(decltype(captured){})> side_streams{};
   sl::kernel::LaunchWatch watch{this};  // of launches that no thread watches
 
   // Who still needs its memory: the program until it destroys or aborts it, and every captured graph until it is gone.

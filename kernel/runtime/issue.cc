@@ -2,6 +2,7 @@
 #include "kernel/runtime/issue.h"
 
 #include "kernel/events/last_error.h"
+#include "kernel/runtime/copies.h"
 #include "kernel/runtime/op_life.h"
 #include "kernel/runtime/relay_job.h"
 
@@ -16,8 +17,13 @@ Status IssueAtOnce(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op
   const std::unique_ptr<Pending, void (*)(Pending*)> end(pending, [](Pending* ended) { ended->~Pending(); });
   Enter(handle, op, order, pending);
   if (op.count == 0) return {};
+  SL_ASSIGN(const Choice* choice, Choose(pending));
+  if (choice->run == SL_RUN_COPIES) {
+    SL_TRY(IssueCopies(*pending, *choice, order, stream));
+    return MarkEnd(handle, order, stream);
+  }
   sl_launch_t launch;
-  SL_TRY(FillLaunch(pending, &launch));
+  SL_TRY(FillLaunch(pending, *choice, &launch));
   const Device& device = handle->comm.device();
   const sl_status_t status = device.ops->launch(device.handle, stream, &launch);
   if (device.is_watched()) return Leave(pending, status);
@@ -62,7 +68,8 @@ Status IssueOnStream(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& 
     handle->pending.Give(pending);
     return {};
   }
-  if (Status filled = FillLaunch(pending, &launch); !filled.ok()) {
+  const Result<const Choice*> choice = Choose(pending);
+  if (Status filled = choice.ok() ? FillLaunch(pending, *choice.value(), &launch) : choice.status(); !filled.ok()) {
     handle->pending.Give(pending);
     return filled;
   }
@@ -167,6 +174,7 @@ void StopIssuing(sl_comm_t* handle) {
   for (sl_event_t* event : {handle->order_event, handle->join_event}) {
     if (event != nullptr) device.ops->event_destroy(device.handle, event);
   }
+  DestroySideStreams(handle);
 }
 
 namespace {

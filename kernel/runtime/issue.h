@@ -23,7 +23,10 @@ void GiveStreamWords(StreamWords* words);  // [any]; NULL is fine
 struct Pending {
   sl_comm_t* handle = nullptr;
   sl_op_t op{};
-  Run* run = nullptr;  // NULL: a launch
+  Run* run = nullptr;  // NULL: a launch, or copies
+  // That its buffers lie in, by op.symmetric; NULL: none. While it is issued.
+  const sl_comm_window_t* send_window = nullptr;
+  const sl_comm_window_t* recv_window = nullptr;
   Status outcome;
   // The last two looks at what it waits for: a wait that does not change after a rank was lost will never end.
   sl_wait_t last_wait{};

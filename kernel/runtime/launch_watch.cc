@@ -16,8 +16,10 @@ constexpr size_t kMostWaits = 64;                   // of one launch: other thre
 constexpr uint32_t kMostNamed = 8;
 constexpr uint64_t kGraceMs = 100;
 
-// Short time limits are kept to within a quarter.
+// Short time limits are kept to within a quarter. Once stopped, a stream
+// may come to one wait after the other.
 uint64_t PeriodNs(const Communicator& comm) {
+  if (comm.is_stopped()) return kShortestPeriodNs;
   const auto& settings = comm.process()->profile().settings().comm;
   uint64_t period_ns = kLongestPeriodNs;
   for (const uint64_t limit_ms : {settings.operation_timeout_ms, settings.report_wait_ms}) {
@@ -29,11 +31,16 @@ uint64_t PeriodNs(const Communicator& comm) {
 const char* WaitName(SignalWaits::Kind kind) {
   if (kind == SignalWaits::Kind::kCounted) return "wait_signals waits for ";
   if (kind == SignalWaits::Kind::kCaptured) return "a captured wait_signals waits for ";
+  if (kind == SignalWaits::Kind::kGate) return "a collective by copies waits for ";
+  if (kind == SignalWaits::Kind::kCapturedGate) return "a captured collective by copies waits for ";
   return "a captured put_signal waits until the signal before it is taken by ";
 }
 
 std::string CountText(const SignalWaits::Wait& wait) {
   if (wait.kind == SignalWaits::Kind::kRoom) return {};
+  if (wait.kind == SignalWaits::Kind::kGate || wait.kind == SignalWaits::Kind::kCapturedGate) {
+    return wait.wanted == 1 + uint64_t{SignalBoard::kBegin} ? ", to begin it" : ", to end its copies";
+  }
   if (wait.kind == SignalWaits::Kind::kCaptured) return ", signals still to come " + std::to_string(wait.wanted);
   return ", signals seen " + std::to_string(wait.seen) + ", wanted " + std::to_string(wait.wanted);
 }

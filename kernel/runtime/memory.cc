@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernel/events/last_error.h"
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/copies.h"
 
 namespace sl::kernel {
 namespace {
@@ -58,20 +58,27 @@ Status RegisterWindow(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t fl
     seen_at.resize(comm->comm.size());
     pin = reach->PinAddresses(memory, bytes, seen_at.data());
   }
-  Result<std::vector<uint64_t>> seen = comm->comm.AgreeOnWindow(bytes, flags, entry->exportable, seen_at);
-  if (!seen.ok()) {
+  Result<Communicator::WindowSight> agreed = comm->comm.AgreeOnWindow(bytes, flags, entry->exportable, seen_at);
+  if (!agreed.ok()) {
     if (reach != nullptr) reach->Unpin(pin);
     comm->registrations.Release(entry);
-    return seen.status();
+    return agreed.status();
   }
-  *out_window = comm->windows.Add(
-      std::make_unique<sl_comm_window_t>(sl_comm_window_t{memory, bytes, flags, entry, pin, seen.Take()}));
+  Communicator::WindowSight sight = agreed.Take();
+  const bool is_symmetric = (flags & SL_WINDOW_SYMMETRIC) != 0 && sight.by_all && comm->comm.signals().valid();
+  *out_window = comm->windows.Add(std::make_unique<sl_comm_window_t>(
+      sl_comm_window_t{memory, bytes, flags, entry, pin, std::move(sight.seen), is_symmetric}));
+  if (is_symmetric) {
+    MakeSideStreams(comm);
+    comm->symmetric_windows.Add(*out_window);
+  }
   return {};
 }
 
 Status DeregisterWindow(sl_comm_t* comm, sl_comm_window_t* window) {
   const std::unique_ptr<sl_comm_window_t> taken = comm->windows.Take(window);
   if (taken == nullptr) return NoHandle("window", window);
+  if (taken->is_symmetric) comm->symmetric_windows.TakeOut(taken.get());
   if (Reach* reach = comm->comm.reach(); reach != nullptr) reach->Unpin(taken->pin);
   comm->registrations.Release(taken->entry);
   return {};

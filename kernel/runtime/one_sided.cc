@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/runtime/one_sided.h"
 
-#include "kernel/events/last_error.h"
 #include "kernel/runtime/op_life.h"
+#include "kernel/runtime/stream_calls.h"
 
 namespace sl::kernel {
 namespace {
@@ -39,65 +39,44 @@ Result<void*> TargetOf(const sl_comm_t& handle, const Put& put, uint32_t peer) {
                                         "comm.reach_mib, or leave more memory free); or send and receive in a group");
 }
 
-// The words of one call, in the order of its stream.
-class Words {
- public:
-  Words(const Device& device, sl_stream_t* stream) : device_(device), stream_(stream) {}
-
-  Status Write(uint64_t* word, uint64_t value) const {
-    return StatusOf(device_.ops->stream_write_value(device_.handle, stream_, word, value));
-  }
-  Status AwaitAtLeast(uint64_t* word, uint64_t value) const {
-    return StatusOf(device_.ops->stream_wait_value(device_.handle, stream_, word, value));
-  }
-  // Waits for what can be had, and has it. Meanwhile `awaited` tells of the wait, and afterwards it is `left`. R1:
-  // written before the word is taken; pairs with A1 in SignalWaits.
-  Status Take(uint64_t* word, uint64_t* awaited, uint64_t left) const {
-    SL_TRY(AwaitAtLeast(word, 1));
-    SL_TRY(Write(awaited, left));
-    return Write(word, 0);
-  }
-  Status Copy(void* to, const void* from, uint64_t bytes) const {
-    return StatusOf(device_.ops->copy(device_.handle, stream_, to, from, bytes));
-  }
-
- private:
-  static Status StatusOf(sl_status_t status) { return status == SL_OK ? Status() : Status(status, LastError()); }
-
-  const Device& device_;
-  sl_stream_t* const stream_;
-};
+// Waits for what can be had, and has it. Meanwhile `awaited` tells of the wait, and afterwards it is `left`. R1:
+// written before the word is taken; pairs with A1 in SignalWaits.
+Status Take(const StreamCalls& calls, uint64_t* word, uint64_t* awaited, uint64_t left) {
+  SL_TRY(calls.AwaitAtLeast(word, 1));
+  SL_TRY(calls.Write(awaited, left));
+  return calls.Write(word, 0);
+}
 
 // The stream tells of all of them before it waits for the first.
-Status AwaitCounted(sl_comm_t* handle, const Words& words, std::span<const sl_signal_count_t> counts) {
+Status AwaitCounted(sl_comm_t* handle, const StreamCalls& calls, std::span<const sl_signal_count_t> counts) {
   const SignalBoard& board = handle->comm.signals();
   const uint32_t own = handle->comm.rank();
   std::vector<uint64_t>& awaited = handle->signals_awaited;
   for (const auto& [peer, count] : counts) {
     awaited[peer] += count;
-    SL_TRY(words.Write(&board.At(own, peer)->raised_awaited, awaited[peer]));
+    SL_TRY(calls.Write(&board.At(own, peer)->raised_awaited, awaited[peer]));
   }
-  for (const auto& [peer, count] : counts) SL_TRY(words.AwaitAtLeast(&board.At(own, peer)->raised, awaited[peer]));
+  for (const auto& [peer, count] : counts) SL_TRY(calls.AwaitAtLeast(&board.At(own, peer)->raised, awaited[peer]));
   return {};
 }
 
-Status TakeFlags(sl_comm_t* handle, const Words& words, std::span<const sl_signal_count_t> counts) {
+Status TakeFlags(sl_comm_t* handle, const StreamCalls& calls, std::span<const sl_signal_count_t> counts) {
   const SignalBoard& board = handle->comm.signals();
   const uint32_t own = handle->comm.rank();
   for (const auto& [peer, count] : counts) {
     SignalBoard::Entry* here = board.At(own, peer);
-    if (count != 0) SL_TRY(words.Write(&here->flags_awaited, count));
+    if (count != 0) SL_TRY(calls.Write(&here->flags_awaited, count));
     for (uint32_t left = count; left-- != 0;) {
-      SL_TRY(words.Take(&here->flag, &here->flags_awaited, left));
-      SL_TRY(words.Write(&board.At(peer, own)->room, 1));
+      SL_TRY(Take(calls, &here->flag, &here->flags_awaited, left));
+      SL_TRY(calls.Write(&board.At(peer, own)->room, 1));
     }
   }
   return {};
 }
 
-Status TakeRoom(SignalBoard::Entry* here, const Words& words) {
-  SL_TRY(words.Write(&here->room_awaited, 1));
-  return words.Take(&here->room, &here->room_awaited, 0);
+Status TakeRoom(SignalBoard::Entry* here, const StreamCalls& calls) {
+  SL_TRY(calls.Write(&here->room_awaited, 1));
+  return Take(calls, &here->room, &here->room_awaited, 0);
 }
 
 }  // namespace
@@ -112,15 +91,15 @@ Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* 
   }
   SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
   SL_TRY(ChainStreams(handle, order, stream));
-  const Words words(handle->comm.device(), stream);
+  const StreamCalls calls(handle->comm.device(), stream);
   const SignalBoard& board = handle->comm.signals();
   SignalBoard::Entry* there = board.At(peer, handle->comm.rank());
-  if (order->capture != 0) SL_TRY(TakeRoom(board.At(handle->comm.rank(), peer), words));
-  if (put.bytes != 0 && target != put.memory) SL_TRY(words.Copy(target, put.memory, put.bytes));
+  if (order->capture != 0) SL_TRY(TakeRoom(board.At(handle->comm.rank(), peer), calls));
+  if (put.bytes != 0 && target != put.memory) SL_TRY(calls.Copy(target, put.memory, put.bytes));
   if (order->capture != 0) {
-    SL_TRY(words.Write(&there->flag, 1));
+    SL_TRY(calls.Write(&there->flag, 1));
   } else {
-    SL_TRY(words.Write(&there->raised, handle->signals_raised[peer] + 1));
+    SL_TRY(calls.Write(&there->raised, handle->signals_raised[peer] + 1));
     ++handle->signals_raised[peer];
   }
   ++handle->operations;
@@ -133,8 +112,8 @@ Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts,
   for (const sl_signal_count_t& wanted : counts) SL_TRY(CheckPeer(handle->comm, "wait_signals", wanted.peer));
   SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
   SL_TRY(ChainStreams(handle, order, stream));
-  const Words words(handle->comm.device(), stream);
-  SL_TRY(order->capture == 0 ? AwaitCounted(handle, words, counts) : TakeFlags(handle, words, counts));
+  const StreamCalls calls(handle->comm.device(), stream);
+  SL_TRY(order->capture == 0 ? AwaitCounted(handle, calls, counts) : TakeFlags(handle, calls, counts));
   ++handle->operations;
   return MarkEnd(handle, *order, stream);
 }

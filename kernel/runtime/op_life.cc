@@ -6,6 +6,7 @@
 #include "kernel/events/last_error.h"
 #include "kernel/events/ring.h"
 #include "kernel/plan/signature.h"
+#include "kernel/runtime/copies.h"
 #include "kernel/runtime/graph_hold.h"
 #include "sdk/datatype.h"
 
@@ -108,11 +109,13 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
   pending->handle = handle;
   pending->op = op;
   pending->run = nullptr;
+  pending->send_window = pending->recv_window = nullptr;
   pending->unchanged_since_ns = 0;
   pending->reported = false;
   pending->last_wait = {};
   pending->op.signature = EncodeSignature(op);
   pending->op.capture = order.capture;
+  pending->op.symmetric = 0;
   if (op.scalar != nullptr && comm.device().is_addressable()) {
     pending->op.scalar_bits = 0;
     std::memcpy(&pending->op.scalar_bits, op.scalar, DatatypeBytes(op.datatype));
@@ -121,6 +124,8 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
   const bool collective = op.kind != SL_OP_SEND && op.kind != SL_OP_RECV;
   pending->op.seq = collective ? ++handle->collectives : 0;
   if (collective) comm.op_log()->Write(pending->op.seq, pending->op.signature);
+  if (collective && !handle->symmetric_windows.empty()) [[unlikely]]
+    FindSymmetricBuffers(pending);
   ++handle->operations;
 }
 
@@ -128,24 +133,28 @@ void TellBegin(const Pending& pending, uint32_t choice) {
   EmitOp(pending.handle->comm, pending.op, SL_EVENT_OP_BEGIN, pending.op.kind, choice);
 }
 
-// Selects, and fills the launch. Everything it points to lives in `pending`.
-Status FillLaunch(Pending* pending, sl_launch_t* launch) {
+Result<const Choice*> Choose(Pending* pending) {
   sl_comm_t* handle = pending->handle;
   SL_ASSIGN(const Choice* choice, handle->comm.selector()->Select(pending->op));
   handle->last_choice = choice;
   if (pending->op.seq != 0) handle->comm.op_log()->WriteChoice(pending->op.seq, choice->name_hash);
   TellBegin(*pending, choice->index);
+  return choice;
+}
+
+Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch) {
+  sl_comm_t* handle = pending->handle;
   *launch = {};
   launch->struct_size = sizeof(*launch);
   launch->check = CheckWait;
   launch->check_ctx = pending;
   launch->check_interval_ns = kCheckIntervalNs;
-  if (choice->run == SL_RUN_LAUNCH) [[likely]] {
+  if (choice.run == SL_RUN_LAUNCH) [[likely]] {
     const sl_status_t status =
-        choice->ops->launch(choice->algorithm, &pending->op, pending->args, sizeof(pending->args), launch);
-    if (status != SL_OK) return {status, std::string(choice->name) + ": " + LastError()};
+        choice.ops->launch(choice.algorithm, &pending->op, pending->args, sizeof(pending->args), launch);
+    if (status != SL_OK) return {status, std::string(choice.name) + ": " + LastError()};
   } else {
-    SL_TRY(handle->comm.runs()->Start(*choice->plan, pending->op, &pending->run));
+    SL_TRY(handle->comm.runs()->Start(*choice.plan, pending->op, &pending->run));
     const auto run = reinterpret_cast<uintptr_t>(pending->run);
     std::memcpy(pending->args, &run, sizeof(run));
     launch->image = handle->engine_image;

@@ -34,8 +34,10 @@ Status MarkEnd(sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream);
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending);
 // Tells observers that it begins, served by the choice of that index.
 void TellBegin(const Pending& pending, uint32_t choice);
-// Selects, and fills the launch. Everything it points to lives in `pending`.
-Status FillLaunch(Pending* pending, sl_launch_t* launch);
+// Selects, and tells the log of calls and observers.
+Result<const Choice*> Choose(Pending* pending);
+// Fills the launch of a choice that is no list of copies. Everything it points to lives in `pending`.
+Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch);
 // The same for several operations of one communicator at once, of which `first` is one.
 Status FillGroupLaunch(Pending* first, const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
                        sl_launch_t* launch);

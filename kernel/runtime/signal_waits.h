@@ -14,12 +14,12 @@ namespace sl::kernel {
 // thread: one at a time, none but the streams meanwhile.
 class SignalWaits {
  public:
-  enum class Kind : uint32_t { kCounted, kCaptured, kRoom };
+  enum class Kind : uint32_t { kCounted, kCaptured, kRoom, kGate, kCapturedGate };
   struct Wait {
     Kind kind;
     int32_t peer;     // that is waited for
     uint64_t seen;    // kCounted: signals of the peer so far
-    uint64_t wanted;  // kCounted: so many must there be; kCaptured: so many are still to come
+    uint64_t wanted;  // kCounted: so many must there be; kCaptured: so many are still to come; kGate: which, from 1
     uint64_t since_ns;
     bool is_reported;
   };
@@ -31,6 +31,7 @@ class SignalWaits {
 
  private:
   void Note(const Wait& wait, bool goes_on);
+  void LookAtGates(const SignalBoard& board, uint32_t own, uint32_t ranks, SignalBoard::Space space, uint64_t now_ns);
 
   std::vector<Wait> waits_;   // by the last look
   std::vector<Wait> before_;  // by the look before

@@ -90,12 +90,42 @@ TEST_F(SignalWaitsTest, FindsNoCapturedWaitForWhatIsThere) {
   EXPECT_TRUE(Look(10).empty());
 }
 
+// As a stream leaves them that waits at the gate.
+TEST_F(SignalWaitsTest, FindsWhoHasNotComeToAGate) {
+  for (const auto space : {SignalBoard::kEager, SignalBoard::kCaptured}) {
+    Of(0).gate_awaited[space] = 1 + SignalBoard::kEnd;
+    Of(1).gates[space][SignalBoard::kEnd] = 1;
+    Of(2).gates[space][SignalBoard::kBegin] = 1;
+    ASSERT_EQ(Look(10).size(), 1u);
+    ASSERT_EQ(Look(20).size(), 1u);
+    const SignalWaits::Wait& wait = waits_.under_way()[0];
+    EXPECT_EQ(wait.kind, space == SignalBoard::kEager ? Kind::kGate : Kind::kCapturedGate);
+    EXPECT_EQ(wait.peer, 2);
+    EXPECT_EQ(wait.wanted, 1u + SignalBoard::kEnd);
+    EXPECT_EQ(wait.since_ns, 10u);
+    Of(2).gates[space][SignalBoard::kEnd] = 1;
+    EXPECT_TRUE(Look(30).empty()) << "all have come";
+    Of(0).gate_awaited[space] = 0;
+    EXPECT_TRUE(Look(40).empty()) << "it is through";
+  }
+}
+
+TEST_F(SignalWaitsTest, NeverTakesTheNextPassingOfAGateForTheOneBefore) {
+  Of(0).gate_awaited[SignalBoard::kEager] = 1 + SignalBoard::kBegin;
+  ASSERT_EQ(Look(10).size(), 2u);
+  Of(0).gate_awaited[SignalBoard::kEager] = 0;
+  Of(0).gate_awaited[SignalBoard::kEager] = 1 + SignalBoard::kBegin;
+  ASSERT_EQ(Look(20).size(), 2u);
+  for (const SignalWaits::Wait& wait : waits_.under_way()) EXPECT_EQ(wait.since_ns, 20u);
+}
+
 TEST_F(SignalWaitsTest, FindsNothingOnceStreamsAreReleased) {
   Of(0).raised_awaited = 7;
   Of(1).flags_awaited = 1;
   Of(2).room = 0;
   Of(2).room_awaited = 1;
-  EXPECT_EQ(Look(10).size(), 3u);
+  Of(0).gate_awaited[SignalBoard::kCaptured] = 1 + SignalBoard::kMiddle;
+  EXPECT_EQ(Look(10).size(), 5u);
   board_.Release(0);
   EXPECT_TRUE(Look(20).empty());
 }

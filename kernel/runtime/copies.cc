@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/runtime/copies.h"
+
+#include <algorithm>
+
+#include "kernel/events/log.h"
+#include "kernel/plan/signature.h"
+#include "kernel/runtime/op_life.h"
+#include "kernel/runtime/stream_calls.h"
+#include "sdk/datatype.h"
+
+namespace sl::kernel {
+namespace {
+
+using Copies = std::span<const sl_copy_t>;
+
+bool Overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
+  const auto first = reinterpret_cast<uintptr_t>(a);
+  const auto second = reinterpret_cast<uintptr_t>(b);
+  return first != 0 && second != 0 && first < second + b_bytes && second < first + a_bytes;
+}
+
+// One operation on its way to the device.
+class CopyIssue {
+ public:
+  CopyIssue(const Pending& pending, const IssueOrder& order, sl_stream_t* stream)
+      : handle_(*pending.handle),
+        pending_(pending),
+        own_(handle_.comm.rank()),
+        space_(order.capture == 0 ? SignalBoard::kEager : SignalBoard::kCaptured),
+        stream_(stream),
+        calls_(handle_.comm.device(), stream),
+        side_(handle_.side_streams[order.capture == 0 ? 0 : 1 + order.capture % std::size(handle_.captured)]) {}
+
+  Status Run(const CopyList& list) const {
+    static_assert(SL_COPY_PHASES == 2, "there is one gate between phases");
+    SL_TRY(Meet(SignalBoard::kBegin));
+    const auto second =
+        std::find_if(list.copies.begin(), list.copies.end(), [](const sl_copy_t& copy) { return copy.phase != 0; });
+    SL_TRY(Move({list.copies.begin(), second}));
+    if (list.phases > 1) {
+      SL_TRY(Meet(SignalBoard::kMiddle));
+      SL_TRY(Move({second, list.copies.end()}));
+    }
+    return Meet(SignalBoard::kEnd);
+  }
+
+  // Peers keep what they see of the buffers mapped as long as there may be replays.
+  Status HoldWindows() const {
+    std::vector<uint64_t> addresses(handle_.comm.size());
+    for (const sl_comm_window_t* window : {pending_.send_window, pending_.recv_window}) {
+      if (window == nullptr) continue;
+      const sl_status_t held =
+          handle_.comm.reach()->Addresses(window->memory, window->bytes, pending_.op.capture, addresses.data());
+      if (held != SL_OK) return {SL_ERR_INVALID, "the memory of a window that is in use is gone"};
+    }
+    return {};
+  }
+
+ private:
+  // R2: the wait is told of before it begins and taken back before the flags are taken; pairs with A2 in SignalWaits.
+  Status Meet(SignalBoard::Gate gate) const {
+    const SignalBoard& board = handle_.comm.signals();
+    const auto gate_of = [&](uint32_t at, uint32_t from) { return &board.At(at, from)->gates[space_][gate]; };
+    uint64_t* awaited = &board.At(own_, own_)->gate_awaited[space_];
+    SL_TRY(ForPeers([&](uint32_t peer) { return calls_.Write(gate_of(peer, own_), 1); }));
+    SL_TRY(calls_.Write(awaited, 1 + uint64_t{gate}));
+    SL_TRY(ForPeers([&](uint32_t peer) { return calls_.AwaitAtLeast(gate_of(own_, peer), 1); }));
+    SL_TRY(calls_.Write(awaited, 0));
+    return ForPeers([&](uint32_t peer) { return calls_.Write(gate_of(own_, peer), 0); });
+  }
+
+  // Beginning behind the own rank, so that no two ranks turn to the same one at once.
+  template <typename Call>
+  Status ForPeers(Call call) const {
+    const uint32_t ranks = handle_.comm.size();
+    for (uint32_t step = 1; step < ranks; ++step) SL_TRY(call((own_ + step) % ranks));
+    return {};
+  }
+
+  // The copies between two gates.
+  Status Move(Copies copies) const {
+    const bool parts = side_ != nullptr &&
+                       std::any_of(copies.begin(), copies.end(), [this](auto& copy) { return StaysHere(copy); }) &&
+                       std::any_of(copies.begin(), copies.end(), [this](auto& copy) { return Leaves(copy); });
+    const StreamCalls beside(handle_.comm.device(), side_);
+    if (parts) SL_TRY(beside.Await(stream_, handle_.join_event));
+    for (const sl_copy_t& copy : copies) {
+      if (StaysHere(copy)) SL_TRY(Copy(copy, parts ? beside : calls_));
+      if (Leaves(copy)) SL_TRY(Copy(copy, calls_));
+    }
+    return parts ? calls_.Await(side_, handle_.join_event) : Status();
+  }
+
+  // What is to be copied at all.
+  bool StaysHere(const sl_copy_t& copy) const {
+    return copy.bytes != 0 && copy.from_rank == copy.to_rank && From(copy) != To(copy);
+  }
+  static bool Leaves(const sl_copy_t& copy) { return copy.bytes != 0 && copy.from_rank != copy.to_rank; }
+
+  static Status Copy(const sl_copy_t& copy, const StreamCalls& calls, uint64_t to, uint64_t from) {
+    return calls.Copy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), copy.bytes);
+  }
+  Status Copy(const sl_copy_t& copy, const StreamCalls& calls) const { return Copy(copy, calls, To(copy), From(copy)); }
+
+  uint64_t From(const sl_copy_t& copy) const { return BufferAt(copy.from_rank, copy.from_buffer) + copy.from; }
+  uint64_t To(const sl_copy_t& copy) const { return BufferAt(copy.to_rank, copy.to_buffer) + copy.to; }
+  // Where this rank's device sees it. Symmetric buffers lie at the same place of the window on all ranks.
+  uint64_t BufferAt(uint32_t rank, uint32_t buffer) const {
+    const bool is_send = buffer == SL_BUFFER_SEND;
+    const auto here = reinterpret_cast<uintptr_t>(is_send ? pending_.op.send : pending_.op.recv);
+    if (rank == own_) return here;
+    const sl_comm_window_t& window = *(is_send ? pending_.send_window : pending_.recv_window);
+    return window.seen[rank] + (here - reinterpret_cast<uintptr_t>(window.memory));
+  }
+
+  sl_comm_t& handle_;
+  const Pending& pending_;
+  const uint32_t own_;
+  const SignalBoard::Space space_;
+  sl_stream_t* const stream_;
+  const StreamCalls calls_;
+  sl_stream_t* const side_;  // NULL: none
+};
+
+}  // namespace
+
+void FindSymmetricBuffers(Pending* pending) {
+  const SymmetricWindows& windows = pending->handle->symmetric_windows;
+  sl_op_t& op = pending->op;
+  const uint32_t rank = pending->handle->comm.rank();
+  const uint32_t ranks = pending->handle->comm.size();
+  const uint64_t block = op.count * DatatypeBytes(op.datatype);
+  const bool all_send = op.kind != SL_OP_BROADCAST && op.kind != SL_OP_SCATTER;
+  const bool all_receive = op.kind != SL_OP_REDUCE && op.kind != SL_OP_GATHER;
+  // In place, one of them is a block of the other, at another place on every rank; and who would store into buffers
+  // that are still to be sent must not do so at all.
+  const bool sends_blocks = op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_SCATTER || op.kind == SL_OP_ALL_TO_ALL;
+  const bool receives_blocks = op.kind == SL_OP_ALL_GATHER || op.kind == SL_OP_GATHER || op.kind == SL_OP_ALL_TO_ALL;
+  const bool in_place =
+      Overlap(op.send, sends_blocks ? block * ranks : block, op.recv, receives_blocks ? block * ranks : block);
+  if (all_send && !(in_place && receives_blocks)) {
+    pending->send_window = windows.Find(op.send, SendElements(op, rank, ranks) * DatatypeBytes(op.datatype));
+  }
+  if (all_receive && !(in_place && sends_blocks)) {
+    pending->recv_window = windows.Find(op.recv, RecvElements(op, rank, ranks) * DatatypeBytes(op.datatype));
+  }
+  op.symmetric = (pending->send_window != nullptr ? SL_OP_SEND_SYMMETRIC : 0) |
+                 (pending->recv_window != nullptr ? SL_OP_RECV_SYMMETRIC : 0);
+}
+
+Status IssueCopies(const Pending& pending, const Choice& choice, const IssueOrder& order, sl_stream_t* stream) {
+  const CopyIssue issue(pending, order, stream);
+  if (order.capture != 0) SL_TRY(issue.HoldWindows());
+  Status issued = issue.Run(choice.copies);
+  if (!issued.ok()) pending.handle->comm.FailLaunches(issued);
+  return issued;
+}
+
+void MakeSideStreams(sl_comm_t* handle) {
+  const Device& device = handle->comm.device();
+  for (sl_stream_t*& stream : handle->side_streams) {
+    if (stream != nullptr || device.ops->stream_create(device.handle, &stream) == SL_OK) continue;
+    stream = nullptr;
+    Logf(SL_LOG_INFO, "rank {}: no stream for what stays at home: {}", handle->comm.rank(), LastError());
+  }
+}
+
+void DestroySideStreams(sl_comm_t* handle) {
+  const Device& device = handle->comm.device();
+  for (sl_stream_t* stream : handle->side_streams) {
+    if (stream != nullptr) device.ops->stream_destroy(device.handle, stream);
+  }
+}
+
+}  // namespace sl::kernel
