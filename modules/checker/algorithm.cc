@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "modules/checker/call.h"
+#include "sdk/datatype.h"
 
 namespace sl::checker {
 namespace {
@@ -17,11 +18,14 @@ constexpr uint32_t kLeastRoom = 4096;
 
 // What selection may look at.
 struct OpKey {
-  uint32_t kind, datatype, reduction;
+  uint32_t kind, datatype, reduction, symmetric;
   int32_t root, peer;
   uint64_t count;
   auto operator<=>(const OpKey&) const = default;  // NOLINT(modernize-use-nullptr): its 0 is no pointer
 };
+
+// Callers of earlier releases know no symmetric buffers.
+uint32_t SymmetricOf(const sl_op_t& op) { return SL_HAS(&op, sl_op_t, symmetric) ? op.symmetric : 0; }
 
 struct Answer {
   sl_status_t status = SL_OK;
@@ -40,6 +44,7 @@ Answer AnswerOf(sl_status_t status, const sl_estimate_t& estimate) {
 
 struct AlgorithmFacts final : Facts {
   AlgorithmFacts() { remembered.reserve(kRemembered); }
+  uint32_t rank = 0;
   uint32_t size = 1;
   bool on_host = true;
   std::vector<std::pair<OpKey, Answer>> remembered;  // by key; never more than there is room for
@@ -94,6 +99,7 @@ struct CreateHook : MakingHook<AlgorithmFacts> {
     AlgorithmFacts* facts = Remember(frame);
     if (facts == nullptr) return;
     const sl_comm_shape_t* shape = std::get<1>(values)->shape;
+    facts->rank = shape->rank;
     facts->size = shape->size;
     facts->on_host = shape->device_kind == SL_DEVICE_HOST;
     frame.made()->rank = static_cast<int32_t>(shape->rank);
@@ -115,7 +121,7 @@ struct EstimateHook : NoHook {
       frame.Break(RuleId::kTextOpen, "the reason has no end");
     }
     auto* facts = frame.object(0)->template As<AlgorithmFacts>();
-    if (status == SL_OK && (estimate->run > SL_RUN_LAUNCH || estimate->determinism > SL_DETERMINISM_WORLD_SIZE ||
+    if (status == SL_OK && (estimate->run > SL_RUN_COPIES || estimate->determinism > SL_DETERMINISM_WORLD_SIZE ||
                             (facts->on_host && estimate->processors != 0))) {
       frame.Break(RuleId::kEstimateFacts, "run %u, determinism %u, %u processors", estimate->run, estimate->determinism,
                   estimate->processors);
@@ -146,7 +152,7 @@ struct EstimateHook : NoHook {
   }
 
   static void Remember(Frame& frame, AlgorithmFacts* facts, const sl_op_t& op, const Answer& answer) {
-    const OpKey key = {op.kind, op.datatype, op.reduction, op.root, op.peer, op.count};
+    const OpKey key = {op.kind, op.datatype, op.reduction, SymmetricOf(op), op.root, op.peer, op.count};
     auto& remembered = facts->remembered;
     const auto known = std::lower_bound(remembered.begin(), remembered.end(), key,
                                         [](const auto& one, const OpKey& wanted) { return one.first < wanted; });
@@ -244,6 +250,73 @@ struct LaunchGroupHook : NoHook {
   }
 };
 
+// How many blocks of the operation a rank's buffer holds.
+uint32_t BlocksOf(uint32_t buffer, const sl_op_t& op, uint32_t rank, uint32_t size) {
+  const bool is_root = op.root == static_cast<int32_t>(rank);
+  const bool sends = buffer == SL_BUFFER_SEND;
+  switch (op.kind) {
+    case SL_OP_ALL_GATHER:
+      return sends ? 1 : size;
+    case SL_OP_REDUCE_SCATTER:
+      return sends ? size : 1;
+    case SL_OP_ALL_TO_ALL:
+      return size;
+    case SL_OP_BROADCAST:
+      return sends && !is_root ? 0 : 1;
+    case SL_OP_SCATTER:
+      return !sends ? 1 : is_root ? size : 0;
+    case SL_OP_GATHER:
+    case SL_OP_REDUCE:
+      return sends ? 1 : !is_root ? 0 : op.kind == SL_OP_GATHER ? size : 1;
+    default:
+      return 1;
+  }
+}
+
+struct CopiesHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values& values) {
+    CheckOp(frame, *std::get<1>(values));
+  }
+  template <typename Values>
+  void After(Frame& frame, sl_status_t status, Values& values) {
+    auto& [algorithm, op, copies, capacity, count] = values;
+    if (status != SL_OK && status != SL_ERR_LIMIT) return;
+    if ((status == SL_OK) != (*count <= capacity)) {
+      return frame.Break(RuleId::kCopyFacts, "status %d, %u copies, room for %u", status, *count, capacity);
+    }
+    uint32_t phase = 0;
+    for (uint32_t i = 0; status == SL_OK && i < *count; ++i) {
+      const sl_copy_t& copy = copies[i];
+      const char* wrong = copy.phase < phase ? "its phase is over" : WrongCopy(frame, *op, copy);
+      if (wrong != nullptr) return frame.Break(RuleId::kCopyFacts, "copy %u: %s", i, wrong);
+      phase = copy.phase;
+    }
+  }
+
+ private:
+  static const char* WrongCopy(const Frame& frame, const sl_op_t& op, const sl_copy_t& copy) {
+    const auto* facts = frame.object(0)->As<AlgorithmFacts>();
+    if (copy.phase >= SL_COPY_PHASES) return "there is no such phase";
+    if (copy.bytes == 0) return nullptr;
+    if (copy.from_rank >= facts->size || copy.to_rank >= facts->size) return "there is no such rank";
+    if (copy.from_rank != facts->rank && copy.to_rank != facts->rank) return "neither end is this rank's";
+    const bool is_known = copy.from_buffer == SL_BUFFER_SEND || copy.from_buffer == SL_BUFFER_RECV;
+    if (!is_known || copy.to_buffer != SL_BUFFER_RECV) return "a buffer is neither sent nor received";
+    const char* wrong = WrongEnd(*facts, op, copy.from_rank, copy.from_buffer, copy.from, copy.bytes);
+    return wrong != nullptr ? wrong : WrongEnd(*facts, op, copy.to_rank, copy.to_buffer, copy.to, copy.bytes);
+  }
+
+  static const char* WrongEnd(const AlgorithmFacts& facts, const sl_op_t& op, uint32_t rank, uint32_t buffer,
+                              uint64_t offset, uint64_t bytes) {
+    const uint64_t there = op.count * DatatypeBytes(op.datatype) * BlocksOf(buffer, op, rank, facts.size);
+    if (offset > there || bytes > there - offset) return "it reaches out of a buffer";
+    const uint32_t needed = buffer == SL_BUFFER_SEND ? SL_OP_SEND_SYMMETRIC : SL_OP_RECV_SYMMETRIC;
+    const bool is_reached = rank == facts.rank || (SymmetricOf(op) & needed) != 0;
+    return is_reached ? nullptr : "the other's buffer is not symmetric";
+  }
+};
+
 constexpr Call kDescribe = {.name = "describe", .interface = kInterface, .words = Words::kControl};
 constexpr Call kBeginLane = {.name = "begin_lane", .interface = kInterface, .words = Words::kControl};
 constexpr Call kAddStep = {.name = "add_step", .interface = kInterface, .words = Words::kControl};
@@ -263,6 +336,8 @@ constexpr Call kDestroy = {.name = "destroy", .interface = kInterface, .words = 
 constexpr Call kEstimate = {.name = "estimate", .interface = kInterface, .words = Words::kControl};
 constexpr Call kPlan = {.name = "plan", .interface = kInterface, .words = Words::kControl};
 constexpr Call kLaunch = {.name = "launch", .interface = kInterface, .words = Words::kData, .outs = 1};
+// The count is written on SL_ERR_LIMIT, too.
+constexpr Call kCopies = {.name = "copies", .interface = kInterface, .words = Words::kControl};
 constexpr Call kLaunchGroup = {.name = "launch_group", .interface = kInterface, .words = Words::kData, .outs = 1};
 
 }  // namespace
@@ -282,7 +357,7 @@ constexpr sl_algorithm_ops_t kAlgorithmOps = {
     .plan = Checked<&sl_algorithm_ops_t::plan, kPlan, PlanHook>,
     .launch = Checked<&sl_algorithm_ops_t::launch, kLaunch, LaunchHook>,
     .launch_group = Checked<&sl_algorithm_ops_t::launch_group, kLaunchGroup, LaunchGroupHook>,
-    .copies = nullptr,
+    .copies = Checked<&sl_algorithm_ops_t::copies, kCopies, CopiesHook>,
 };
 
 }  // namespace sl::checker

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <vector>
 
 #include "modules/checker/tests/fixture.h"
 #include "sl_algorithm.h"
@@ -14,6 +16,7 @@ struct Fake {
   std::function<sl_status_t(const sl_plan_builder_ops_t*, sl_plan_builder_t*)> plan;
   sl_status_t estimate_status = SL_OK;
   uint32_t determinism = SL_DETERMINISM_RANK;
+  std::vector<sl_copy_t> copies;
   bool demand_by_rank = false;
   bool args_elsewhere = false;
   uint32_t described = 0;  // calls that reached the kernel's builder
@@ -45,6 +48,12 @@ sl_algorithm_ops_t FakeOps() {
     out->image = Below<sl_image_t>(2);
     out->args = g_fake->args_elsewhere ? &g_elsewhere : args;
     out->args_bytes = 8;
+    return SL_OK;
+  };
+  ops.copies = [](sl_algorithm_t*, const sl_op_t*, sl_copy_t* out, uint32_t capacity, uint32_t* out_count) {
+    *out_count = static_cast<uint32_t>(g_fake->copies.size());
+    if (*out_count > capacity) return SL_ERR_LIMIT;
+    std::copy(g_fake->copies.begin(), g_fake->copies.end(), out);
     return SL_OK;
   };
   return ops;
@@ -94,6 +103,13 @@ class Algorithm : public CheckerTest {
     fake_.plan = std::move(plan);
     const sl_plan_builder_ops_t builder = KernelsBuilder();
     return a()->plan(algorithm_, &op_, &builder, Below<sl_plan_builder_t>(9));
+  }
+
+  sl_status_t List(std::vector<sl_copy_t> copies) {
+    fake_.copies = std::move(copies);
+    sl_copy_t room[2] = {};
+    uint32_t count = 0;
+    return a()->copies(algorithm_, &op_, room, 2, &count);
   }
 
   const sl_algorithm_ops_t* a() const { return ops<sl_algorithm_ops_t>(); }
@@ -196,6 +212,34 @@ TEST_F(Algorithm, LooksAtTheRoomForArgumentsAndItsUse) {
   fake_.args_elsewhere = true;
   EXPECT_EQ(a()->launch(algorithm_, &op_, args, 4096, &launch), SL_ERR_INTERNAL);
   ExpectBroken("launch-facts");
+}
+
+TEST_F(Algorithm, LooksAtCopies) {
+  op_.kind = SL_OP_ALL_GATHER;  // of 10 bytes from each of two ranks
+  op_.symmetric = SL_OP_RECV_SYMMETRIC;
+  const sl_copy_t right = {sizeof(sl_copy_t), 0, 0, SL_BUFFER_SEND, 0, 1, SL_BUFFER_RECV, 10, 10};
+  const sl_copy_t empty = {sizeof(sl_copy_t), 1, 9, 9, 0, 9, 9, 0, 0};
+  EXPECT_EQ(List({right, empty}), SL_OK);
+  EXPECT_EQ(List({right, right, right}), SL_ERR_LIMIT) << "the caller comes again";
+  const auto expect_wrong = [&](auto change) {
+    sl_copy_t wrong = right;
+    change(&wrong);
+    EXPECT_EQ(List({wrong}), SL_ERR_INTERNAL);
+    ExpectBroken("copy-facts");
+  };
+  expect_wrong([](sl_copy_t* copy) { copy->phase = SL_COPY_PHASES; });
+  expect_wrong([](sl_copy_t* copy) { copy->to_rank = 2; });
+  expect_wrong([](sl_copy_t* copy) { copy->from_rank = 1; });
+  expect_wrong([](sl_copy_t* copy) { copy->from_buffer = SL_BUFFER_SCRATCH; });
+  expect_wrong([](sl_copy_t* copy) { copy->to_buffer = SL_BUFFER_SEND; });
+  expect_wrong([](sl_copy_t* copy) { copy->to = 11; });
+  expect_wrong([](sl_copy_t* copy) { copy->from = UINT64_MAX; });
+  expect_wrong([](sl_copy_t* copy) { copy->bytes = 11; });
+  EXPECT_EQ(List({empty, right}), SL_ERR_INTERNAL) << "phases ascend";
+  ExpectBroken("copy-facts");
+  op_.symmetric = SL_OP_SEND_SYMMETRIC;
+  EXPECT_EQ(List({right}), SL_ERR_INTERNAL);
+  ExpectBroken("copy-facts");
 }
 
 }  // namespace
