@@ -33,6 +33,11 @@ class FakeGpu {
   bool Synchronize(double seconds) const {
     return WaitUntil(seconds, [this] { return IsIdle(); });
   }
+  cudaStream_t MakeStream() const {
+    cu::Stream* stream = nullptr;
+    EXPECT_EQ(Call<decltype(cuStreamCreate)>("cuStreamCreate")(&stream, 0), cu::kSuccess);
+    return reinterpret_cast<cudaStream_t>(stream);
+  }
   // Work of the default stream that does not end before it is opened.
   class Gate {
    public:

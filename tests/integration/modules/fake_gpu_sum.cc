@@ -185,7 +185,10 @@ struct sl_algorithm_t {
         op.kind == SL_OP_ALL_REDUCE && op.datatype == SL_INT32 && (op.count <= kMostCount || env.reach != nullptr);
     const bool is_letter = (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) && op.datatype == SL_INT32 &&
                            op.count * sizeof(int32_t) <= kMostLetter;
-    if (!is_sum && !is_letter) return SL_ERR_UNSUPPORTED;
+    if (!is_sum && !is_letter) {
+      std::strcpy(out_estimate->reason, "neither a sum of int32 nor a letter");
+      return SL_ERR_UNSUPPORTED;
+    }
     out_estimate->processors = shape->processors_max != 0 ? shape->processors_max : kProcessors;
     out_estimate->time_ns = 1000 * kProcessors / out_estimate->processors;
     out_estimate->run = SL_RUN_LAUNCH;
