@@ -4,6 +4,8 @@
  * over links, as one launch on the device, which runs over symmetric memory, or as copies between buffers that all
  * ranks' devices see.
  *
+ * size: the table of an interface stands in one file.
+ *
  * Plans are data: they can be verified, simulated and run. A plan has lanes, which run concurrently; a lane is a list
  * of steps, run in order, once a round. Buffers are cut into blocks; every step works on the part of a block that
  * belongs to the current round, so that a ring over n ranks is a plan of constant size:
@@ -232,13 +234,14 @@ typedef struct sl_plan_builder_ops_t {
   sl_status_t (*add_step)(sl_plan_builder_t* builder, const sl_step_t* step);
 } sl_plan_builder_ops_t;
 
-/* Copies. The kernel issues those of a rank to its stream in their order; what stays at home it may issue beside them.
- * All ranks have begun the operation before the first copy of any, and all copies have ended before it ends anywhere.
- * One of the two ranks is the one that copies. The other's buffer must be symmetric, by op->symmetric. */
+/* Copies. The kernel issues those of a rank to its stream in their order; what stays at home it may issue beside the
+ * others of its phase. All ranks have begun the operation before the first copy of any, and all copies have ended before
+ * it ends anywhere. One of the two ranks is the one that copies; the other's buffer must be symmetric, by op->symmetric.
+ * All ranks have as many phases: who moves nothing in the last one lists a copy of 0 bytes. */
 #define SL_COPY_PHASES 2u
 typedef struct sl_copy_t {
   uint32_t struct_size;
-  uint32_t phase; /* 1: begins once the copies of phase 0 of all ranks have ended */
+  uint32_t phase; /* ascending; 1: begins once the copies of phase 0 of all ranks have ended */
   uint32_t from_rank;
   uint32_t from_buffer; /* SL_BUFFER_SEND or SL_BUFFER_RECV */
   uint64_t from;        /* bytes from its beginning */

@@ -47,7 +47,7 @@ typedef struct sl_comm_config_t {
   uint32_t processors_min;
   uint32_t processors_max;
   uint32_t processor_weight; /* in thousandths */
-  uint32_t reserved2;
+  uint32_t processor_free;   /* 1: ways that hold none go before all others, on all ranks when one asks for it */
 } sl_comm_config_t;
 
 typedef struct sl_comm_info_t {

@@ -52,8 +52,9 @@ Result<std::vector<RendezvousId>> DecodeIds(const sl_comm_config_t& config) {
 Result<ProcessorBounds> BoundsOf(const sl_comm_config_t* config, const ProcessorBounds& otherwise) {
   if (config == nullptr) return otherwise;
   ProcessorBounds bounds;
-  if (config->struct_size < offsetof(sl_comm_config_t, reserved2)) return bounds;
+  if (config->struct_size < offsetof(sl_comm_config_t, processor_free)) return bounds;
   bounds = {config->processors_min, config->processors_max, config->processor_weight};
+  if (SL_HAS(config, sl_comm_config_t, processor_free)) bounds.free = config->processor_free != 0 ? 1 : 0;
   if (bounds.most != 0 && bounds.least > bounds.most) {
     return Status(SL_ERR_INVALID, "operations hold at least " + std::to_string(bounds.least) +
                                       " processors and at most " + std::to_string(bounds.most) +

@@ -30,6 +30,8 @@ HARMLESS = [re.compile(pattern) for pattern in (
     r"^  \[[CA]\] '.* probe_\w+'( was changed:)?", r"^'struct \w+' changed:$", r"^  details were reported earlier$",
     r"^ +size of symbol changed from \d+ to \d+$", r"^ +type of variable changed:$",
     r"^ +(in )?(underlying|unqualified underlying) type '.*' changed:$", r"^ +type size changed from \d+ to \d+ \(in bits\)$",
+    r"^ +there are data member changes:$", r"^ +type size hasn't changed$",
+    r"^ +name of '\w+::reserved\d*' changed to '\w+::\w+'$",  # what was 0 has a meaning now
     r"^ +\d+ data member insertions?:$", r"^ +'.*', at offset \d+ \(in bits\)$",
 )]
 RESIZED = re.compile(r"type size changed from (\d+) to (\d+) \(in bits\)")
@@ -173,7 +175,7 @@ class Copy:
 
 
 DESTROY = "  void (*destroy)(sl_algorithm_t* algorithm);\n"
-LAST = "                              uint32_t args_capacity, sl_launch_t* out_launch);\n"
+LAST = "                        uint32_t* out_count);\n"
 SECTION = "### ABI\n"
 # name, changes (path, old, new), what a problem must say ("": none)
 CASES = [
@@ -191,6 +193,10 @@ CASES = [
      "say so in the section ABI"),
     ("a slot appended with its line", [("abi/sl_algorithm.h", LAST, LAST + "  void (*pause)(sl_algorithm_t* algorithm);\n"),
                                        ("CHANGELOG.md", SECTION, SECTION + "\n- `sl_algorithm_ops_t` gains `pause`.\n")], ""),
+    ("a reserved member named", [("abi/sl_algorithm.h", "  uint32_t lanes;            /* how many lanes links may have */\n"
+                                  "  uint32_t link_slots;       /* chunks a link holds each way before its sender waits; 0: not known yet */\n"
+                                  "  uint32_t reserved;", "  uint32_t lanes;\n  uint32_t link_slots;\n  uint32_t hue;")], ""),
+    ("a member renamed", [("abi/sl_algorithm.h", "  uint32_t link_slots; ", "  uint32_t slots; ")], "link_slots"),
     ("a constant changed", [("abi/sl_algorithm.h", "#define SL_STEP_PUT 5u", "#define SL_STEP_PUT 9u")], "SL_STEP_PUT was 5u"),
     ("a struct without a probe", [("abi/sl_module.h", "typedef struct sl_hello_t {", "typedef struct sl_new_t {\n  int x;\n} "
                                    "sl_new_t;\n\ntypedef struct sl_hello_t {")], "sl_new_t is not in"),
