@@ -30,6 +30,7 @@ Bytes Card::Encode() const {
   out.Put(bounds.least);
   out.Put(bounds.most);
   out.Put(bounds.weight);
+  out.Put(bounds.free);
   return out.Take();
 }
 
@@ -68,9 +69,11 @@ Result<Card> Card::Decode(std::span<const uint8_t> bytes) {
   card.bounds.least = in.Get<uint32_t>();
   card.bounds.most = in.Get<uint32_t>();
   card.bounds.weight = in.Get<uint32_t>();
+  card.bounds.free = in.Get<uint32_t>();
   if (card.bounds.weight > ProcessorBounds::kMostWeight) {
     return Status(SL_ERR_LINK_CORRUPT, "a processor that is worth more than all of an operation's time");
   }
+  if (card.bounds.free > 1) return Status(SL_ERR_LINK_CORRUPT, "a wish for no processors that is neither no nor yes");
   // What follows was added by a later release; this one has no use for it.
   if (!in.ok() || !IsWellFormed(card.endpoint)) return Status(SL_ERR_LINK_CORRUPT, "a rank's card is damaged");
   return card;

@@ -42,9 +42,11 @@ TEST(Card, CarriesTheAddressOfEveryPort) {
 
 TEST(Card, CarriesWhatTheRankAsksFor) {
   Card card = Sample();
-  card.bounds = {2, 16, 8};
+  card.bounds = {2, 16, 8, 1};
   EXPECT_EQ(Card::Decode(card.Encode()).value().bounds, card.bounds);
   card.bounds.weight = ProcessorBounds::kMostWeight + 1;
+  EXPECT_EQ(Card::Decode(card.Encode()).status().code(), SL_ERR_LINK_CORRUPT);
+  card.bounds = {2, 16, 8, 2};
   EXPECT_EQ(Card::Decode(card.Encode()).status().code(), SL_ERR_LINK_CORRUPT);
 }
 

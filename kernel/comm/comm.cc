@@ -234,6 +234,7 @@ ProcessorBounds Communicator::MyBounds() const {
   ProcessorBounds bounds = config_.bounds;
   bounds.most = StricterBound(bounds.most, settings.comm.sm_budget);
   bounds.weight = std::max(bounds.weight, settings.comm.sm_weight);
+  if (settings.comm.is_sm_free) bounds.free = 1;
   return bounds;
 }
 
@@ -328,6 +329,7 @@ void Communicator::FillShape() {
   shape_.processors_min = bounds.least;
   shape_.processors_max = bounds.most;
   shape_.processor_weight = bounds.weight;
+  shape_.processor_free = bounds.free;
 }
 
 Status Communicator::MakeAlgorithms() {

@@ -87,6 +87,7 @@ TEST(Roster, AgreesOnTheLeastBoundsWhoeverAsksForThem) {
   EXPECT_EQ(agreed({{4, 0, 0}, {2, 0, 0}}), (ProcessorBounds{2, 0, 0}));
   EXPECT_EQ(agreed({{8, 8, 0}, {12, 4, 0}}), (ProcessorBounds{4, 4, 0})) << "the most wins over the least";
   EXPECT_EQ(agreed({{0, 0, 8}, {0, 0, 3}}), (ProcessorBounds{0, 0, 8}));
+  EXPECT_EQ(agreed({{}, {0, 0, 0, 1}, {}}), (ProcessorBounds{0, 0, 0, 1})) << "one rank is enough";
 }
 
 TEST(Roster, IsRefusedWithABrokenCard) { EXPECT_EQ(Roster::Read(Cards(3, 1)).status().code(), SL_ERR_LINK_CORRUPT); }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
 #include "kernel/profile/profile.h"
 #include "sdk/datatype.h"
@@ -321,7 +322,15 @@ Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
     }
     choice->copies = copies.Take();
   }
+  TellOfHolders(op, *choice);
   return Store(op, std::move(choice));
+}
+
+// Once: a program that wants no processors held learns that some are.
+void Selector::TellOfHolders(const sl_op_t& op, const Choice& choice) {
+  if (shape_->processor_free == 0 || choice.estimate.processors == 0 || std::exchange(told_of_holders_, true)) return;
+  Logf(SL_LOG_INFO, "rank {}: {} holds {} SMs, though none are wanted ({}: {})", shape_->rank,
+       DescribeSignature(EncodeSignature(op)), choice.estimate.processors, choice.name, choice.reason);
 }
 
 Result<sl_estimate_t> Selector::Estimate(const sl_op_t& op) const {

@@ -112,6 +112,7 @@ class Selector {
   std::string ReasonOf(const Decision& decision) const;
   Status Refusal(const sl_op_t& op, const Decision& decision) const;
   Result<std::unique_ptr<const Plan>> MakePlan(const Candidate& candidate, const sl_op_t& op) const;
+  void TellOfHolders(const sl_op_t& op, const Choice& choice);
   const Choice* Store(const sl_op_t& op, std::unique_ptr<Choice> choice);
   void CollectSlow();
 
@@ -124,6 +125,7 @@ class Selector {
   std::vector<std::unique_ptr<Choice>> retired_;
   uint64_t set_mask_ = 0;
   uint32_t clock_ = 0;
+  bool told_of_holders_ = false;
 };
 
 }  // namespace sl::kernel

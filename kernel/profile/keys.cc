@@ -100,12 +100,15 @@ constexpr Key kKeys[] = {
          "16777216", 65536, 1024 * kMiB),
      [](Settings& s, const OptionValue& v) { s.comm.relay_bytes = Unsigned(v); }, false, nullptr},
     {"comm",
-     IntOption("sm_budget", "SMs",
-               "of a GPU, what one operation holds at most; a program may ask for less, not for more, and the least of "
-               "all ranks counts; -1: no bound but the modules' own",
-               "-1", -1, 1024),
+     IntOption(
+         "sm_budget", "SMs",
+         "of a GPU, what one operation holds at most; a program may ask for less, not for more, and the least of "
+         "all ranks counts. 0: none wherever there is a way without, as between symmetric windows by copy engines; "
+         "where there is none, no bound. -1: no bound but the modules' own",
+         "-1", -1, 1024),
      [](Settings& s, const OptionValue& v) {
        s.comm.sm_budget = static_cast<uint32_t>(std::max<int64_t>(v.integer, 0));
+       s.comm.is_sm_free = v.integer == 0;
      },
      true, nullptr},
     {"comm",

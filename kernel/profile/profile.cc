@@ -23,15 +23,7 @@ namespace {
 
 constexpr const char* kBuiltIn = "auto";
 constexpr const char* kLayersVariable = "STARLING_LAYERS";
-constexpr const char* kBudgetKey = "comm.sm_budget";
 constexpr off_t kMaxFileBytes = 1 << 20;
-
-// 0 is kept for operations that hold no SM at all.
-Status CheckBudget(const OptionValue& budget) {
-  if (budget.integer != 0) return {};
-  return {SL_ERR_CONFIG, fmt::format("{}: {} is 0, but operations on GPUs cannot do without SMs yet; allow 1 or more",
-                                     budget.place, kBudgetKey)};
-}
 
 std::string Environment(const char* name) {
   const char* text = secure_getenv(name);
@@ -150,7 +142,6 @@ Result<Profile> Profile::Parse(std::string_view toml, const std::string& file) {
   SL_TRY(profile.ApplyDefaults());
   SL_TRY(ReadProfileText(toml, file, &profile));
   SL_TRY(profile.ApplyEnvironment());
-  SL_TRY(CheckBudget(profile.values_.find(kBudgetKey)->second));
   profile.Store();
   return profile;
 }
@@ -234,7 +225,6 @@ Status Profile::Set(std::string_view key, std::string_view text) {
     names.push_back(known.FullName());
     if (known.FullName() != key) continue;
     SL_ASSIGN(OptionValue value, ParseValue(known.option, known.FullName(), text, Origin::kApi, "API"));
-    if (key == kBudgetKey) SL_TRY(CheckBudget(value));
     values_[known.FullName()] = std::move(value);
     Store();
     return Status();

@@ -70,15 +70,16 @@ TEST(Profile, WrongTypeAndRangeNameUnitAndBounds) {
             ErrorOf("profile_version = 1\n[engine]\nprogress = \"tread\"\n"));
 }
 
-TEST(Profile, BudgetOfNoSmIsRefusedInWords) {
-  EXPECT_EQ("p.toml:3:13: comm.sm_budget is 0, but operations on GPUs cannot do without SMs yet; allow 1 or more",
-            ErrorOf("profile_version = 1\n[comm]\nsm_budget = 0\n"));
+TEST(Profile, BudgetOfSmsKnowsNoneAndNoBound) {
   Profile profile = Profile::Parse("profile_version = 1\n[comm]\nsm_budget = 6\nsm_weight = 8\n", "p.toml").Take();
   EXPECT_EQ(profile.settings().comm.sm_budget, 6u);
+  EXPECT_FALSE(profile.settings().comm.is_sm_free);
   EXPECT_EQ(profile.settings().comm.sm_weight, 8u);
-  EXPECT_EQ(profile.Set("comm.sm_budget", "0").code(), SL_ERR_CONFIG);
-  EXPECT_EQ(profile.Find("comm.sm_budget")->integer, 6) << "what is refused changes nothing";
+  EXPECT_TRUE(profile.Set("comm.sm_budget", "0").ok());
+  EXPECT_TRUE(profile.settings().comm.is_sm_free);
+  EXPECT_EQ(profile.settings().comm.sm_budget, 0u) << "kernels that there must be are not bound";
   EXPECT_TRUE(profile.Set("comm.sm_budget", "-1").ok());
+  EXPECT_FALSE(profile.settings().comm.is_sm_free);
   EXPECT_EQ(profile.settings().comm.sm_budget, 0u) << "not bound";
 }
 

@@ -32,8 +32,9 @@ struct Settings {
     std::string rendezvous;     // "": ids say themselves where ranks meet
     uint64_t direct_ranks = 0;  // 0: whoever can
     uint64_t relay_bytes = 0;
-    uint32_t sm_budget = 0;  // 0: not bound
-    uint32_t sm_weight = 0;  // in thousandths
+    uint32_t sm_budget = 0;   // 0: not bound
+    bool is_sm_free = false;  // what holds no SM goes before all others
+    uint32_t sm_weight = 0;   // in thousandths
   } comm;
 
   struct Link {

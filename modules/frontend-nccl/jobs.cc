@@ -6,7 +6,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <atomic>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,14 +22,6 @@ namespace {
 // H100 to a program that computes all the while.
 constexpr uint32_t kEfficientWeight = 8;
 
-// Once per process.
-void WarnOfKernels() {
-  static std::atomic_flag warned;
-  if (warned.test_and_set(std::memory_order_relaxed)) return;
-  Log(SL_LOG_WARN,
-      "CTA policy ZERO asks for collectives without SMs: there are none yet, kernels run as with the default policy");
-}
-
 sl_comm_config_t KernelConfig(const Job& job, const CommSettings& settings) {
   sl_comm_config_t config{};
   config.struct_size = sizeof(config);
@@ -45,7 +36,7 @@ sl_comm_config_t KernelConfig(const Job& job, const CommSettings& settings) {
   config.processors_max = settings.most_ctas;
   const bool saves = (settings.values.CTAPolicy & NCCL_CTA_POLICY_EFFICIENCY) != 0;
   config.processor_weight = saves ? kEfficientWeight : 0;
-  if ((settings.values.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0) WarnOfKernels();
+  config.processor_free = (settings.values.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0 ? 1 : 0;
   config.name = settings.comm_name.empty() ? nullptr : settings.comm_name.c_str();
   return config;
 }

@@ -39,7 +39,8 @@ constexpr Variable kTable[] = {
     {"NCCL_CONF_FILE", kWarned, kText, "", "no file of variables is read; set them in the environment"},
     {"NCCL_CROSS_NIC", kIgnored, kInteger, "2", kVerbs},
     {"NCCL_CTA_POLICY", kHonoured, kInteger, "",
-     "1 (EFFICIENCY): on GPUs an SM more must make an operation 0.8 % shorter; 2 (ZERO): accepted, but kernels run"},
+     "1 (EFFICIENCY): on GPUs an SM more must make an operation 0.8 % shorter; 2 (ZERO): none where there is a way "
+     "without"},
     {"NCCL_CUMEM_ENABLE", kIgnored, kInteger, "", kGpu},
     {"NCCL_CUMEM_HOST_ENABLE", kIgnored, kInteger, "", kGpu},
     {"NCCL_DEBUG", kHonoured, kText, "", "level of the log: VERSION, WARN, INFO or TRACE; STARLING_LOG wins over it"},

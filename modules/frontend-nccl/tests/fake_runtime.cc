@@ -63,6 +63,7 @@ sl_comm_t* NewComm(uint32_t rank, uint32_t size, uint64_t comm_id, const sl_comm
   comm->processors_min = config.processors_min;
   comm->processors_max = config.processors_max;
   comm->processor_weight = config.processor_weight;
+  comm->processor_free = config.processor_free;
   const std::lock_guard<std::mutex> lock(Fake().mutex);
   ++Fake().arrived[comm_id];
   Fake().live.push_back(comm);

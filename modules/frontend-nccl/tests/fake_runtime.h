@@ -22,6 +22,7 @@ struct FakeComm {
   uint32_t processors_min = 0;
   uint32_t processors_max = 0;
   uint32_t processor_weight = 0;
+  uint32_t processor_free = 0;
   bool finalizing = false;
   bool suspended = false;
 };
