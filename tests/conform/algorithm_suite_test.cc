@@ -25,6 +25,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Broken{"own_twice", "Result.IsRight.all_reduce", "elements of the result are wrong"},
                       Broken{"no_release", "Plan.IsProved.all_reduce", "all_reduce of 1 int8, sum"},
                       Broken{"own_first", "Plan.IsProved.all_reduce", "all_reduce of 1 float32, sum"},
+                      Broken{"copy_short", "Copies.MoveWhatTheOperationSays", "elements of the result are wrong"},
+                      Broken{"copy_stray", "Copies.AreLegal", "it reaches out of a buffer"},
+                      Broken{"copy_phases", "Copies.AreLegal", "ends in phase 0, rank 0 in phase 1"},
                       Broken{"own_first", "Result.KeepsTheDeclaredClass", "has other bits than rank 0"}),
     NameOfBroken);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An all-reduce in which every rank sends all it has to everybody and adds up in the order of ranks; right, but for
-// what the one BROKEN_… that is defined says.
+// An all-reduce in which every rank sends all it has to everybody and adds up in the order of ranks, and an all-gather
+// by copies; right, but for what the one BROKEN_… that is defined says.
 #include <algorithm>
 #include <cstdio>
 
@@ -34,8 +34,10 @@ sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t
 #if !defined(BROKEN_NO_REASON)
   std::snprintf(out->reason, sizeof(out->reason), "all to all");
 #endif
-  if (op->kind != SL_OP_ALL_REDUCE || algorithm->shape->size < 2) return SL_ERR_UNSUPPORTED;
-  out->run = SL_RUN_PLAN;
+  const bool is_symmetric = SL_HAS(op, sl_op_t, symmetric) && (op->symmetric & SL_OP_RECV_SYMMETRIC) != 0;
+  const bool is_copied = op->kind == SL_OP_ALL_GATHER && is_symmetric;
+  if ((op->kind != SL_OP_ALL_REDUCE && !is_copied) || algorithm->shape->size < 2) return SL_ERR_UNSUPPORTED;
+  out->run = is_copied ? SL_RUN_COPIES : SL_RUN_PLAN;
   out->time_ns = 1000 + op->count;
   out->determinism = SL_DETERMINISM_RANK;
 #if defined(BROKEN_RANK_ESTIMATE)
@@ -114,7 +116,30 @@ sl_status_t Plan(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan_bui
   });
 }
 
-constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0, nullptr, Create, Destroy, Estimate, Plan, nullptr, nullptr, nullptr};
+sl_copy_t CopyTo(uint32_t peer, const sl_comm_shape_t& shape, uint64_t bytes) {
+  sl_copy_t copy = {sizeof(copy), 0, shape.rank, SL_BUFFER_SEND, 0, peer, SL_BUFFER_RECV, shape.rank * bytes, bytes};
+#if defined(BROKEN_COPY_SHORT)
+  if (bytes > 1 && peer == 1) --copy.bytes;
+#elif defined(BROKEN_COPY_STRAY)
+  ++copy.to;
+#elif defined(BROKEN_COPY_PHASES)
+  copy.phase = shape.rank == 0 ? 1 : 0;
+#endif
+  return copy;
+}
+
+sl_status_t Copies(sl_algorithm_t* algorithm, const sl_op_t* op, sl_copy_t* out_copies, uint32_t capacity,
+                   uint32_t* out_count) {
+  const sl_comm_shape_t& shape = *algorithm->shape;
+  *out_count = shape.size;
+  if (capacity < shape.size) return SL_ERR_LIMIT;
+  for (uint32_t peer = 0; peer < shape.size; ++peer) {
+    out_copies[peer] = CopyTo(peer, shape, op->count * sl::DatatypeBytes(op->datatype));
+  }
+  return SL_OK;
+}
+
+constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0, nullptr, Create, Destroy, Estimate, Plan, nullptr, nullptr, Copies};
 
 }  // namespace
 

@@ -94,6 +94,7 @@ void Pure(Trial& trial) {
 
 void Legal(Trial& trial) {
   const bool has_plan = HasSlot(Subject(trial, SL_ALGORITHM_ID).table, offsetof(sl_algorithm_ops_t, plan));
+  const bool has_copies = HasSlot(Subject(trial, SL_ALGORITHM_ID).table, offsetof(sl_algorithm_ops_t, copies));
   const bool has_launch = HasSlot(Subject(trial, SL_ALGORITHM_ID).table, offsetof(sl_algorithm_ops_t, launch));
   ForTeams(trial, [&](const Subject& subject, const Team& team) {
     for (const sl_op_t& op : ManyOps(trial, team.size())) {
@@ -109,7 +110,8 @@ void Legal(Trial& trial) {
       trial.Expect(estimate.determinism <= SL_DETERMINISM_WORLD_SIZE, "determinism is {}", estimate.determinism);
       trial.Expect(estimate.run != SL_RUN_PLAN || has_plan, "it is to be planned, and there is no plan()");
       trial.Expect(estimate.run != SL_RUN_LAUNCH || has_launch, "it is to be launched, and there is no launch()");
-      trial.Expect(estimate.run <= SL_RUN_LAUNCH, "run is {}", estimate.run);
+      trial.Expect(estimate.run != SL_RUN_COPIES || has_copies, "it is to be copied, and there is no copies()");
+      trial.Expect(estimate.run <= SL_RUN_COPIES, "run is {}", estimate.run);
     }
   });
 }
@@ -132,7 +134,8 @@ void Grows(Trial& trial) {
 void TakesEveryAge(Trial& trial) {
   ForTeams(trial, [&](const Subject& subject, const Team& team) {
     for (sl_op_kind_t kind = 0; kind < SL_OP_SEND; ++kind) {
-      const sl_op_t op = MakeOp(kind, SL_FLOAT32, SL_SUM, 1000, 0);
+      sl_op_t op = MakeOp(kind, SL_FLOAT32, SL_SUM, 1000, 0);
+      op.symmetric = 0;
       const Answer today = Ask(subject, team, 0, op);
       const AtTheEdge<sl_op_t> short_op(op, SL_OP_SIZE_1_0);
       const AtTheEdge<sl_estimate_t> short_estimate(sl_estimate_t{}, SL_ESTIMATE_SIZE_1_0);

@@ -12,6 +12,7 @@ namespace sl::conform::algorithm {
 std::vector<Test> EstimateTests();  // what estimate() promises, without running anything
 std::vector<Test> PlanTests();      // plans as data, and proved
 std::vector<Test> LaunchTests();    // what launch() fills
+std::vector<Test> CopiesTests();    // what copies() lists, carried out
 std::vector<Test> ShortageTests();  // memory refused
 std::vector<Test> ResultTests();    // every operation, run for real and compared with an oracle
 

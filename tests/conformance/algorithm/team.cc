@@ -122,6 +122,7 @@ sl_op_t MakeOp(sl_op_kind_t kind, sl_datatype_t datatype, sl_reduction_t reducti
   op.peer = -1;
   op.count = count;
   op.seq = 1;
+  op.symmetric = SL_OP_SEND_SYMMETRIC | SL_OP_RECV_SYMMETRIC;
   return op;
 }
 

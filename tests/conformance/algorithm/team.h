@@ -68,7 +68,7 @@ class Team {
   std::string refusal_;
 };
 
-// An operation as a caller states it; pointers lead nowhere.
+// An operation as a caller states it, between symmetric buffers; pointers lead nowhere.
 sl_op_t MakeOp(sl_op_kind_t kind, sl_datatype_t datatype, sl_reduction_t reduction, uint64_t count, int32_t root);
 // "all_reduce of 7 float16, sum", for messages.
 std::string OpText(const sl_op_t& op);
