@@ -132,7 +132,8 @@ Status CompareChoices(Communicator& comm, uint64_t seq, uint64_t signature, uint
                                AlgorithmName(comm, mine) + ", " + comm.RankName(rank) + " " +
                                AlgorithmName(comm, theirs) +
                                "; one of them estimates differently on different ranks: forbid it in the profile's "
-                               "[[select]], and report it to its author"};
+                               "[[select]], and report it to its author; or a buffer lies in a symmetric window on one "
+                               "of them only"};
 }
 
 }  // namespace
