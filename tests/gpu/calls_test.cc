@@ -2,7 +2,7 @@
 //
 // The NCCL API on GPUs against the oracle: random calls, the same on all ranks, eager and in graphs, on threads, on
 // processes and on one thread with groups; aborts, revocations, and ranks that die. What is of memory and of members
-// stands in memory_calls.cc.
+// stands in memory_calls.cc, what copy engines do in copy_calls.cc.
 //
 //   --ranks N, SL_GPU_RANKS  ranks of a communicator (2, or the GPUs when there are more)
 //   --calls N, SL_GPU_CALLS  random calls of a test (400)
