@@ -75,17 +75,17 @@ struct CopyCase {
 
 // Of every kind, short and long, with `largest` values in the longest ones.
 inline std::vector<CopyCase> ManyCopyCases(int ranks, size_t largest) {
-  using Kind = CopyCase::Kind;
+  using Moves = CopyCase::Kind;
   constexpr size_t kShort = 300;
   std::vector<CopyCase> cases;
-  for (const Kind kind : CopyCase::kKinds) {
+  for (const Moves kind : CopyCase::kKinds) {
     cases.push_back({kind, kShort, ranks - 1});
     cases.push_back({kind, 1, 0});
   }
-  cases.push_back({Kind::kAllGather, kShort, 0, true});
-  cases.push_back({Kind::kBroadcast, kShort, ranks / 2, true});
-  cases.push_back({Kind::kBroadcast, largest, ranks / 2});
-  cases.push_back({Kind::kBroadcast, largest - 1, 0, true});
+  cases.push_back({Moves::kAllGather, kShort, 0, true});
+  cases.push_back({Moves::kBroadcast, kShort, ranks / 2, true});
+  cases.push_back({Moves::kBroadcast, largest, ranks / 2});
+  cases.push_back({Moves::kBroadcast, largest - 1, 0, true});
   return cases;
 }
 
