@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -182,6 +183,35 @@ TEST_F(Copies, ServeOperationsThatOtherAlgorithmsServeBeside) {
       window.Deregister();
     }
     NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+// Each has several operations in the group, which waits for none of them.
+TEST_F(Copies, OneThreadHasSeveralRanks) {
+  RunProcesses(1, [](Team&) {
+    constexpr int kRanks = 2;
+    const FakeGpu gpu;
+    ncclComm_t comms[kRanks] = {};
+    NCCL_OK(ncclCommInitAll(comms, kRanks, nullptr));
+    std::vector<std::unique_ptr<Window>> windows;
+    NCCL_OK(ncclGroupStart());
+    for (int rank = 0; rank < kRanks; ++rank) {
+      windows.push_back(std::make_unique<Window>(comms[rank], rank, kRanks, kShort));
+    }
+    NCCL_OK(ncclGroupEnd());
+    const CopyCase cases[] = {{Kind::kAllGather, kShort}, {Kind::kAllToAll, kShort}, {Kind::kBroadcast, kShort, 1}};
+    for (const auto& window : windows) Fill(cases[2], *window, 7);
+    NCCL_OK(ncclGroupStart());
+    for (const auto& window : windows) {
+      for (const CopyCase& test : cases) NCCL_OK(Issue(test, *window));
+    }
+    NCCL_OK(ncclGroupEnd());
+    const auto are_right = [&] {
+      gpu.IsIdle();  // the driver works while it is asked
+      return IsRight(cases[2], *windows[0], 7) && IsRight(cases[2], *windows[1], 7);
+    };
+    EXPECT_TRUE(WaitUntil(10, are_right));
+    for (ncclComm_t comm : comms) NCCL_OK(ncclCommAbort(comm));
   });
 }
 
