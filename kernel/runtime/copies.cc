@@ -82,7 +82,7 @@ class CopyIssue {
   Status Move(Copies copies) const {
     const bool parts = side_ != nullptr &&
                        std::any_of(copies.begin(), copies.end(), [this](auto& copy) { return StaysHere(copy); }) &&
-                       std::any_of(copies.begin(), copies.end(), [this](auto& copy) { return Leaves(copy); });
+                       std::any_of(copies.begin(), copies.end(), Leaves);
     const StreamCalls beside(handle_.comm.device(), side_);
     if (parts) SL_TRY(beside.Await(stream_, handle_.join_event));
     for (const sl_copy_t& copy : copies) {
@@ -98,10 +98,9 @@ class CopyIssue {
   }
   static bool Leaves(const sl_copy_t& copy) { return copy.bytes != 0 && copy.from_rank != copy.to_rank; }
 
-  static Status Copy(const sl_copy_t& copy, const StreamCalls& calls, uint64_t to, uint64_t from) {
-    return calls.Copy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), copy.bytes);
+  Status Copy(const sl_copy_t& copy, const StreamCalls& calls) const {
+    return calls.Copy(reinterpret_cast<void*>(To(copy)), reinterpret_cast<const void*>(From(copy)), copy.bytes);
   }
-  Status Copy(const sl_copy_t& copy, const StreamCalls& calls) const { return Copy(copy, calls, To(copy), From(copy)); }
 
   uint64_t From(const sl_copy_t& copy) const { return BufferAt(copy.from_rank, copy.from_buffer) + copy.from; }
   uint64_t To(const sl_copy_t& copy) const { return BufferAt(copy.to_rank, copy.to_buffer) + copy.to; }
