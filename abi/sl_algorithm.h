@@ -235,9 +235,9 @@ typedef struct sl_plan_builder_ops_t {
 } sl_plan_builder_ops_t;
 
 /* Copies. The kernel issues those of a rank to its stream in their order; what stays at home it may issue beside the
- * others of its phase. All ranks have begun the operation before the first copy of any, and all copies have ended before
- * it ends anywhere. One of the two ranks is the one that copies; the other's buffer must be symmetric, by op->symmetric.
- * All ranks have as many phases: who moves nothing in the last one lists a copy of 0 bytes. */
+ * others of its phase. All ranks have begun the operation before the first copy of any, and all copies have ended
+ * before it ends anywhere. One of the two ranks is the one that copies; the other's buffer must be symmetric, by
+ * op->symmetric. All ranks have as many phases: who moves nothing in the last one lists a copy of 0 bytes. */
 #define SL_COPY_PHASES 2u
 typedef struct sl_copy_t {
   uint32_t struct_size;
