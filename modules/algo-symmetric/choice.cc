@@ -15,15 +15,19 @@ using kernels::kChannelsOfBlock;
 using kernels::kPacketBlocks;
 using kernels::kPieceBytes;
 using kernels::kReachRanks;
-using kernels::kSharedPackets;
+using kernels::kSharedBytes;
 using kernels::kThreads;
 using kernels::LaneLayout;
 
 namespace {
 
-// Packets travel twice as large as their data. Fitted to what 2 and 4 H200 took (docs/gpu-performance.md).
+// Packets that carry their epoch travel twice as large as their data. Fitted to what 2 and 4 H200 took
+// (docs/gpu-performance.md).
 constexpr Cost kOneShotCost = {3200, 150};
 constexpr Cost kTwoShotCost = {3900, 142};
+constexpr Cost kLamportMoveCost = {3600, 150};
+constexpr Cost kLamportReduceCost = {3700, 125};
+constexpr Cost kLamportTwoShotCost = {5500, 165};
 constexpr Cost kStagedCost = {9000, 190};
 constexpr Cost kStagedTwoShotCost = {17000, 245};
 constexpr Cost kStagedBroadcastCost = {5600, 300};  // that every rank pulls from the root
@@ -65,33 +69,74 @@ Pattern ScatteredBroadcast(const sl_op_t& op, uint32_t rank, uint32_t size, uint
   return {is_root, size, block, op.count, Sources::kRoot, rank, false, !is_root, true};
 }
 
-// What a block can send another rank by packets.
-uint64_t PacketsOfBlock(uint32_t size) { return LaneLayout::Of(size, 1).packets_per_block; }
+// Packets of one format.
+struct PacketKind {
+  Family one_shot;
+  Family two_shot;
+  Cost move_cost;    // in one shot
+  Cost reduce_cost;  // too
+  Cost two_shot_cost;
+  uint32_t payload;  // bytes of data
+  uint32_t carried;  // bytes that travel for it
+  uint32_t unit;     // packets that go together
+  uint32_t LaneLayout::*per_block;
+};
+constexpr PacketKind kLlKind = {
+    .one_shot = Family::kOneShot,
+    .two_shot = Family::kTwoShot,
+    .move_cost = kOneShotCost,
+    .reduce_cost = kOneShotCost,
+    .two_shot_cost = kTwoShotCost,
+    .payload = sizeof(dev::Vec8),
+    .carried = sizeof(dev::LlPacket),
+    .unit = 1,
+    .per_block = &LaneLayout::packets_per_block,
+};
+constexpr PacketKind kLamportKind = {
+    .one_shot = Family::kLamportOneShot,
+    .two_shot = Family::kLamportTwoShot,
+    .move_cost = kLamportMoveCost,
+    .reduce_cost = kLamportReduceCost,
+    .two_shot_cost = kLamportTwoShotCost,
+    .payload = sizeof(dev::Vec16),
+    .carried = sizeof(dev::LamportPacket) + sizeof(uint64_t) / kernels::kLamportUnit,
+    .unit = kernels::kLamportUnit,
+    .per_block = &LaneLayout::lamport_per_block,
+};
 
-// And all blocks that there may be.
-uint64_t PacketBytes(uint32_t size, const SmBudget& budget) {
-  return budget.Most(kPacketBlocks) * PacketsOfBlock(size) * sizeof(dev::Vec8);
+// What a block can send another rank in each of so many shots.
+uint64_t PacketsOfBlock(const PacketKind& kind, uint32_t size, uint32_t shots) {
+  return LaneLayout::Of(size, 1).*kind.per_block * (kernels::kShots / shots);
 }
 
-bool FitsOneShot(const sl_op_t& op, uint32_t size, const SmBudget& budget) {
-  return size <= kSharedPackets && op.count * DatatypeBytes(op.datatype) <= PacketBytes(size, budget);
+// And all blocks that there may be.
+uint64_t PacketBytes(const PacketKind& kind, uint32_t size, uint32_t shots, const SmBudget& budget) {
+  return budget.Most(kPacketBlocks) * PacketsOfBlock(kind, size, shots) * kind.payload;
+}
+
+// Of every rank one unit at least meets in shared memory.
+bool FitsShared(const PacketKind& kind, uint32_t size) { return size <= kSharedBytes / kind.payload / kind.unit; }
+
+bool FitsOneShot(const PacketKind& kind, const sl_op_t& op, uint32_t size, const SmBudget& budget) {
+  return FitsShared(kind, size) && op.count * DatatypeBytes(op.datatype) <= PacketBytes(kind, size, 1, budget);
 }
 
 // An all-reduce by packets; blocks are whole packets.
-Pattern TwoShot(const sl_op_t& op, uint32_t rank, uint32_t size, uint64_t element_bytes) {
-  const uint64_t packet = sizeof(dev::Vec8) / element_bytes;
+Pattern TwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32_t size) {
+  const uint64_t packet = kind.payload / DatatypeBytes(op.datatype);
   const uint64_t block = DivideUp(DivideUp(op.count, size), packet) * packet;
   return {true, size, block, op.count, Sources::kAll, rank, true, true, true};
 }
 
 // Cuts blocks of so many packets over the grid; a block is worth its while from `of_block` on. `bytes` are sent.
-void CutPackets(uint64_t packets, uint64_t of_block, uint32_t size, const Cost& cost, double bytes,
-                const SmBudget& budget, Choice* choice) {
+void CutPackets(const PacketKind& kind, uint64_t packets, uint32_t shots, uint64_t of_block, uint32_t size,
+                const Cost& cost, double bytes, const SmBudget& budget, Choice* choice) {
   packets = std::max<uint64_t>(packets, 1);
   const auto grid_of = [&](uint64_t each) {
     return static_cast<uint32_t>(std::min<uint64_t>(DivideUp(packets, each), kPacketBlocks));
   };
-  const GridWork work{cost, bytes, grid_of(of_block), kPacketBlocks, grid_of(PacketsOfBlock(size))};
+  const double carried = bytes * kind.carried / kind.payload;
+  const GridWork work{cost, carried, grid_of(of_block), kPacketBlocks, grid_of(PacketsOfBlock(kind, size, shots))};
   const uint32_t blocks = BlocksFor(work, grid_of(1), budget);
   choice->share_elements = DivideUp(packets, blocks);
   choice->blocks = static_cast<uint32_t>(DivideUp(packets, choice->share_elements));
@@ -100,28 +145,28 @@ void CutPackets(uint64_t packets, uint64_t of_block, uint32_t size, const Cost& 
   choice->threads = static_cast<uint32_t>(std::clamp<uint64_t>(threads, 64, kThreads));
 }
 
-Choice ChooseOneShot(const sl_op_t& op, uint32_t rank, uint32_t size, const SmBudget& budget) {
+Choice ChooseOneShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32_t size, const SmBudget& budget) {
   Choice choice{};
-  choice.family = Family::kOneShot;
+  choice.family = kind.one_shot;
   choice.pattern = OneShot(op, rank, size);
-  const uint64_t packets = DivideUp(op.count * DatatypeBytes(op.datatype), sizeof(dev::Vec8));
-  CutPackets(packets, kPacketsOfBlock, size, kOneShotCost, 2 * SentBytes(op, size, false), budget, &choice);
+  const uint64_t packets = DivideUp(op.count * DatatypeBytes(op.datatype), kind.payload);
+  const Cost& cost = HasReduction(op.kind) ? kind.reduce_cost : kind.move_cost;
+  CutPackets(kind, packets, 1, kPacketsOfBlock, size, cost, SentBytes(op, size, false), budget, &choice);
   return choice;
 }
 
-bool FitsTwoShot(const sl_op_t& op, uint32_t size, const SmBudget& budget) {
-  const uint64_t element_bytes = DatatypeBytes(op.datatype);
-  return op.kind == SL_OP_ALL_REDUCE && size >= 2 && size <= kSharedPackets &&
-         TwoShot(op, 0, size, element_bytes).block_elements * element_bytes <= PacketBytes(size, budget);
+bool FitsTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t size, const SmBudget& budget) {
+  return op.kind == SL_OP_ALL_REDUCE && size >= 2 && FitsShared(kind, size) &&
+         TwoShot(kind, op, 0, size).block_elements * DatatypeBytes(op.datatype) <= PacketBytes(kind, size, 2, budget);
 }
 
-Choice ChooseTwoShot(const sl_op_t& op, uint32_t rank, uint32_t size, const SmBudget& budget) {
-  const uint64_t element_bytes = DatatypeBytes(op.datatype);
+Choice ChooseTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32_t size, const SmBudget& budget) {
   Choice choice{};
-  choice.family = Family::kTwoShot;
-  choice.pattern = TwoShot(op, rank, size, element_bytes);
-  const uint64_t packets = choice.pattern.block_elements * element_bytes / sizeof(dev::Vec8);
-  CutPackets(packets, kTwoShotPacketsOfBlock, size, kTwoShotCost, 2 * SentBytes(op, size, true), budget, &choice);
+  choice.family = kind.two_shot;
+  choice.pattern = TwoShot(kind, op, rank, size);
+  const uint64_t packets = choice.pattern.block_elements * DatatypeBytes(op.datatype) / kind.payload;
+  CutPackets(kind, packets, 2, kTwoShotPacketsOfBlock, size, kind.two_shot_cost, SentBytes(op, size, true), budget,
+             &choice);
   return choice;
 }
 
@@ -315,8 +360,11 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
     if (other.is_told || (better && !best.is_told)) best = other;
   };
   if (FitsDirect(op, size, settings)) consider(ChooseDirect(op, rank, size, settings, blocks, spares));
-  if (FitsTwoShot(op, size, settings.budget)) consider(ChooseTwoShot(op, rank, size, settings.budget));
-  if (FitsOneShot(op, size, settings.budget)) consider(ChooseOneShot(op, rank, size, settings.budget));
+  for (const PacketKind* kind : {&kLamportKind, &kLlKind}) {
+    const SmBudget& budget = settings.budget;
+    if (FitsTwoShot(*kind, op, size, budget)) consider(ChooseTwoShot(*kind, op, rank, size, budget));
+    if (FitsOneShot(*kind, op, size, budget)) consider(ChooseOneShot(*kind, op, rank, size, budget));
+  }
   return best;
 }
 

@@ -17,6 +17,8 @@ extern const unsigned char sl_image_p2p[];
 extern const uint64_t sl_image_p2p_size;
 extern const unsigned char sl_image_staged_integers[];
 extern const uint64_t sl_image_staged_integers_size;
+extern const unsigned char sl_image_lamport[];
+extern const uint64_t sl_image_lamport_size;
 extern const unsigned char sl_image_staged_floats[];
 extern const uint64_t sl_image_staged_floats_size;
 }
@@ -64,12 +66,14 @@ constexpr uint32_t kPackets = 0;
 constexpr uint32_t kIntegers = 1;
 constexpr uint32_t kFloats = 2;
 constexpr uint32_t kP2p = 3;
+constexpr uint32_t kLamport = 4;
 const Image* Images() {
   static const Image images[] = {
       {sl_image_packets, sl_image_packets_size, kPacketKernels, std::size(kPacketKernels)},
       {sl_image_staged_integers, sl_image_staged_integers_size, kIntegerKernels, std::size(kIntegerKernels)},
       {sl_image_staged_floats, sl_image_staged_floats_size, kFloatKernels, std::size(kFloatKernels)},
       {sl_image_p2p, sl_image_p2p_size, kP2pKernels, std::size(kP2pKernels)},
+      {sl_image_lamport, sl_image_lamport_size, kPacketKernels, std::size(kPacketKernels)},
   };
   return images;
 }
@@ -81,8 +85,9 @@ struct KernelRef {
 
 // Formats are in the order of sl_datatype_t; what computes nothing comes behind them.
 KernelRef KernelFor(Family family, bool reduces, sl_datatype_t datatype) {
-  if (family == Family::kOneShot) return {kPackets, reduces ? datatype : SL_DATATYPE_COUNT};
-  if (family == Family::kTwoShot) return {kPackets, SL_DATATYPE_COUNT + 1 + datatype};
+  const uint32_t packets = IsLamport(family) ? kLamport : kPackets;
+  if (IsOneShot(family)) return {packets, reduces ? datatype : SL_DATATYPE_COUNT};
+  if (IsTwoShot(family)) return {packets, SL_DATATYPE_COUNT + 1 + datatype};
   if (!reduces) return {kIntegers, std::size(kIntegerKernels) - 1};
   if (datatype < SL_FLOAT16) return {kIntegers, datatype};
   return {kFloats, datatype - SL_FLOAT16};
@@ -297,7 +302,7 @@ sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* ou
   const KernelRef kernel = KernelFor(choice.family, HasReduction(op.kind), op.datatype);
   FillGrid(kernel.image, kernel.kernel, choice.blocks, choice.threads, out);
   out->args = args;
-  if (choice.family == Family::kOneShot || choice.family == Family::kTwoShot) {
+  if (IsOneShot(choice.family) || IsTwoShot(choice.family)) {
     new (args) Args(ArgsFor(op, choice));
     out->args_bytes = sizeof(Args);
   } else {

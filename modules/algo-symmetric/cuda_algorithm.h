@@ -38,7 +38,7 @@ class CudaAlgorithm final : public sl_algorithm_t {
   const GpuSettings& settings() const { return settings_; }
 
  private:
-  static constexpr uint32_t kImages = 4;
+  static constexpr uint32_t kImages = 5;
 
   kernels::Team TeamFor(uint64_t capture) const;
   kernels::Reach ReachFor(const sl_op_t& op, const Choice& choice);

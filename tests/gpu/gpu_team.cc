@@ -18,9 +18,10 @@ namespace {
 constexpr uint32_t kLanes = 2;  // eager, and one for graphs
 
 Family FamilyOf(const std::string& name) {
-  if (name == "one_shot") return Family::kOneShot;
-  if (name == "direct") return Family::kDirect;
-  return name == "two_shot" ? Family::kTwoShot : Family::kStaged;
+  for (uint32_t i = 0; i < algo_symmetric::kFamilies; ++i) {
+    if (name == algo_symmetric::FamilyOption(static_cast<Family>(i))) return static_cast<Family>(i);
+  }
+  return Family::kStaged;
 }
 
 // The driver's functions by name, so that the program starts where there is no driver.

@@ -348,6 +348,9 @@ void Sweep(uint32_t ranks) {
   }
 }
 
+constexpr const char* kFamilyNames[] = {"one_shot",         "two_shot", "lamport_one_shot",
+                                        "lamport_two_shot", "staged",   "direct"};
+
 void Bench(uint32_t ranks) {
   struct Column {
     const char* name;
@@ -357,8 +360,18 @@ void Bench(uint32_t ranks) {
   const Column columns[] = {
       {"ar one-shot", "one_shot", SL_OP_ALL_REDUCE},
       {"ar two-shot", "two_shot", SL_OP_ALL_REDUCE},
+      {"ar lamport 1", "lamport_one_shot", SL_OP_ALL_REDUCE},
+      {"ar lamport 2", "lamport_two_shot", SL_OP_ALL_REDUCE},
       {"ar staged", "staged", SL_OP_ALL_REDUCE},
       {"ar direct", "direct", SL_OP_ALL_REDUCE},
+      {"ag one-shot", "one_shot", SL_OP_ALL_GATHER},
+      {"ag lamport 1", "lamport_one_shot", SL_OP_ALL_GATHER},
+      {"ag direct", "direct", SL_OP_ALL_GATHER},
+      {"rs one-shot", "one_shot", SL_OP_REDUCE_SCATTER},
+      {"rs lamport 1", "lamport_one_shot", SL_OP_REDUCE_SCATTER},
+      {"rs direct", "direct", SL_OP_REDUCE_SCATTER},
+      {"bc one-shot", "one_shot", SL_OP_BROADCAST},
+      {"bc lamport 1", "lamport_one_shot", SL_OP_BROADCAST},
       {"ar auto", "", SL_OP_ALL_REDUCE},
       {"ag auto", "", SL_OP_ALL_GATHER},
       {"rs auto", "", SL_OP_REDUCE_SCATTER},
@@ -375,8 +388,8 @@ void Bench(uint32_t ranks) {
     // One team a family: they are alike but for the choice.
     teams.push_back(std::make_unique<GpuTeam>(ranks, column.family));
   }
-  for (uint64_t bytes : {128ull, 2048ull, 8192ull, 32768ull, 65536ull, 131072ull, 262144ull, 524288ull, 1048576ull,
-                         2097152ull, 8388608ull, 33554432ull, 134217728ull, 268435456ull}) {
+  for (uint64_t bytes : {128ull, 2048ull, 8192ull, 32768ull, 65536ull, 131072ull, 262144ull, 524288ull, 786432ull,
+                         1048576ull, 2097152ull, 8388608ull, 33554432ull, 134217728ull, 268435456ull}) {
     std::printf("%12llu", static_cast<unsigned long long>(bytes));
     for (size_t c = 0; c < std::size(columns); ++c) {
       std::printf(" %12.2f", TimeInGraph(*teams[c], BenchOf(columns[c].kind), bytes));
@@ -419,19 +432,18 @@ int Main(int argc, char** argv) {
   if (ranks.empty()) ranks.push_back(std::max(2u, static_cast<uint32_t>(devices)));
   uint32_t wrong = 0;
   for (uint32_t n : ranks) {
-    for (const char* family : {"one_shot", "two_shot", "staged", "direct", ""}) {
-      wrong += CheckFamily(effort, n, family);
-    }
+    for (const char* family : kFamilyNames) wrong += CheckFamily(effort, n, family);
+    wrong += CheckFamily(effort, n, "");
     wrong += CheckFamily(effort, n, "direct", false);
     wrong += CheckFamily(effort, n, "direct", true, true);
     wrong += CheckFamily(effort, n, "direct", true, false, true);
     wrong += CheckFamily(effort, n, "direct", false, false, true);
     for (const char* family : {"staged", "direct", ""}) wrong += CheckTransfers(effort, n, family);
-    for (const char* family : {"one_shot", "two_shot", "staged", "direct"}) {
+    for (const char* family : kFamilyNames) {
       wrong += CheckAborts(n, family, effort.dawdle_ns, std::max(effort.cases / 10, 1u), effort.abort_seconds);
     }
   }
-  for (const char* family : {"one_shot", "two_shot", "staged", "direct"}) wrong += CheckAbort(ranks[0], family);
+  for (const char* family : kFamilyNames) wrong += CheckAbort(ranks[0], family);
   if (bench) Bench(ranks[0]);
   if (sweep) Sweep(ranks[0]);
   std::printf("\nsymmetric kernels on %d GPUs: %s\n", devices, wrong == 0 ? "all right" : "WRONG");

@@ -25,11 +25,16 @@ struct Team {
   SL_HD uint64_t* Flag(uint32_t r, uint64_t table, uint32_t block, uint32_t from) const {
     return reinterpret_cast<uint64_t*>(At(r, table)) + block * size + from;
   }
-  // The packets of `sender` in rank r's slice.
+  // Which one of all inboxes of a rank, alike at all ranks. That of the second shot lies behind that of the first, so
+  // that who has but one shot has room for twice as much.
+  SL_HD uint64_t Inbox(uint32_t shot, uint32_t epoch, uint32_t block, uint32_t sender) const {
+    const uint32_t region = epoch % kPacketSlots * kPacketBlocks + block;
+    return (static_cast<uint64_t>(region) * size + sender) * kShots + shot;
+  }
+  // The packets of `sender` in rank r's slice that carry their epoch.
   SL_HD dev::LlPacket* Packets(uint32_t r, uint32_t shot, uint32_t epoch, uint32_t block, uint32_t sender) const {
-    const uint32_t region = (shot * kPacketSlots + epoch % kPacketSlots) * kPacketBlocks + block;
     return reinterpret_cast<dev::LlPacket*>(At(r, layout.packets)) +
-           (static_cast<uint64_t>(region) * size + sender) * layout.packets_per_block;
+           Inbox(shot, epoch, block, sender) * layout.packets_per_block;
   }
   // Ends what the threads of a block have waited for, each on its own; false when a wait was given up.
   SL_HD bool HasCome(const dev::Block& block, bool given_up) const {
@@ -53,7 +58,7 @@ struct Args {
   uint8_t* recv;
   const void* scalar;  // SL_PREMUL_SUM: in device memory; NULL: it is scalar_bits
   uint64_t scalar_bits;
-  uint64_t share_elements;   // of every pattern block, each CUDA block's; one-shot: of 8-byte packets
+  uint64_t share_elements;   // of every pattern block, each CUDA block's; by packets: of packets
   uint64_t piece_elements;   // staged: of every pattern block, in one round
   uint64_t rounds;           // staged
   sl_reduction_t reduction;  // when the pattern reduces

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One-shot: every rank pushes to every peer the block that this peer takes, as packets that carry their epoch, and
-// takes what it was sent. One hop, no barrier, no fence (ll_packet.h). Who has nothing for a peer sends it an empty
-// packet, so that everybody hears from everybody in every epoch.
+// One-shot: every rank pushes to every peer the block that this peer takes, as packets that tell by themselves that
+// they have come, and takes what it was sent. One hop, no barrier, no fence (packet_format.h). Who has nothing for a
+// peer sends it an empty packet, so that everybody hears from everybody in every epoch.
 //
 // Slots: epoch e writes into the slot that epoch e - 2 used, at all peers. That is safe: this rank's launch of epoch
 // e - 1 ended only when it had heard from every peer p; p sent that after its launch of e - 2 had ended, hence after it
@@ -17,21 +17,25 @@
 
 #include <type_traits>
 
+#include "modules/algo-symmetric/kernels/packet_data.h"
 #include "modules/algo-symmetric/kernels/packets.h"
 
 namespace sl::algo_symmetric::kernels {
 
-// F as in Staged. `shared` holds kSharedPackets packets' data.
-template <typename F>
+// F as in Staged. `shared` holds kSharedBytes.
+template <typename F, typename Format>
 class OneShotPackets {
  public:
-  SL_HD OneShotPackets(const Args& args, const dev::Block& block, dev::Vec8* shared)
+  using Data = typename Format::Data;
+
+  SL_HD OneShotPackets(const Args& args, const dev::Block& block, Data* shared)
       : args_(args), team_(args.team), box_(args.team, block), block_(block), shared_(shared) {
     const uint64_t bytes = args.pattern.block_elements * args.element_bytes;
     const uint64_t begin = block.index * args.share_elements * kPayload;
     begin_ = begin;
     bytes_ = static_cast<uint32_t>(begin >= bytes ? 0 : Least(bytes - begin, args.share_elements * kPayload));
     packets_ = (bytes_ + kPayload - 1) / kPayload;
+    units_ = Unit::Count(packets_ != 0 ? packets_ : 1);
     if (args.Scales()) scalar_ = args.Scalar();
   }
 
@@ -49,98 +53,106 @@ class OneShotPackets {
   }
 
  private:
-  static constexpr uint32_t kPayload = sizeof(dev::Vec8);
+  using Unit = typename Format::Unit;
+  static constexpr uint32_t kPayload = sizeof(Data);
+  static constexpr uint32_t kUnit = Format::kUnit;
   SL_HD static uint64_t Least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-  // Packets that `from` sends `to`; one empty packet at least.
-  SL_HD uint32_t Count(uint32_t from, uint32_t to) const {
-    return args_.Ships(from, to) && packets_ != 0 ? packets_ : 1;
+  // A unit of what `from` sends `to`, which is one empty packet at least.
+  SL_HD Unit UnitOf(uint32_t number, uint32_t from, uint32_t to) const {
+    return {number, args_.Ships(from, to) && packets_ != 0 ? packets_ : 1};
   }
   SL_HD uint32_t Valid(uint32_t packet) const { return bytes_ - packet * kPayload; }
 
-  // Packet `i` of this rank's contribution to rank `to`.
-  SL_HD dev::Vec8 Own(uint32_t to, uint32_t i) const {
-    if (!args_.Ships(team_.rank, to) || i >= packets_) return {};
+  // Of this rank's contribution to rank `to`.
+  SL_HD void LoadOwn(uint32_t to, const Unit& unit, Data (&data)[kUnit]) const {
+    if (!args_.Ships(team_.rank, to)) return;
     const uint32_t block = args_.pattern.blocks > 1 ? to : 0;
-    const dev::Vec8 data = dev::LoadAny<8>(args_.send + args_.BlockOffset(block, 0) + begin_ + i * kPayload, Valid(i));
+    LoadUnit(args_.send + args_.BlockOffset(block, 0) + begin_, bytes_, unit, data);
     if constexpr (!std::is_void_v<F>) {
-      if (args_.Scales()) return dev::Scaled<F>(data, scalar_);
+      if (args_.Scales()) ScaleUnit<F>(scalar_, data);
     }
-    return data;
   }
 
   SL_HD void Push() const {
-    const uint32_t most = packets_ != 0 ? packets_ : 1;
-    for (uint32_t at = block_.thread(); at < (team_.size - 1) * most; at += block_.threads()) {
-      const uint32_t peer = team_.Peer(at / most);
-      const uint32_t i = at % most;
-      if (i < Count(team_.rank, peer)) box_.Push(0, peer, i, Own(peer, i));
+    for (uint32_t at = block_.thread(); at < (team_.size - 1) * units_; at += block_.threads()) {
+      const uint32_t peer = team_.Peer(at / units_);
+      const Unit unit = UnitOf(at % units_, team_.rank, peer);
+      if (!unit.Has(0)) continue;
+      Data data[kUnit] = {};
+      LoadOwn(peer, unit, data);
+      box_.Push(0, peer, unit, data);
     }
+  }
+
+  // A unit of what a rank has for this one: its own is loaded, another one's waited for. False when the wait was ended.
+  SL_HD bool Get(uint32_t from, const Unit& unit, Data (&data)[kUnit]) const {
+    if (from == team_.rank) {
+      LoadOwn(team_.rank, unit, data);
+      return true;
+    }
+    return !unit.Has(0) || box_.Await(0, from, unit, data);
   }
 
   // Moves: what comes goes straight to where it belongs, which may be where this rank's data for others was.
   SL_HD bool Take() const {
     bool given_up = false;
     block_.Sync();
-    const uint32_t most = packets_ != 0 ? packets_ : 1;
-    for (uint32_t at = block_.thread(); at < team_.size * most && !given_up; at += block_.threads()) {
-      const uint32_t from = at / most;
-      const uint32_t i = at % most;
-      dev::Vec8 data{};
-      if (from == team_.rank) {
-        data = Own(team_.rank, i);
-      } else if (i >= Count(from, team_.rank)) {
-        continue;
-      } else if (!box_.Await(0, from, i, &data)) {
-        given_up = true;
+    for (uint32_t at = block_.thread(); at < team_.size * units_ && !given_up; at += block_.threads()) {
+      const uint32_t from = at / units_;
+      const Unit unit = UnitOf(at % units_, from, team_.rank);
+      Data data[kUnit] = {};
+      given_up = !Get(from, unit, data);
+      if (given_up || !args_.Ships(from, team_.rank)) continue;
+      uint8_t* to = args_.recv + args_.BlockOffset(args_.giver < 0 ? from : 0, 0) + begin_;
+      SL_UNROLL
+      for (uint32_t k = 0; k < kUnit; ++k) {
+        const uint32_t i = unit.Packet(k);
+        if (i < packets_) StorePacketData(to + i * kPayload, data[k], Valid(i));
       }
-      if (!args_.Ships(from, team_.rank) || i >= packets_ || given_up) continue;
-      const uint32_t block = args_.giver < 0 ? from : 0;
-      dev::StoreAny(args_.recv + args_.BlockOffset(block, 0) + begin_ + i * kPayload, data, Valid(i));
     }
     return team_.HasCome(block_, given_up);
   }
 
-  // Reductions: all contributions meet in shared memory, as many packets at a time as fit.
+  // Reductions: all contributions meet in shared memory, as many units at a time as fit.
   SL_HD bool ReduceAll() const {
-    const uint32_t fit = kSharedPackets / team_.size;
-    const uint32_t most = packets_ != 0 ? packets_ : 1;
-    for (uint32_t first = 0; first < most; first += fit) {
-      const uint32_t count = most - first < fit ? most - first : fit;
+    const uint32_t fit = UnitsThatFit<Format>(team_.size);
+    for (uint32_t first = 0; first < units_; first += fit) {
+      const uint32_t count = units_ - first < fit ? units_ - first : fit;
       if (!Gather(first, count)) return false;
       if (args_.taker < 0 || args_.taker == static_cast<int32_t>(team_.rank)) {
-        ReducePackets<F>(block_, shared_, team_.size, count, args_.reduction, args_.AverageOver(),
-                         [&](uint32_t i, const dev::Vec8& sum) {
-                           if (first + i >= packets_) return;
-                           dev::StoreAny(args_.recv + begin_ + (first + i) * kPayload, sum, Valid(first + i));
+        ReducePackets<F>(block_, shared_, team_.size, count * kUnit, args_.reduction, args_.AverageOver(),
+                         [&](uint32_t place, const Data& sum) {
+                           const uint32_t i = Unit{first + place % count, packets_}.Packet(place / count);
+                           if (i < packets_) StorePacketData(args_.recv + begin_ + i * kPayload, sum, Valid(i));
                          });
       }
       block_.Sync();
     }
     return true;
   }
+  // Of every rank the k-th packets of all units lie side by side.
   SL_HD bool Gather(uint32_t first, uint32_t count) const {
     bool given_up = false;
     for (uint32_t at = block_.thread(); at < team_.size * count && !given_up; at += block_.threads()) {
       const uint32_t from = at / count;
-      const uint32_t i = first + at % count;
-      if (from == team_.rank) {
-        shared_[at] = Own(team_.rank, i);
-      } else if (i < Count(from, team_.rank)) {
-        given_up = !box_.Await(0, from, i, &shared_[at]);
-      }
+      Data data[kUnit] = {};
+      given_up = !Get(from, UnitOf(first + at % count, from, team_.rank), data);
+      SL_UNROLL
+      for (uint32_t k = 0; k < kUnit; ++k) shared_[(from * kUnit + k) * count + at % count] = data[k];
     }
     return team_.HasCome(block_, given_up);
   }
 
   const Args& args_;
   const Team& team_;
-  const PacketBox box_;
+  const PacketBox<Format> box_;
   const dev::Block block_;
-  dev::Vec8* const shared_;
+  Data* const shared_;
   uint64_t begin_;  // bytes; this block's share of every pattern block
   uint32_t bytes_;
   uint32_t packets_;
+  uint32_t units_;  // one at least
   uint64_t scalar_ = 0;
 };
 

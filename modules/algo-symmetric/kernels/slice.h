@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "sdk/device/lamport_packet.h"
 #include "sdk/device/ll_packet.h"
 
 namespace sl::algo_symmetric::kernels {
@@ -19,11 +20,15 @@ constexpr uint32_t kRegionBytes = 256;      // every region begins at a multiple
 
 // Packets. Epochs alternate between two slots; a block owns its epoch and its packets, so that blocks never meet.
 constexpr uint32_t kPacketBlocks = 16;
-constexpr uint32_t kPacketsPerBlock = 4096;  // in one slot, of all senders; of many, kFewestPackets each
-constexpr uint32_t kFewestPackets = 512;
+constexpr uint32_t kPacketsPerBlock = 2048;  // in one slot, of all senders; of many, kFewestPackets each
+constexpr uint32_t kFewestPackets = 256;
+constexpr uint32_t kLamportPerBlock = 3072;  // the same of packets that are all data
+constexpr uint32_t kFewestLamport = 384;
+constexpr uint32_t kLamportUnit = 4;    // that go together
+constexpr uint32_t kLamportTile = 128;  // and among which they lie
 constexpr uint32_t kPacketSlots = 2;
 constexpr uint32_t kShots = 2;
-constexpr uint32_t kSharedPackets = 4096;  // whose data a block keeps in shared memory at a time; one a rank at least
+constexpr uint32_t kSharedBytes = 32768;  // of packets' data that a block keeps in shared memory at a time
 
 // Staged rounds in flight.
 constexpr uint32_t kStagedBlocks = 32;  // at most
@@ -59,7 +64,9 @@ struct LaneLayout {
   uint64_t met;       // [slot][block][rank][word]: what that rank has told; written by that rank
   uint64_t left;      // [block][rank]: meetings after which that rank touches this one's buffers no more
   uint64_t drawn;     // pieces of a direct operation that blocks have drawn; 0 between launches
-  uint64_t packets;   // [shot][slot][block][sender][packet]
+  uint64_t packets;   // [slot][block][sender][shot][packet]
+  uint64_t lamport;   // [slot][block][sender][shot][packet]: of those that are all data
+  uint64_t notes;     // [slot][block][sender][shot][unit]: what is to be said of them
   uint64_t stage;     // [block][slot]: one piece for every rank
   uint64_t result;    // [block][slot]: one piece
   uint64_t pushed;    // [rank][channel]: chunks pushed to that rank
@@ -81,7 +88,8 @@ struct LaneLayout {
   uint64_t total;
   uint32_t staged_blocks;      // of a grid that stages or meets, at most
   uint32_t channels;           // between two ranks, each way
-  uint32_t packets_per_block;  // from one sender, in one slot
+  uint32_t packets_per_block;  // from one sender, in one slot, of one shot
+  uint32_t lamport_per_block;  // the same of those that are all data
 
   static constexpr LaneLayout Of(uint32_t ranks, uint32_t staged_blocks) {
     LaneLayout layout{};
@@ -107,8 +115,12 @@ struct LaneLayout {
     layout.drawn = take(sizeof(uint32_t));
     const uint32_t packets = kPacketsPerBlock / ranks;
     layout.packets_per_block = packets > kFewestPackets ? packets : kFewestPackets;
-    layout.packets = take(uint64_t{kShots} * kPacketSlots * kPacketBlocks * ranks * layout.packets_per_block *
-                          sizeof(dev::LlPacket));
+    const uint64_t inboxes = uint64_t{kPacketSlots} * kPacketBlocks * ranks * kShots;
+    layout.packets = take(inboxes * layout.packets_per_block * sizeof(dev::LlPacket));
+    const uint32_t lamport = kLamportPerBlock / ranks / kLamportTile * kLamportTile;
+    layout.lamport_per_block = lamport > kFewestLamport ? lamport : kFewestLamport;
+    layout.lamport = take(inboxes * layout.lamport_per_block * sizeof(dev::LamportPacket));
+    layout.notes = take(inboxes * (layout.lamport_per_block / kLamportUnit) * sizeof(uint64_t));
     layout.stage = take(staged_blocks * kRoundSlots * layout.stage_slot_bytes);
     layout.result = take(uint64_t{staged_blocks} * kRoundSlots * layout.piece_bytes);
     layout.channels = kChannelsOfBlock * (ranks >= 32 ? 1 : ranks <= 2 ? 16 : 32 / ranks);

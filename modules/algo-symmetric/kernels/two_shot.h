@@ -8,37 +8,48 @@
 // empty packet, so the second shot's slots are as safe to reuse. Result packets that hold nothing are not sent.
 #pragma once
 
+#include "modules/algo-symmetric/kernels/packet_data.h"
 #include "modules/algo-symmetric/kernels/packets.h"
 
 namespace sl::algo_symmetric::kernels {
 
-template <typename F>
+// `shared` holds kSharedBytes.
+template <typename F, typename Format>
 class TwoShotPackets {
  public:
-  SL_HD TwoShotPackets(const Args& args, const dev::Block& block, dev::Vec8* shared)
+  using Data = typename Format::Data;
+
+  SL_HD TwoShotPackets(const Args& args, const dev::Block& block, Data* shared)
       : args_(args), team_(args.team), box_(args.team, block), block_(block), shared_(shared) {
     begin_ = block.index * args.share_elements * kPayload;
     most_ = static_cast<uint32_t>(args.share_elements);
+    units_ = Unit::Count(most_);
     if (args.Scales()) scalar_ = args.Scalar();
   }
 
   SL_HD void Run() {
     if (box_.IsEnded()) return;
     Push();
-    const uint32_t fit = kSharedPackets / team_.size;
-    const uint32_t own = AtLeastOne(Bytes(team_.rank));
+    const uint32_t fit = UnitsThatFit<Format>(team_.size);
+    const uint32_t own = Unit::Count(AtLeastOne(Packets(team_.rank)));
     for (uint32_t first = 0; first < own; first += fit) {
       const uint32_t count = own - first < fit ? own - first : fit;
       if (!Gather(first, count)) return box_.End();
-      ReduceAndPush(first, count);
+      Reduce(first, count);
       block_.Sync();
+      if constexpr (kUnit != 1) {
+        PushResults(first, count);
+        block_.Sync();
+      }
     }
     if (!TakeResults()) return box_.End();
     box_.Close();
   }
 
  private:
-  static constexpr uint32_t kPayload = sizeof(dev::Vec8);
+  using Unit = typename Format::Unit;
+  static constexpr uint32_t kPayload = sizeof(Data);
+  static constexpr uint32_t kUnit = Format::kUnit;
 
   // Of a pattern block, this CUDA block's bytes.
   SL_HD uint32_t Bytes(uint32_t block) const {
@@ -47,75 +58,101 @@ class TwoShotPackets {
     const uint64_t share = uint64_t{most_} * kPayload;
     return static_cast<uint32_t>(bytes - begin_ < share ? bytes - begin_ : share);
   }
-  SL_HD static uint32_t Packets(uint32_t bytes) { return (bytes + kPayload - 1) / kPayload; }
-  SL_HD static uint32_t AtLeastOne(uint32_t bytes) { return bytes != 0 ? Packets(bytes) : 1; }
+  SL_HD uint32_t Packets(uint32_t block) const { return (Bytes(block) + kPayload - 1) / kPayload; }
+  SL_HD static uint32_t AtLeastOne(uint32_t packets) { return packets != 0 ? packets : 1; }
+  // Of what is sent to who reduces a block.
+  SL_HD Unit UnitOf(uint32_t number, uint32_t block) const { return {number, AtLeastOne(Packets(block))}; }
 
-  // Packet i of this rank's contribution to a block.
-  SL_HD dev::Vec8 Own(uint32_t block, uint32_t i) const {
-    const uint32_t bytes = Bytes(block);
-    if (i * kPayload >= bytes) return {};
-    const uint8_t* from = args_.send + args_.BlockOffset(block, 0) + begin_ + i * kPayload;
-    const dev::Vec8 data = dev::LoadAny<8>(from, bytes - i * kPayload);
-    return args_.Scales() ? dev::Scaled<F>(data, scalar_) : data;
+  // Of this rank's contribution to a block.
+  SL_HD void LoadOwn(uint32_t block, const Unit& unit, Data (&data)[kUnit]) const {
+    LoadUnit(args_.send + args_.BlockOffset(block, 0) + begin_, Bytes(block), unit, data);
+    if (args_.Scales()) ScaleUnit<F>(scalar_, data);
   }
-  SL_HD void Keep(uint32_t block, uint32_t i, const dev::Vec8& data) const {
+  SL_HD void Keep(uint32_t block, uint32_t i, const Data& data) const {
     uint8_t* to = args_.recv + args_.BlockOffset(block, 0) + begin_ + i * kPayload;
-    dev::StoreAny(to, data, Bytes(block) - i * kPayload);
+    StorePacketData(to, data, Bytes(block) - i * kPayload);
   }
 
   SL_HD void Push() const {
-    for (uint32_t at = block_.thread(); at < (team_.size - 1) * most_; at += block_.threads()) {
-      const uint32_t peer = team_.Peer(at / most_);
-      const uint32_t i = at % most_;
-      if (i < AtLeastOne(Bytes(peer))) box_.Push(0, peer, i, Own(peer, i));
+    for (uint32_t at = block_.thread(); at < (team_.size - 1) * units_; at += block_.threads()) {
+      const uint32_t peer = team_.Peer(at / units_);
+      const Unit unit = UnitOf(at % units_, peer);
+      if (!unit.Has(0)) continue;
+      Data data[kUnit] = {};
+      LoadOwn(peer, unit, data);
+      box_.Push(0, peer, unit, data);
     }
   }
 
+  // Of every rank the k-th packets of all units lie side by side.
   SL_HD bool Gather(uint32_t first, uint32_t count) const {
     bool given_up = false;
     for (uint32_t at = block_.thread(); at < team_.size * count && !given_up; at += block_.threads()) {
       const uint32_t from = at / count;
-      const uint32_t i = first + at % count;
+      const Unit unit = UnitOf(first + at % count, team_.rank);
+      Data data[kUnit] = {};
       if (from == team_.rank) {
-        shared_[at] = Own(team_.rank, i);
+        LoadOwn(from, unit, data);
       } else {
-        given_up = !box_.Await(0, from, i, &shared_[at]);
+        given_up = !box_.Await(0, from, unit, data);
       }
+      SL_UNROLL
+      for (uint32_t k = 0; k < kUnit; ++k) shared_[(from * kUnit + k) * count + at % count] = data[k];
     }
     return team_.HasCome(block_, given_up);
   }
 
-  SL_HD void ReduceAndPush(uint32_t first, uint32_t count) const {
-    const uint32_t packets = Packets(Bytes(team_.rank));
-    ReducePackets<F>(block_, shared_, team_.size, count, args_.reduction, args_.AverageOver(),
-                     [&](uint32_t at, const dev::Vec8& sum) {
-                       const uint32_t i = first + at;
+  // Results go out at once, or, where several travel together, take the place of rank 0's contributions.
+  SL_HD void Reduce(uint32_t first, uint32_t count) const {
+    const uint32_t packets = Packets(team_.rank);
+    ReducePackets<F>(block_, shared_, team_.size, count * kUnit, args_.reduction, args_.AverageOver(),
+                     [&](uint32_t place, const Data& sum) {
+                       const Unit unit{first + place % count, packets};
+                       const uint32_t i = unit.Packet(place / count);
                        if (i >= packets) return;
-                       for (uint32_t p = 0; p + 1 < team_.size; ++p) box_.Push(1, team_.Peer(p), i, sum);
                        Keep(team_.rank, i, sum);
+                       if constexpr (kUnit == 1) {
+                         for (uint32_t p = 0; p + 1 < team_.size; ++p) box_.Push(1, team_.Peer(p), unit, {sum});
+                       } else {
+                         shared_[place] = sum;
+                       }
                      });
+  }
+  SL_HD void PushResults(uint32_t first, uint32_t count) const {
+    for (uint32_t at = block_.thread(); at < (team_.size - 1) * count; at += block_.threads()) {
+      const Unit unit{first + at % count, Packets(team_.rank)};
+      if (!unit.Has(0)) continue;
+      Data sums[kUnit];
+      SL_UNROLL
+      for (uint32_t k = 0; k < kUnit; ++k) sums[k] = shared_[k * count + at % count];
+      box_.Push(1, team_.Peer(at / count), unit, sums);
+    }
   }
 
   SL_HD bool TakeResults() const {
     bool given_up = false;
-    for (uint32_t at = block_.thread(); at < (team_.size - 1) * most_ && !given_up; at += block_.threads()) {
-      const uint32_t peer = team_.Peer(at / most_);
-      const uint32_t i = at % most_;
-      if (i >= Packets(Bytes(peer))) continue;
-      dev::Vec8 data{};
-      given_up = !box_.Await(1, peer, i, &data);
-      if (!given_up) Keep(peer, i, data);
+    for (uint32_t at = block_.thread(); at < (team_.size - 1) * units_ && !given_up; at += block_.threads()) {
+      const uint32_t peer = team_.Peer(at / units_);
+      const Unit unit{at % units_, Packets(peer)};
+      if (!unit.Has(0)) continue;
+      Data data[kUnit] = {};
+      given_up = !box_.Await(1, peer, unit, data);
+      SL_UNROLL
+      for (uint32_t k = 0; k < kUnit; ++k) {
+        if (unit.Has(k) && !given_up) Keep(peer, unit.Packet(k), data[k]);
+      }
     }
     return team_.HasCome(block_, given_up);
   }
 
   const Args& args_;
   const Team& team_;
-  const PacketBox box_;
+  const PacketBox<Format> box_;
   const dev::Block block_;
-  dev::Vec8* const shared_;
+  Data* const shared_;
   uint64_t begin_;  // bytes; this block's share of every pattern block
   uint32_t most_;   // packets of it
+  uint32_t units_;
   uint64_t scalar_ = 0;
 };
 

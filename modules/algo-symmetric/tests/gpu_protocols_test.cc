@@ -143,10 +143,7 @@ void RunEveryBlock(GpuTeam& team, Case& one) {
     const Choice choice = team.ChoiceFor(r, op, one.family);
     const LongArgs args = team.ArgsOf(r, op, choice);
     for (uint32_t b = 0; b < choice.blocks; ++b) {
-      threads.emplace_back([op, choice, args, b] {
-        std::vector<dev::Vec8> shared(kSharedPackets);
-        RunBlock(choice.family, op.datatype, args, b, shared.data());
-      });
+      threads.emplace_back([op, choice, args, b] { RunBlock(choice.family, op.datatype, args, b); });
     }
   }
   for (std::thread& thread : threads) thread.join();
@@ -204,13 +201,94 @@ TEST(GpuProtocols, StayRightWhenEpochsWrap) {
   std::vector<Case> cases;
   for (int i = 0; i < 60; ++i) {
     cases.push_back(Case::Random(kSize, random));
-    cases.back().family = i % 2 == 0 ? Family::kOneShot : Family::kTwoShot;
+    constexpr Family kByPackets[] = {Family::kOneShot, Family::kTwoShot, Family::kLamportOneShot,
+                                     Family::kLamportTwoShot};
+    cases.back().family = kByPackets[i % 4];
     if (i % 2 != 0) cases.back().op.kind = SL_OP_ALL_REDUCE;
     cases.back().Fill();
   }
   team.RunAll(cases);
   for (Case& one : cases) EXPECT_EQ(one.Wrong(), "");
   EXPECT_LT(Epochs(team, 0)[0], 100u);
+}
+
+// Numbers that a packet cannot carry as they are: what looks blank on the way, and what travels in its stead.
+uint64_t Awkward(std::mt19937& random) {
+  constexpr uint64_t kNumbers[] = {dev::kLamportMask, dev::kLamportMask ^ dev::kLamportStandIn, 0, 1, UINT64_MAX, 77};
+  return kNumbers[random() % std::size(kNumbers)];
+}
+
+// One collective of 64-bit numbers whose results are awkward ones: sums of one rank's with what the others add.
+class AwkwardCase {
+ public:
+  AwkwardCase(sl_op_kind_t kind, uint32_t size, uint64_t count, std::mt19937& random) : size_(size) {
+    op_.struct_size = sizeof(op_);
+    op_.kind = kind;
+    op_.datatype = SL_UINT64;
+    op_.reduction = SL_SUM;
+    op_.count = count;
+    const uint64_t in = count * (Case::ManyIn(kind) ? size : 1);
+    wanted_.resize(in);
+    for (uint64_t& number : wanted_) number = Awkward(random);
+    send_.assign(size, std::vector<uint64_t>(in));
+    recv_.assign(size, std::vector<uint64_t>(count * (Case::ManyOut(kind) ? size : 1)));
+    for (uint64_t i = 0; i < in; ++i) {
+      uint64_t sum = 0;
+      for (uint32_t r = 0; r + 1 < size; ++r) sum += send_[r][i] = Awkward(random);
+      send_[size - 1][i] = Reduces() ? wanted_[i] - sum : Awkward(random);
+    }
+  }
+  sl_op_t For(uint32_t rank) {
+    sl_op_t op = op_;
+    op.send = send_[rank].data();
+    op.recv = recv_[rank].data();
+    return op;
+  }
+  bool IsRight() const {
+    for (uint32_t r = 0; r < size_; ++r) {
+      for (uint64_t i = 0; i < recv_[r].size(); ++i) {
+        if (recv_[r][i] != Wanted(r, i)) return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  bool Reduces() const { return op_.kind == SL_OP_ALL_REDUCE || op_.kind == SL_OP_REDUCE_SCATTER; }
+  uint64_t Wanted(uint32_t rank, uint64_t i) const {
+    const uint64_t n = op_.count;
+    if (op_.kind == SL_OP_ALL_REDUCE) return wanted_[i];
+    if (op_.kind == SL_OP_REDUCE_SCATTER) return wanted_[rank * n + i];
+    return send_[i / n][(op_.kind == SL_OP_ALL_TO_ALL ? rank * n : 0) + i % n];
+  }
+
+  sl_op_t op_{};
+  uint32_t size_;
+  std::vector<uint64_t> wanted_;  // sums
+  std::vector<std::vector<uint64_t>> send_, recv_;
+};
+
+// Packets that are all data carry any data; those of many chunks of shared memory, too.
+TEST(GpuProtocols, SendWhatLooksBlankAndWhatTravelsInItsStead) {
+  for (uint32_t size : {2u, 3u, 5u}) {
+    GpuTeam team(size, 2);
+    std::mt19937 random(size);
+    for (sl_op_kind_t kind : {SL_OP_ALL_REDUCE, SL_OP_REDUCE_SCATTER, SL_OP_ALL_GATHER, SL_OP_ALL_TO_ALL}) {
+      for (Family family : {Family::kLamportOneShot, Family::kLamportTwoShot}) {
+        if (IsTwoShot(family) && kind != SL_OP_ALL_REDUCE) continue;
+        for (uint64_t count : {1, 2, 63, 64, 65, 1000, 8001}) {
+          AwkwardCase one(kind, size, count, random);
+          ASSERT_EQ(team.ChoiceFor(0, one.For(0), family).family, family);
+          std::vector<std::thread> threads;
+          for (uint32_t r = 0; r < size; ++r) {
+            threads.emplace_back([&team, &one, family, r] { team.Run(r, one.For(r), family); });
+          }
+          for (std::thread& thread : threads) thread.join();
+          ASSERT_TRUE(one.IsRight()) << kind << " of " << count << " over " << size;
+        }
+      }
+    }
+  }
 }
 
 // No flag outlives 2 * packets_per_block epochs, so none can be mistaken for one of 2^32 epochs later.
@@ -252,7 +330,7 @@ TEST(GpuProtocols, GiveUpAndNameThePeerWhenAborted) {
     EXPECT_EQ(team.control(0).peer, 1);
     EXPECT_EQ(team.control(0).seen, 0u);
     EXPECT_EQ(team.control(0).wanted, 1u);
-    constexpr uint32_t kSteps[kFamilies] = {kStepPacket, kStepPacket, kStepStaged, kStepMet};
+    constexpr uint32_t kSteps[kFamilies] = {kStepPacket, kStepPacket, kStepStaged, kStepMet, kStepPacket, kStepPacket};
     EXPECT_EQ(team.control(0).step, kSteps[family]);
     EXPECT_EQ(team.control(1).fault, 0u);
   }
@@ -322,7 +400,7 @@ TEST(GpuProtocols, StayRightUnderHostileTiming) {
       for (int i = 0; i < 40; ++i) {
         cases.push_back(Case::Random(size, random));
         cases.back().family = static_cast<Family>(family);
-        if (cases.back().family == Family::kTwoShot) cases.back().op.kind = SL_OP_ALL_REDUCE;
+        if (IsTwoShot(cases.back().family)) cases.back().op.kind = SL_OP_ALL_REDUCE;
         cases.back().Fill();
       }
       team.RunAll(cases);

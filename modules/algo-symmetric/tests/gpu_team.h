@@ -45,23 +45,27 @@ void RunLong(const LongArgs& args, uint32_t block) {
   if (!RunDirect<F>(args, dev::Block::Whole(block), table.get())) RunRoles<F>(args.args, block);
 }
 
-// What the kernel of a family does in one block.
-template <typename F>
-void RunBlock(Family family, const LongArgs& args, uint32_t block, dev::Vec8* shared) {
-  if (family == Family::kOneShot) {
-    OneShotPackets<F>(args.args, dev::Block::Whole(block), shared).Run();
+template <typename F, typename Format>
+void RunPackets(Family family, const Args& args, uint32_t block) {
+  std::vector<typename Format::Data> shared(kSharedBytes / sizeof(typename Format::Data));
+  if (IsOneShot(family)) {
+    OneShotPackets<F, Format>(args, dev::Block::Whole(block), shared.data()).Run();
   } else if constexpr (!std::is_void_v<F>) {
-    if (family == Family::kTwoShot) return TwoShotPackets<F>(args.args, dev::Block::Whole(block), shared).Run();
-    RunLong<F>(args, block);
-  } else {
-    RunLong<F>(args, block);
+    TwoShotPackets<F, Format>(args, dev::Block::Whole(block), shared.data()).Run();
   }
 }
 
-inline void RunBlock(Family family, sl_datatype_t datatype, const LongArgs& args, uint32_t block, dev::Vec8* shared) {
-  if (!args.args.pattern.reduces) return RunBlock<void>(family, args, block, shared);
-  WithFormat(datatype,
-             [&](auto* format) { RunBlock<std::remove_pointer_t<decltype(format)>>(family, args, block, shared); });
+// What the kernel of a family does in one block.
+template <typename F>
+void RunBlock(Family family, const LongArgs& args, uint32_t block) {
+  if (IsLamport(family)) return RunPackets<F, LamportFormat>(family, args.args, block);
+  if (IsOneShot(family) || IsTwoShot(family)) return RunPackets<F, LlFormat>(family, args.args, block);
+  RunLong<F>(args, block);
+}
+
+inline void RunBlock(Family family, sl_datatype_t datatype, const LongArgs& args, uint32_t block) {
+  if (!args.args.pattern.reduces) return RunBlock<void>(family, args, block);
+  WithFormat(datatype, [&](auto* format) { RunBlock<std::remove_pointer_t<decltype(format)>>(family, args, block); });
 }
 
 // How a rank's memory is reached where all ranks are threads: at its own address, unless this rank refuses.
@@ -159,8 +163,7 @@ class GpuTeam {
   void Run(uint32_t rank, const sl_op_t& op, Family family) {
     const Choice choice = ChoiceFor(rank, op, family);
     const LongArgs args = ArgsOf(rank, op, choice);
-    std::vector<dev::Vec8> shared(kSharedPackets);
-    for (uint32_t b = 0; b < choice.blocks; ++b) RunBlock(choice.family, op.datatype, args, b, shared.data());
+    for (uint32_t b = 0; b < choice.blocks; ++b) RunBlock(choice.family, op.datatype, args, b);
   }
   // The launch of a collective; its arguments are overwritten by the next one's.
   sl_status_t LaunchOf(uint32_t rank, const sl_op_t& op, sl_launch_t* out) {

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The data of packets: from and to callers' buffers, and the reduction of what came.
+#pragma once
+
+#include "modules/algo-symmetric/kernels/slice.h"
+#include "sdk/device/accumulator.h"
+#include "sdk/device/block.h"
+
+namespace sl::algo_symmetric::kernels {
+
+// Where a packet's data is no whole one at an aligned address; out of the way of the loops.
+template <typename Data>
+SL_APART SL_HD Data LoadPart(const uint8_t* from, uint32_t valid) {
+  return dev::LoadAny<sizeof(Data)>(from, valid);
+}
+template <typename Data>
+SL_APART SL_HD void StorePart(uint8_t* to, const Data& data, uint32_t valid) {
+  dev::StoreAny(to, data, valid);
+}
+template <typename Data>
+SL_HD void StorePacketData(uint8_t* to, const Data& data, uint32_t valid) {
+  if (valid >= sizeof(Data) && dev::IsAligned(to, sizeof(Data))) return dev::Store<sizeof(Data)>(to, data);
+  StorePart(to, data, valid);
+}
+
+// The packets of a unit, of which `bytes` begin at `from`.
+template <typename Data, typename Unit, uint32_t kUnit>
+SL_HD void LoadUnit(const uint8_t* from, uint32_t bytes, const Unit& unit, Data (&data)[kUnit]) {
+  // All loads are under way before the first has come.
+  if ((unit.Packet(kUnit - 1) + 1) * sizeof(Data) <= bytes && dev::IsAligned(from, sizeof(Data))) {
+    SL_UNROLL
+    for (uint32_t k = 0; k < kUnit; ++k) {
+      data[k] = dev::LoadOwn<sizeof(Data)>(from + unit.Packet(k) * sizeof(Data));
+    }
+    return;
+  }
+  SL_UNROLL
+  for (uint32_t k = 0; k < kUnit; ++k) {
+    const uint32_t at = unit.Packet(k) * sizeof(Data);
+    if (at < bytes) data[k] = LoadPart<Data>(from + at, bytes - at);
+  }
+}
+
+template <typename F, typename Data, uint32_t kUnit>
+SL_HD void ScaleUnit(uint64_t scalar, Data (&data)[kUnit]) {
+  SL_UNROLL
+  for (uint32_t k = 0; k < kUnit; ++k) data[k] = dev::Scaled<F>(data[k], scalar);
+}
+
+// Units of every rank that meet in shared memory at a time.
+template <typename Format>
+SL_HD uint32_t UnitsThatFit(uint32_t ranks) {
+  return kSharedBytes / sizeof(typename Format::Data) / Format::kUnit / ranks;
+}
+
+// Reduces packet i of every rank, shared[rank * count + i], in rank order, and hands the result to store(i, packet).
+template <typename F, sl_reduction_t kReduction, typename Data, typename StoreSum>
+SL_HD void ReducePacketsBy(const dev::Block& block, const Data* shared, uint32_t ranks, uint32_t count,
+                           uint32_t average_over, const StoreSum& store) {
+  for (uint32_t i = block.thread(); i < count; i += block.threads()) {
+    dev::Accumulator<F, kReduction, sizeof(Data)> sum;
+    sum.Start(shared[i]);
+    for (uint32_t r = 1; r < ranks; ++r) sum.Add(shared[r * count + i]);
+    store(i, sum.Finish(average_over));
+  }
+}
+
+template <typename F, typename Data, typename StoreSum>
+SL_HD void ReducePackets(const dev::Block& block, const Data* shared, uint32_t ranks, uint32_t count,
+                         sl_reduction_t reduction, uint32_t average_over, const StoreSum& store) {
+  switch (reduction) {
+    case SL_PROD:
+      return ReducePacketsBy<F, SL_PROD>(block, shared, ranks, count, average_over, store);
+    case SL_MAX:
+      return ReducePacketsBy<F, SL_MAX>(block, shared, ranks, count, average_over, store);
+    case SL_MIN:
+      return ReducePacketsBy<F, SL_MIN>(block, shared, ranks, count, average_over, store);
+    default:
+      return ReducePacketsBy<F, SL_SUM>(block, shared, ranks, count, average_over, store);
+  }
+}
+
+}  // namespace sl::algo_symmetric::kernels
