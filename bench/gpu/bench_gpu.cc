@@ -51,7 +51,8 @@ Options Parse(int argc, char** argv) {
   app.add_option("-d,--datatype", options.type)->capture_default_str();
   app.add_option("--ctas", options.grid.ctas,
                  "numbers of blocks: the grid once for each, with communicators of so many (ncclConfig_t.minCTAs and\n"
-                 "maxCTAs); of all-gather, reduce-scatter and all-reduce, unless --collectives says otherwise")
+                 "maxCTAs; 0: CTAPolicy ZERO, of what copy engines serve: all-gather and all-to-all between symmetric\n"
+                 "windows); of all-gather, reduce-scatter and all-reduce, unless --collectives says otherwise")
       ->delimiter(',')
       ->check(CLI::Range(0, 1024));
   app.add_option("--gpus", options.gpus, "how many; all by default");
@@ -142,7 +143,7 @@ class Comparison {
     std::optional<std::vector<uint8_t>> first;
     bool is_right = true;
     for (size_t library = 0; library < libraries_.size(); ++library) {
-      if (!member->Serves(library)) continue;
+      if (!member->Serves(library, point)) continue;
       std::vector<uint8_t> result = member->Result(library, point, &meeting_);
       if (first)
         is_right = is_right && result == *first;
@@ -153,7 +154,7 @@ class Comparison {
     for (int round = 0; round < options_.rounds; ++round) {
       for (size_t turn = 0; turn < libraries_.size(); ++turn) {
         const size_t library = (turn + static_cast<size_t>(round)) % libraries_.size();
-        if (!member->Serves(library)) continue;
+        if (!member->Serves(library, point)) continue;
         times_[static_cast<size_t>(rank)] = member->Measure(library, point, &meeting_);
         meeting_.Wait();
         row.us[library].push_back(*std::max_element(times_.begin(), times_.end()));

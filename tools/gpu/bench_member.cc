@@ -82,8 +82,12 @@ int Member::Init(size_t library, const tools::NcclUniqueId& id, std::optional<in
   if (!ctas) return api.CommInitRank(comm, ranks_, id, rank_);
   if (api.CommInitRankConfig == nullptr) return tools::kNcclInvalidUsage;
   tools::NcclConfig config;
-  config.min_ctas = *ctas;  // so that a library does not choose fewer
-  config.max_ctas = *ctas;
+  if (*ctas == 0) {
+    config.SetPolicyZero();
+  } else {
+    config.min_ctas = *ctas;  // so that a library does not choose fewer
+    config.max_ctas = *ctas;
+  }
   return api.CommInitRankConfig(comm, ranks_, id, rank_, &config);
 }
 
@@ -125,7 +129,7 @@ void Member::Use(Memory memory) {
   gpu::WaitForDevice();
   memory_ = memory;
   for (size_t library = 0; library < libraries_.size(); ++library) {
-    if (!Serves(library)) continue;
+    if (sides_[library].comm == nullptr) continue;
     Release(library);
     const tools::NcclApi& api = libraries_[library];
     Side& side = sides_[library];

@@ -35,7 +35,9 @@ class Member {
   // one of each library, were not used before. Collective; Use() comes next.
   void Open(const std::vector<tools::NcclUniqueId>& ids, std::optional<int> ctas);
   // False: it has refused so many blocks, on all ranks alike.
-  bool Serves(size_t library) const { return sides_[library].comm != nullptr; }
+  bool Serves(size_t library, const Point& point) const {
+    return sides_[library].comm != nullptr && (point.ctas != 0 || point.MayHoldNoSms());
+  }
   // Makes the buffers of all libraries such as `memory` says. Collective.
   void Use(Memory memory);
   // Microseconds of an operation of `library` on this GPU. Collective over `meeting`.

@@ -41,6 +41,10 @@ std::string Point::Text() const {
          (ctas ? ", " + std::to_string(*ctas) + " blocks" : "");
 }
 
+bool Point::MayHoldNoSms() const {
+  return memory == Memory::kSymmetric && (collective == "all_gather" || collective == "alltoall");
+}
+
 Point PointOf(const std::string& collective, const std::string& issue, const std::string& memory, size_t bytes) {
   const bool is_uneven = collective == "alltoallv";
   return {collective, is_uneven ? tools::Collective::kAlltoAll : tools::ParseCollective(collective),

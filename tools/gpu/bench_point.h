@@ -22,9 +22,12 @@ struct Point {
   Issue issue;
   Memory memory;
   size_t bytes;
-  std::optional<int> ctas = {};  // blocks asked for, as ncclConfig_t.minCTAs and maxCTAs; else the library's choice
+  // Blocks asked for, as ncclConfig_t.minCTAs and maxCTAs, 0 as CTAPolicy ZERO; else the library's choice.
+  std::optional<int> ctas = {};
 
   std::string Text() const;
+  // Whether copy engines can serve it; other operations hold SMs under CTAPolicy ZERO, too.
+  bool MayHoldNoSms() const;
   bool operator==(const Point&) const = default;
 };
 

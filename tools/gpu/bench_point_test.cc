@@ -28,6 +28,9 @@ TEST(BenchGrid, WalksTheWholeForEachBudget) {
   ASSERT_EQ(grid.size(), 2 * points);
   EXPECT_EQ(grid[points - 1].ctas, 0);
   EXPECT_EQ(grid[points].ctas, 16);
+  EXPECT_TRUE(PointOf("all_gather", "graph", "symmetric", 8).MayHoldNoSms());
+  EXPECT_FALSE(PointOf("all_gather", "graph", "plain", 8).MayHoldNoSms());
+  EXPECT_FALSE(PointOf("reduce_scatter", "graph", "symmetric", 8).MayHoldNoSms());
   EXPECT_EQ(grid[points].bytes, grid[0].bytes);
   EXPECT_NE(grid[points], grid[0]);
   EXPECT_EQ(grid[0].Text(), "all_reduce of 8 bytes, eager, plain buffers, 0 blocks");

@@ -19,10 +19,11 @@ struct NcclUniqueId {
   char internal[128];
 };
 
-// ncclConfig_t as 2.17 had it; a library adds what has come behind it. What is undefined is the library's choice.
+// ncclConfig_t as 2.17 had it, and behind that what 2.27 added; a library adds what has come since. What is undefined
+// is the library's choice.
 inline constexpr int kNcclUndefined = INT_MIN;
 struct NcclConfig {
-  size_t size = sizeof(NcclConfig);
+  size_t size = 40;
   unsigned magic = 0xcafebeef;
   unsigned version = 21700;
   int blocking = kNcclUndefined;
@@ -30,7 +31,22 @@ struct NcclConfig {
   int min_ctas = kNcclUndefined;
   int max_ctas = kNcclUndefined;
   const char* net_name = nullptr;
+  int split_share = kNcclUndefined;
+  int traffic_class = kNcclUndefined;
+  const char* comm_name = nullptr;
+  int collnet_enable = kNcclUndefined;
+  int cta_policy = kNcclUndefined;
+  int shrink_share = kNcclUndefined;
+  int nvls_ctas = kNcclUndefined;
+
+  // Asks for collectives that hold no SMs.
+  void SetPolicyZero() {
+    size = sizeof(NcclConfig);
+    version = 22700;
+    cta_policy = 2;  // NCCL_CTA_POLICY_ZERO
+  }
 };
+static_assert(offsetof(NcclConfig, split_share) == 40);
 
 inline constexpr int kNcclSuccess = 0;
 inline constexpr int kNcclInvalidArgument = 4;
