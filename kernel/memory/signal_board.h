@@ -32,7 +32,11 @@ namespace sl::kernel {
 class SignalBoard {
  public:
   enum Gate : uint32_t { kBegin, kMiddle, kEnd, kGates };
-  enum Space : uint32_t { kEager, kCaptured, kSpaces };
+  // Captures take the latter two in turn, so that two graphs may run at a time.
+  enum Space : uint32_t { kEager, kCaptured, kCapturedToo, kSpaces };
+  static constexpr Space SpaceOf(uint64_t capture) {
+    return capture == 0 ? kEager : capture % 2 != 0 ? kCaptured : kCapturedToo;
+  }
 
   struct Entry {
     uint64_t raised;
@@ -41,12 +45,12 @@ class SignalBoard {
     uint64_t raised_awaited;  // a stream has come to where it waits until so many are raised
     uint64_t flags_awaited;   // a captured wait is under way, and so many flags are still to be taken; 0: none is
     uint64_t room_awaited;    // 1: a captured put waits for room; 0: none does
-    uint64_t
-        gate_awaited[kSpaces];  // in a rank's entry of itself: 1 + the gate where a stream of its waits; 0: nowhere
+    // In a rank's entry of itself: 1 + the gate where a stream of its waits; 0: nowhere.
+    uint64_t gate_awaited[kSpaces];
     uint64_t gates[kSpaces][kGates];
-    uint64_t reserved[2];
+    uint64_t reserved[6];
   };
-  static_assert(sizeof(Entry) == 128);
+  static_assert(sizeof(Entry) == 192);
   // Devices compare words by the sign of their difference, so that it must be far from both ends.
   static constexpr uint64_t kReleased = uint64_t{1} << 62;
 

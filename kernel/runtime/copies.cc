@@ -27,7 +27,7 @@ class CopyIssue {
       : handle_(*pending.handle),
         pending_(pending),
         own_(handle_.comm.rank()),
-        space_(order.capture == 0 ? SignalBoard::kEager : SignalBoard::kCaptured),
+        space_(SignalBoard::SpaceOf(order.capture)),
         stream_(stream),
         calls_(handle_.comm.device(), stream),
         side_(handle_.side_streams[order.capture == 0 ? 0 : 1 + order.capture % std::size(handle_.captured)]) {}

@@ -63,7 +63,9 @@ void SignalWaits::LookAtGates(const SignalBoard& board, uint32_t own, uint32_t r
 void SignalWaits::Look(const SignalBoard& board, uint32_t own, uint32_t ranks, uint64_t now_ns) {
   waits_.swap(before_);
   waits_.clear();
-  for (const auto space : {SignalBoard::kEager, SignalBoard::kCaptured}) LookAtGates(board, own, ranks, space, now_ns);
+  for (const auto space : {SignalBoard::kEager, SignalBoard::kCaptured, SignalBoard::kCapturedToo}) {
+    LookAtGates(board, own, ranks, space, now_ns);
+  }
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     SignalBoard::Entry* entry = board.At(own, rank);
     const auto peer = static_cast<int32_t>(rank);

@@ -92,7 +92,7 @@ TEST_F(SignalWaitsTest, FindsNoCapturedWaitForWhatIsThere) {
 
 // As a stream leaves them that waits at the gate.
 TEST_F(SignalWaitsTest, FindsWhoHasNotComeToAGate) {
-  for (const auto space : {SignalBoard::kEager, SignalBoard::kCaptured}) {
+  for (const auto space : {SignalBoard::kEager, SignalBoard::kCaptured, SignalBoard::kCapturedToo}) {
     Of(0).gate_awaited[space] = 1 + SignalBoard::kEnd;
     Of(1).gates[space][SignalBoard::kEnd] = 1;
     Of(2).gates[space][SignalBoard::kBegin] = 1;

@@ -19,7 +19,9 @@ class CopyWriter;
 }  // namespace sl::algo_copy
 
 struct sl_algorithm_t {
-  sl_algorithm_t(const sl_host_t* its_host, uint32_t rank, uint32_t size) : host(its_host), rank_(rank), size_(size) {}
+  // `is_asked_for`: by CTA policy ZERO.
+  sl_algorithm_t(const sl_host_t* its_host, uint32_t rank, uint32_t size, bool is_asked_for)
+      : host(its_host), rank_(rank), size_(size), is_asked_for_(is_asked_for) {}
 
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const;
   sl::Status Copies(const sl_op_t& op, std::span<sl_copy_t> out_copies, uint32_t* out_count) const;
@@ -28,7 +30,7 @@ struct sl_algorithm_t {
 
  private:
   // NULL: it is served.
-  static const char* Refuses(const sl_op_t& op);
+  const char* Refuses(const sl_op_t& op) const;
   uint64_t PhaseNs(uint64_t sent_bytes) const;
   // A broadcast of so many bytes, in one phase or in two.
   uint64_t WholeBroadcastNs(uint64_t bytes) const;
@@ -41,4 +43,5 @@ struct sl_algorithm_t {
 
   const uint32_t rank_;
   const uint32_t size_;
+  const bool is_asked_for_;
 };

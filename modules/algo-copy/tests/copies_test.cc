@@ -31,7 +31,7 @@ sl_op_t OpOf(sl_op_kind_t kind, uint64_t count, int32_t root) {
 bool IsRooted(sl_op_kind_t kind) { return kind == SL_OP_BROADCAST || kind == SL_OP_SCATTER || kind == SL_OP_GATHER; }
 
 std::vector<sl_copy_t> ListOf(const sl_op_t& op, uint32_t rank, uint32_t ranks) {
-  const sl_algorithm_t algorithm(nullptr, rank, ranks);
+  const sl_algorithm_t algorithm(nullptr, rank, ranks, true);
   std::vector<sl_copy_t> list(2 * ranks);
   uint32_t count = 0;
   EXPECT_TRUE(algorithm.Copies(op, list, &count).ok());
@@ -202,7 +202,7 @@ TEST(Copies, NoTwoRanksTurnToTheSameOneAtOnce) {
 }
 
 TEST(Copies, SayHowManyThereAreWhenThereIsTooLittleRoom) {
-  const sl_algorithm_t algorithm(nullptr, 1, 4);
+  const sl_algorithm_t algorithm(nullptr, 1, 4, true);
   std::vector<sl_copy_t> list(3);
   uint32_t count = 0;
   EXPECT_EQ(algorithm.Copies(OpOf(SL_OP_ALL_GATHER, 5, -1), list, &count).code(), SL_ERR_LIMIT);
@@ -214,7 +214,7 @@ TEST(Estimate, HoldsNoProcessorsAndGrows) {
     uint64_t before = 0;
     for (const uint64_t count : {uint64_t{1} << 10, uint64_t{1} << 22, uint64_t{1} << 30}) {
       sl_estimate_t estimate{};
-      const sl_algorithm_t algorithm(nullptr, 0, 8);
+      const sl_algorithm_t algorithm(nullptr, 0, 8, true);
       ASSERT_EQ(algorithm.Estimate(OpOf(kind, count, 0), &estimate), SL_OK);
       EXPECT_EQ(estimate.run, SL_RUN_COPIES);
       EXPECT_EQ(estimate.processors, 0u);
@@ -225,7 +225,7 @@ TEST(Estimate, HoldsNoProcessorsAndGrows) {
 }
 
 TEST(Estimate, RefusesWhatItCannotReachOrCompute) {
-  const sl_algorithm_t algorithm(nullptr, 0, 4);
+  const sl_algorithm_t algorithm(nullptr, 0, 4, true);
   const auto reason = [&](const sl_op_t& op) {
     sl_estimate_t estimate{};
     EXPECT_EQ(algorithm.Estimate(op, &estimate), SL_ERR_UNSUPPORTED);
@@ -241,6 +241,16 @@ TEST(Estimate, RefusesWhatItCannotReachOrCompute) {
   EXPECT_EQ(reason(old), "its receive buffers are not all in a symmetric window") << "what lies behind is not read";
   EXPECT_EQ(reason(OpOf(SL_OP_ALL_REDUCE, 100, -1)), "copy engines do not compute");
   EXPECT_EQ(reason(OpOf(SL_OP_SEND, 100, -1)), "two ranks exchange without the others");
+}
+
+// Whether a gather or scatter is in place some ranks know, and others do not.
+TEST(Copies, LeaveGathersAndScattersToWhoAsksForThem) {
+  const sl_algorithm_t algorithm(nullptr, 0, 4, false);
+  for (const sl_op_kind_t kind : kKinds) {
+    sl_estimate_t estimate{};
+    const bool is_served = kind != SL_OP_GATHER && kind != SL_OP_SCATTER;
+    EXPECT_EQ(algorithm.Estimate(OpOf(kind, 100, 0), &estimate), is_served ? SL_OK : SL_ERR_UNSUPPORTED);
+  }
 }
 
 }  // namespace

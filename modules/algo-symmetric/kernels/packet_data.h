@@ -9,14 +9,25 @@
 
 namespace sl::algo_symmetric::kernels {
 
-// Where a packet's data is no whole one at an aligned address; out of the way of the loops.
+// Where a packet's data is no whole one at an aligned address. Long ones out of the way of the loops; of short messages
+// it may be the only one.
 template <typename Data>
-SL_APART SL_HD Data LoadPart(const uint8_t* from, uint32_t valid) {
+SL_APART SL_HD Data LoadLongPart(const uint8_t* from, uint32_t valid) {
   return dev::LoadAny<sizeof(Data)>(from, valid);
 }
 template <typename Data>
-SL_APART SL_HD void StorePart(uint8_t* to, const Data& data, uint32_t valid) {
+SL_APART SL_HD void StoreLongPart(uint8_t* to, const Data& data, uint32_t valid) {
   dev::StoreAny(to, data, valid);
+}
+template <typename Data>
+SL_HD Data LoadPart(const uint8_t* from, uint32_t valid) {
+  if constexpr (sizeof(Data) == sizeof(dev::Vec8)) return dev::LoadAny<sizeof(Data)>(from, valid);
+  return LoadLongPart<Data>(from, valid);
+}
+template <typename Data>
+SL_HD void StorePart(uint8_t* to, const Data& data, uint32_t valid) {
+  if constexpr (sizeof(Data) == sizeof(dev::Vec8)) return dev::StoreAny(to, data, valid);
+  StoreLongPart(to, data, valid);
 }
 template <typename Data>
 SL_HD void StorePacketData(uint8_t* to, const Data& data, uint32_t valid) {
