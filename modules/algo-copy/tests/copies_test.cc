@@ -47,16 +47,23 @@ using Buffer = std::vector<Byte>;
 
 uint8_t SentBy(uint32_t rank, uint64_t at) { return static_cast<uint8_t>(rank * 101 + at * 7 + at / 251 + 1); }
 
-// All ranks of one operation.
+// All ranks of one operation; of a long one, whose lists keep to multiples of `grain` bytes, each grain as one byte.
 class World {
  public:
-  World(const sl_op_t& op, uint32_t ranks) : op_(op), ranks_(ranks) {
+  World(const sl_op_t& op, uint32_t ranks, uint64_t grain = 1) : op_(op), ranks_(ranks) {
+    op_.count /= grain;
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       Buffer send(Bytes(SL_BUFFER_SEND, rank));
       for (uint64_t at = 0; at < send.size(); ++at) send[at] = {SentBy(rank, at), 1};
       send_.push_back(std::move(send));
       recv_.emplace_back(Bytes(SL_BUFFER_RECV, rank));
       lists_.push_back(ListOf(op, rank, ranks));
+      for (sl_copy_t& copy : lists_.back()) {
+        EXPECT_EQ((copy.from | copy.to | copy.bytes) % grain, 0u);
+        copy.from /= grain;
+        copy.to /= grain;
+        copy.bytes /= grain;
+      }
     }
   }
 
@@ -144,7 +151,7 @@ class World {
     }
   }
 
-  const sl_op_t op_;
+  sl_op_t op_;
   const uint32_t ranks_;
   std::vector<Buffer> send_;
   std::vector<Buffer> recv_;
@@ -176,11 +183,12 @@ TEST(Copies, PartsOfALongBroadcastAreHandedOn) {
     uint64_t count;
     uint32_t root;
   };
-  for (const auto& [ranks, count, root] : {Case{3, 6 << 20, 1}, {4, (3 << 20) + 77, 0}, {6, (3 << 19) + 1, 5}}) {
+  for (const auto& [ranks, count, root] :
+       {Case{3, 64 << 20, 1}, {4, (32 << 20) + 512, 0}, {6, (32 << 20) + 3 * 512, 5}}) {
     SCOPED_TRACE(std::to_string(count) + " over " + std::to_string(ranks) + " ranks, root " + std::to_string(root));
     const sl_op_t op = OpOf(SL_OP_BROADCAST, count, static_cast<int32_t>(root));
     ASSERT_EQ(ListOf(op, 0, ranks).back().phase, 1u);
-    World world(op, ranks);
+    World world(op, ranks, 512);
     world.Run();
     world.Check();
     world.CheckPhases();
