@@ -123,7 +123,7 @@ class OneShotPackets {
       if (args_.taker < 0 || args_.taker == static_cast<int32_t>(team_.rank)) {
         ReducePackets<F>(block_, shared_, team_.size, count * kUnit, args_.reduction, args_.AverageOver(),
                          [&](uint32_t place, const Data& sum) {
-                           const uint32_t i = Unit{first + place % count, packets_}.Packet(place / count);
+                           const uint32_t i = Unit::PacketAt(place, first, count);
                            if (i < packets_) StorePacketData(args_.recv + begin_ + i * kPayload, sum, Valid(i));
                          });
       }

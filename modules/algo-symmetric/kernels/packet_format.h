@@ -29,6 +29,14 @@ struct PacketUnit {
   // The k-th of this one, which need not exist.
   SL_HD uint32_t Packet(uint32_t k) const { return number / kWarp * (kWarp * kPackets) + k * kWarp + number % kWarp; }
   SL_HD bool Has(uint32_t k) const { return Packet(k) < packets; }
+  // The packet at a place of `count` units from `first` on, whose k-th packets lie side by side. A division would take
+  // longer than what else is done with it.
+  SL_HD static uint32_t PacketAt(uint32_t place, uint32_t first, uint32_t count) {
+    uint32_t k = 0;
+    SL_UNROLL
+    for (uint32_t i = 1; i < kPackets; ++i) k += place >= i * count ? 1 : 0;
+    return PacketUnit{first + place - k * count, 0}.Packet(k);
+  }
 };
 
 struct LlFormat {

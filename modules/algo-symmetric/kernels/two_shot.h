@@ -107,12 +107,13 @@ class TwoShotPackets {
     const uint32_t packets = Packets(team_.rank);
     ReducePackets<F>(block_, shared_, team_.size, count * kUnit, args_.reduction, args_.AverageOver(),
                      [&](uint32_t place, const Data& sum) {
-                       const Unit unit{first + place % count, packets};
-                       const uint32_t i = unit.Packet(place / count);
+                       const uint32_t i = Unit::PacketAt(place, first, count);
                        if (i >= packets) return;
                        Keep(team_.rank, i, sum);
                        if constexpr (kUnit == 1) {
-                         for (uint32_t p = 0; p + 1 < team_.size; ++p) box_.Push(1, team_.Peer(p), unit, {sum});
+                         for (uint32_t p = 0; p + 1 < team_.size; ++p) {
+                           box_.Push(1, team_.Peer(p), {i, packets}, {sum});
+                         }
                        } else {
                          shared_[place] = sum;
                        }
