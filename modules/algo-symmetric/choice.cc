@@ -25,8 +25,8 @@ namespace {
 // (docs/gpu-performance.md).
 constexpr Cost kOneShotCost = {3200, 150};
 constexpr Cost kTwoShotCost = {3900, 142};
-constexpr Cost kLamportMoveCost = {3600, 150};
-constexpr Cost kLamportReduceCost = {3700, 125};
+constexpr Cost kLamportMoveCost = {3600, 165};
+constexpr Cost kLamportReduceCost = {3450, 120};
 constexpr Cost kLamportTwoShotCost = {5500, 165};
 constexpr Cost kStagedCost = {9000, 190};
 constexpr Cost kStagedTwoShotCost = {17000, 245};
