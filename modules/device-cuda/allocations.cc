@@ -50,6 +50,21 @@ Result<cu::Address> AllocateHost(const sl_device_t& device, uint64_t bytes) {
   return address;
 }
 
+// A program may name its memory while another of its GPUs is current, and reach it from there. Who cannot is passed
+// over: the memory serves its own device.
+void LetPeersIn(const sl_device_t& device, cu::Address address, uint64_t bytes) {
+  for (uint32_t ordinal = 0; ordinal < device.instance->CountDevices(); ++ordinal) {
+    cu::Device peer = 0;
+    int reaches = 0;
+    if (ordinal == device.ordinal || device.calls.DeviceGet(&peer, static_cast<int>(ordinal)) != cu::kSuccess ||
+        device.calls.DeviceCanAccessPeer(&reaches, peer, device.id) != cu::kSuccess || reaches == 0) {
+      continue;
+    }
+    const cu::AccessDesc access = {{cu::kLocationDevice, peer}, cu::kAccessReadWrite};
+    static_cast<void>(device.calls.MemSetAccess(address, bytes, &access, 1));
+  }
+}
+
 Status Free(const sl_device_t& device, void* memory, uint32_t kind, uint64_t bytes) {
   switch (kind) {
     case SL_MEMORY_EXPORTABLE:
@@ -114,6 +129,7 @@ Result<void*> Allocations::Allocate(const sl_device_t& device, uint32_t kind, ui
       static_cast<void>(UnmapAnywhere(device, address, bytes));
       return status;
     }
+    LetPeersIn(device, address, bytes);
   }
   auto node = entry.extract(entry.begin());
   node.key() = At(address);

@@ -26,6 +26,7 @@
   X(DeviceGetPCIBusId, cuDeviceGetPCIBusId, (char* out, int length, cu::Device device))                                \
   X(DeviceTotalMem, cuDeviceTotalMem_v2, (size_t * out, cu::Device device))                                            \
   X(DeviceGetAttribute, cuDeviceGetAttribute, (int* out, cu::DeviceAttribute attribute, cu::Device device))            \
+  X(DeviceCanAccessPeer, cuDeviceCanAccessPeer, (int* out, cu::Device device, cu::Device peer))                        \
   X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (cu::Context * *out, cu::Device device))                         \
   X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (cu::Device device))                                        \
   X(DevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState, (cu::Device device, unsigned* flags, int* active))           \

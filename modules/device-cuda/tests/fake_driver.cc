@@ -232,6 +232,13 @@ cu::Code cuCtxEnablePeerAccess(cu::Context* peer, unsigned) {
   return enabled.insert(peer).second ? cu::kSuccess : cu::kPeerAccessAlreadyEnabled;
 }
 
+cu::Code cuDeviceCanAccessPeer(int* out, cu::Device device, cu::Device peer) {
+  SL_FAKE_ENTER(cuDeviceCanAccessPeer);
+  if (!IsDevice(device) || !IsDevice(peer)) return cu::kInvalidValue;
+  *out = device != peer && Setting("SL_FAKE_CUDA_PEERS", 1) != 0 ? 1 : 0;
+  return cu::kSuccess;
+}
+
 cu::Code cuCtxSetCurrent(cu::Context* context) {
   SL_FAKE_ENTER(cuCtxSetCurrent);
   if (!context_stack.empty()) context_stack.pop_back();

@@ -266,7 +266,17 @@ TEST_F(Gpu, ReachesTheMemoryOfAnotherGpu) {
   const sl_launch_t launch = LaunchOf(0, args, 1, 32);
   ASSERT_EQ(cuda_->ops->launch(cuda_->device, stream_, &launch), SL_OK) << last_error;
   EXPECT_EQ(Read<unsigned long long>(here), 42u);
-  // At its own address the memory is the other GPU's alone.
+  // At its own address, too, also where a program's current GPU is not the one whose memory and stream it names.
+  sl_stream_t* stream_there = nullptr;
+  ASSERT_EQ(cuda_->ops->stream_create(other, &stream_there), SL_OK) << last_error;
+  {
+    const ContextScope scope(*cuda_->device);
+    const auto place = reinterpret_cast<cu::Address>(there);
+    EXPECT_EQ(cuda_->calls().MemcpyAsync(place + sizeof(args), place, 8, reinterpret_cast<cu::Stream*>(stream_there)),
+              cu::kSuccess);
+  }
+  EXPECT_EQ(cuda_->ops->stream_destroy(other, stream_there), SL_OK) << last_error;
+  EXPECT_EQ(Read<unsigned long long>(static_cast<char*>(here) + sizeof(args)), 42u);
   unsigned long long seen = 0;
   EXPECT_EQ(cuda_->ops->copy(other, nullptr, &seen, there, sizeof(seen)), SL_OK) << last_error;
   EXPECT_EQ(cuda_->ops->stream_wait_idle(other, nullptr, After(10)), SL_OK) << last_error;

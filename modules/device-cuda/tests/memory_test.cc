@@ -86,6 +86,19 @@ TEST(Memory, IsGivenBackWhenZeroingFails) {
   }
 }
 
+TEST(Memory, IsOpenToEveryGpuThatReachesIt) {
+  for (const char* peers : {"0", "1"}) {
+    setenv("SL_FAKE_CUDA_PEERS", peers, 1);
+    CudaDevice cuda;
+    const auto grants = FakeControl<decltype(sl_fake_cuda_calls)>("sl_fake_cuda_calls");
+    const uint64_t before = grants("cuMemSetAccess");
+    void* memory = cuda.Allocate(SL_MEMORY_EXPORTABLE, kBytes);
+    EXPECT_EQ(grants("cuMemSetAccess") - before, *peers == '0' ? 1u : 2u) << "of two GPUs";
+    EXPECT_EQ(cuda.ops->release(cuda.device, memory), SL_OK);
+  }
+  unsetenv("SL_FAKE_CUDA_PEERS");
+}
+
 TEST(Memory, IsNotMappedByHandWhereTheDeviceCannot) {
   setenv("SL_FAKE_CUDA_VMM", "0", 1);
   {
