@@ -34,7 +34,7 @@ constexpr Cost kStagedBroadcastCost = {5600, 300};  // that every rank pulls fro
 constexpr Cost kDirectMoveCost = {7000, 345};
 constexpr Cost kDirectBroadcastCost = {8400, 360};  // through the other ranks
 constexpr Cost kDirectReduceCost = {8300, 318};
-constexpr Cost kMailCost = {3700, 150};
+constexpr Cost kMailCost = {3500, 190};
 constexpr Cost kLandedCost = {6000, 340};
 
 // What one block should at least have to do; fewer, busier blocks start faster.
@@ -374,7 +374,7 @@ kernels::P2pWays WaysOf(const GpuSettings& settings, uint32_t size) {
   const uint32_t channels = LaneLayout::Of(size, 1).channels;
   const uint32_t queues = 2 * std::max(size - 1, 1u);
   const uint32_t shared = kChannelsOfBlock * std::max(settings.budget.most / queues, 1u);
-  return {staged || direct ? 0 : kernels::kMailedBytes,
+  return {staged || direct ? 0 : kernels::MailedBytes(channels),
           settings.budget.most != 0 ? std::min(channels, shared) : channels, settings.reaches && !staged};
 }
 
@@ -385,7 +385,7 @@ P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size) {
   const auto blocks_of = [&](const kernels::P2pWays& its) {
     return static_cast<uint32_t>(DivideUp(kernels::ChannelsOf(bytes, its, its.channels), kChannelsOfBlock));
   };
-  const GridWork work{bytes <= kernels::kMailedBytes ? kMailCost : kLandedCost, static_cast<double>(bytes),
+  const GridWork work{bytes <= ways.mailed_bytes ? kMailCost : kLandedCost, static_cast<double>(bytes),
                       blocks_of(unbound), kStoringBlocks};
   const uint32_t blocks = blocks_of(ways);
   return {blocks, work.NanosecondsOn(blocks)};

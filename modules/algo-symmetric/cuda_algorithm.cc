@@ -173,7 +173,9 @@ Status CudaAlgorithm::WindCounters() {
   sl_stream_t* stream = nullptr;
   SL_TRY(Status(device_ops_->stream_create(device_, &stream)));
   const std::vector<uint32_t> epochs(kernels::kPacketBlocks, settings_.first_epoch);
-  const std::vector<uint64_t> numbers(std::max(layout_.staged_blocks, size_ * layout_.channels), settings_.first_epoch);
+  const std::vector<uint64_t> meetings(layout_.staged_blocks, settings_.first_epoch);
+  const std::vector<kernels::ChannelCount> channels(uint64_t{size_} * layout_.channels,
+                                                    {0, settings_.first_epoch, {0, 0}});
   sl_status_t status = SL_OK;
   const auto wind = [&](uint8_t* counters, const void* from, uint64_t bytes) {
     if (status == SL_OK) status = device_ops_->copy(device_, stream, counters, from, bytes);
@@ -181,9 +183,9 @@ Status CudaAlgorithm::WindCounters() {
   for (uint32_t lane = 0; lane <= settings_.graph_lanes; ++lane) {
     const kernels::Team team = TeamFor(lane);
     wind(team.At(rank_, layout_.epochs), epochs.data(), epochs.size() * sizeof(uint32_t));
-    wind(team.At(rank_, layout_.meetings), numbers.data(), layout_.staged_blocks * sizeof(uint64_t));
-    for (uint64_t table : {layout_.offered, layout_.answered}) {
-      wind(team.At(rank_, table), numbers.data(), uint64_t{size_} * layout_.channels * sizeof(uint64_t));
+    wind(team.At(rank_, layout_.meetings), meetings.data(), meetings.size() * sizeof(uint64_t));
+    for (uint64_t table : {layout_.sent, layout_.received}) {
+      wind(team.At(rank_, table), channels.data(), channels.size() * sizeof(kernels::ChannelCount));
     }
   }
   if (status == SL_OK) status = device_ops_->stream_wait_idle(device_, stream, UINT64_MAX);

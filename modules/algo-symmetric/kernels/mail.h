@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Mail: short messages between two ranks as packets that carry their own flags (ll_packet.h), one hop and no fence. A
-// channel's packets to a peer go round a ring in the receiver's slice.
+// Mail: short messages between two ranks as packets that are all data (lamport_packet.h), one hop and no fence on the
+// way. A channel's packets to a peer go round a ring in the receiver's slice.
 //
-// Packets are numbered since the lane began. Number p lies at place p % kMailPackets and carries its lap,
-// p / kMailPackets + 1, as its flag. Places are written in order, each once a lap, so that one holds the flag of this
-// lap or of the one before: 32 bits tell these apart for ever, and fresh memory, which holds 0, is before the first.
+// A message goes in batches. Units are numbered since the lane began; number u lies at place u % kMailUnits, and a
+// batch begins at a multiple of a warp's units and does not wrap. Both ends know the lengths of all messages, hence
+// where each batch begins. Who reads a packet makes it blank, so that what is not blank at a place was sent there
+// since.
 //
-//   room  R10 pairs with A10: the receiver has read so many packets, and the sender may write where they were. The
-//         receiver's threads have loaded the packets before Block::Sync, one of them releases after it; each thread of
-//         the sender acquires before it stores. The scope is the system, since the peer is another GPU.
+//   room  R10 pairs with A10: the receiver has made so many units blank, and the sender may write where they were. Its
+//         threads have stored the blanks before Block::Sync, one of them releases after it; or they did in an earlier
+//         launch, whose end orders them before all that this one does. Each thread of the sender acquires before it
+//         stores. The scope is the system, since the peer is another GPU.
 //
-// A batch is half a ring at most, so that the sender writes one while the receiver reads the other. Who waits for room
-// waits for packets sent earlier to be read, and who waits for a packet for one that is sent later in no queue: no
+// Room is told before a batch is waited for, where half a ring is blank that was not told of; not behind the last one,
+// when a fence would keep the launch from ending. A batch is half a ring at most. So a sender that waits for room, when
+// the receiver has come to the same batch, has been told of all but less than half a ring; the rest holds the batch. It
+// waits for a launch that receives what it sends, and who waits for a packet for one that is sent later in no queue: no
 // cycle.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/args.h"
-#include "sdk/device/block.h"
+#include "modules/algo-symmetric/kernels/packet_data.h"
+#include "modules/algo-symmetric/kernels/packet_format.h"
 
 namespace sl::algo_symmetric::kernels {
 
 // One direction of one channel between this rank and a peer. All threads of `block` make the same calls.
 class Mail {
  public:
-  enum class Way : uint32_t { kOut, kIn };
+  SL_HD Mail(const Team& team, const dev::Block& block, uint32_t peer, uint32_t channel, const MailCount& count)
+      : team_(team), block_(block), peer_(peer), channel_(channel), count_(count) {}
 
-  SL_HD Mail(const Team& team, const dev::Block& block, Way way, uint32_t peer, uint32_t channel)
-      : team_(team),
-        block_(block),
-        peer_(peer),
-        channel_(channel),
-        counter_(Word(team.rank, way == Way::kOut ? team.layout.shipped : team.layout.read, peer)),
-        count_(*counter_) {}
+  SL_HD const MailCount& count() const { return count_; }
 
   // Returns once the packets are on their way. False when the wait for room was ended.
   SL_HD bool Send(const uint8_t* from, uint64_t bytes) {
@@ -40,108 +39,106 @@ class Mail {
     for (uint64_t at = 0; at < bytes; at += kBatchBytes) {
       const auto batch = static_cast<uint32_t>(Least(bytes - at, kBatchBytes));
       const uint32_t packets = PacketsOf(batch);
-      for (uint32_t first = block_.thread(); first < packets && !given_up; first += kUnroll * block_.threads()) {
-        dev::Vec8 data[kUnroll] = {};
-        SL_UNROLL
-        for (uint32_t j = 0; j < kUnroll; ++j) {
-          const uint32_t i = first + j * block_.threads();
-          if (i < packets) data[j] = dev::LoadAny<8>(from + at + i * kPayload, batch - i * kPayload);
-        }
-        given_up = !AwaitRoom(count_ + packets);
-        SL_UNROLL
-        for (uint32_t j = 0; j < kUnroll; ++j) {
-          const uint32_t i = first + j * block_.threads();
-          if (i < packets && !given_up) {
-            dev::Dawdle(team_.warden.dawdle_ns);
-            dev::StorePacket(Place(peer_, team_.rank, count_ + i), data[j], Lap(count_ + i));
-          }
-        }
+      const uint32_t units = Unit::Count(packets);
+      for (uint32_t i = block_.thread(); i < units && !given_up; i += block_.threads()) {
+        const Unit unit{i, packets};
+        Data data[kUnit] = {};
+        LoadUnit(from + at, batch, unit, data);  // meanwhile the count comes
+        const uint64_t begin = BeginOf(units);
+        given_up = IsEnded() || !AwaitRoom(begin + units);
+        dev::Dawdle(team_.warden.dawdle_ns);
+        if (!given_up) LamportFormat::Store(InboxAt(peer_, team_.rank, begin), unit, data, 0);
       }
-      count_ += packets;
+      count_.units = BeginOf(units) + units;
     }
     return !block_.SyncAny(given_up);
   }
 
   // False when the wait was ended.
   SL_HD bool Receive(uint8_t* to, uint64_t bytes) {
+    if (IsEnded()) return false;
     for (uint64_t at = 0; at < bytes; at += kBatchBytes) {
       const auto batch = static_cast<uint32_t>(Least(bytes - at, kBatchBytes));
       const uint32_t packets = PacketsOf(batch);
+      const uint32_t units = Unit::Count(packets);
+      count_.units = BeginOf(units);
+      TellRoom();
       bool given_up = false;
-      for (uint32_t first = block_.thread(); first < packets && !given_up; first += kUnroll * block_.threads()) {
-        given_up = !Take(first, packets, to + at, batch);
+      for (uint32_t i = block_.thread(); i < units && !given_up; i += block_.threads()) {
+        given_up = !Take({i, packets}, to + at, batch);
       }
       if (block_.SyncAny(given_up)) return false;
-      count_ += packets;
-      if (block_.thread() != 0) continue;
-      dev::Dawdle(team_.warden.dawdle_ns);
-      dev::StoreRelease(Word(peer_, team_.layout.room, team_.rank), count_);  // R10
+      count_.units += units;
+      has_read_ = true;
     }
     return true;
   }
 
-  // Keeps the count for the next launch.
-  SL_HD void Close() const {
-    block_.Sync();  // all have read it
-    if (block_.thread() == 0) *counter_ = count_;
-  }
-
  private:
-  static constexpr uint32_t kPayload = sizeof(dev::Vec8);
-  static constexpr uint64_t kBatchBytes = uint64_t{kMailPackets / 2} * kPayload;
-  static constexpr uint32_t kUnroll = 4;
+  using Data = LamportFormat::Data;
+  using Unit = LamportFormat::Unit;
+  static constexpr uint32_t kUnit = LamportFormat::kUnit;
+  static constexpr uint64_t kBatchBytes = kMailBatchBytes;
+  static_assert(Unit::Count(kBatchBytes / sizeof(Data)) == kMailUnits / 2 && kMailUnits % Unit::kWarp == 0);
 
   SL_HD static uint64_t Least(uint64_t a, uint64_t b) { return a < b ? a : b; }
-  SL_HD static uint32_t PacketsOf(uint32_t bytes) { return (bytes + kPayload - 1) / kPayload; }
-  SL_HD static uint32_t Lap(uint64_t packet) { return static_cast<uint32_t>(packet / kMailPackets + 1); }
+  SL_HD static uint32_t PacketsOf(uint32_t bytes) { return (bytes + sizeof(Data) - 1) / sizeof(Data); }
 
-  // Word [other][channel] of a table in rank r's slice.
-  SL_HD uint64_t* Word(uint32_t r, uint64_t table, uint32_t other) const {
-    return reinterpret_cast<uint64_t*>(team_.At(r, table)) + other * team_.layout.channels + channel_;
+  // It gave up in an earlier launch.
+  SL_HD bool IsEnded() const { return count_.units == kEnded; }
+  // Where a batch begins that follows what was counted.
+  SL_HD uint64_t BeginOf(uint32_t units) const {
+    const uint64_t begin = (count_.units + Unit::kWarp - 1) / Unit::kWarp * Unit::kWarp;
+    const uint64_t place = begin % kMailUnits;
+    return place + units <= kMailUnits ? begin : begin + kMailUnits - place;
   }
-  // Where a packet of `source` lies in rank r's slice.
-  SL_HD dev::LlPacket* Place(uint32_t r, uint32_t source, uint64_t packet) const {
+  SL_HD uint64_t* RoomWord(uint32_t r, uint32_t other) const {
+    return reinterpret_cast<uint64_t*>(team_.At(r, team_.layout.room)) + other * team_.layout.channels + channel_;
+  }
+  // What `source` sends from unit `begin` on, in rank r's slice.
+  SL_HD LamportFormat::Inbox InboxAt(uint32_t r, uint32_t source, uint64_t begin) const {
     const uint64_t channel = static_cast<uint64_t>(team_.Behind(r, source)) * team_.layout.channels + channel_;
-    return reinterpret_cast<dev::LlPacket*>(team_.At(r, team_.layout.mail)) + channel * kMailPackets +
-           packet % kMailPackets;
+    const uint64_t unit = channel * kMailUnits + begin % kMailUnits;
+    return {reinterpret_cast<dev::LamportPacket*>(team_.At(r, team_.layout.mail)) + unit * kUnit,
+            reinterpret_cast<uint64_t*>(team_.At(r, team_.layout.mail_notes)) + unit};
   }
 
-  // Until the receiver has read all that lies where the packets before `end` go. Each thread by itself.
-  SL_HD bool AwaitRoom(uint64_t end) const {  // A10
-    if (end <= kMailPackets) return true;
-    const uint64_t* word = Word(team_.rank, team_.layout.room, peer_);
-    const dev::Wanted wanted{static_cast<int32_t>(peer_), kStepRoom, end - kMailPackets};
-    if (dev::LoadAcquire(word) >= wanted.value) return true;
-    return dev::AwaitAtLeast(word, wanted, team_.warden);
+  // Until the receiver has made blank all that lies where the units before `end` go. Each thread by itself.
+  SL_HD bool AwaitRoom(uint64_t end) {  // A10
+    if (end <= count_.room + kMailUnits) return true;
+    const uint64_t* word = RoomWord(team_.rank, peer_);
+    count_.room = dev::LoadAcquire(word);
+    if (end <= count_.room + kMailUnits) return true;
+    const dev::Wanted wanted{static_cast<int32_t>(peer_), kStepRoom, end - kMailUnits};
+    if (!dev::AwaitAtLeast(word, wanted, team_.warden)) return false;
+    count_.room = wanted.value;
+    return true;
   }
 
-  // Every kUnroll-th packet, polled together, of those that begin with `first`.
-  SL_HD bool Take(uint32_t first, uint32_t packets, uint8_t* to, uint32_t bytes) const {
-    dev::Vec8 data[kUnroll] = {};
-    uint32_t seen[kUnroll] = {};
-    dev::Vigil vigil(team_.warden);
-    for (;;) {
-      bool is_here[kUnroll];
-      SL_UNROLL
-      for (uint32_t j = 0; j < kUnroll; ++j) {
-        const uint32_t i = first + j * block_.threads();
-        is_here[j] = true;
-        if (i < packets) {
-          is_here[j] = dev::PollPacket(Place(team_.rank, peer_, count_ + i), Lap(count_ + i), &data[j], &seen[j]);
-        }
-      }
-      bool all = true;
-      SL_UNROLL
-      for (uint32_t j = 0; j < kUnroll; ++j) all = all && is_here[j];
-      if (all) break;
-      if (vigil.GivesUp({static_cast<int32_t>(peer_), kStepMail, Lap(count_ + first)}, seen[0])) return false;
-    }
+  SL_HD void TellRoom() {  // R10
+    if (count_.units - count_.room < kMailUnits / 2) return;
+    count_.room = count_.units;
+    if (block_.thread() != 0) return;
     dev::Dawdle(team_.warden.dawdle_ns);
-    SL_UNROLL
-    for (uint32_t j = 0; j < kUnroll; ++j) {
-      const uint32_t i = first + j * block_.threads();
-      if (i < packets) dev::StoreAny(to + i * kPayload, data[j], bytes - i * kPayload);
+    uint64_t* word = RoomWord(peer_, team_.rank);
+    if (has_read_) {
+      dev::StoreRelease(word, count_.room);
+    } else {
+      dev::StoreNote(word, count_.room);  // without a fence: earlier launches are over
     }
+  }
+
+  SL_HD bool Take(const Unit& unit, uint8_t* to, uint32_t bytes) const {
+    const LamportFormat::Inbox inbox = InboxAt(team_.rank, peer_, count_.units);
+    Data data[kUnit];
+    dev::Vigil vigil(team_.warden);
+    uint32_t seen = 0;
+    while (!LamportFormat::Poll(inbox, unit, 0, data, &seen)) {
+      if (vigil.GivesUp({static_cast<int32_t>(peer_), kStepMail, count_.units + unit.number}, seen)) return false;
+    }
+    LamportFormat::MakeBlank(inbox, unit);
+    dev::Dawdle(team_.warden.dawdle_ns);
+    StoreUnit(to, bytes, unit, data);
     return true;
   }
 
@@ -149,8 +146,8 @@ class Mail {
   const dev::Block block_;
   const uint32_t peer_;
   const uint32_t channel_;
-  uint64_t* const counter_;
-  uint64_t count_;  // packets sent, or read, so far
+  MailCount count_;        // `room` of who sends may differ from thread to thread
+  bool has_read_ = false;  // in this launch
 };
 
 }  // namespace sl::algo_symmetric::kernels

@@ -104,12 +104,7 @@ class OneShotPackets {
       Data data[kUnit] = {};
       given_up = !Get(from, unit, data);
       if (given_up || !args_.Ships(from, team_.rank)) continue;
-      uint8_t* to = args_.recv + args_.BlockOffset(args_.giver < 0 ? from : 0, 0) + begin_;
-      SL_UNROLL
-      for (uint32_t k = 0; k < kUnit; ++k) {
-        const uint32_t i = unit.Packet(k);
-        if (i < packets_) StorePacketData(to + i * kPayload, data[k], Valid(i));
-      }
+      StoreUnit(args_.recv + args_.BlockOffset(args_.giver < 0 ? from : 0, 0) + begin_, bytes_, unit, data);
     }
     return team_.HasCome(block_, given_up);
   }

@@ -53,27 +53,26 @@ class P2pChannel {
       return;
     }
     const bool receives = task_.kind == TaskKind::kReceive;
-    uint64_t* counter = Word(team_.rank, receives ? team_.layout.pulled : team_.layout.pushed, task_.peer);
-    uint64_t* offers = Word(team_.rank, receives ? team_.layout.answered : team_.layout.offered, task_.peer);
-    Mail mail(team_, block_, receives ? Mail::Way::kIn : Mail::Way::kOut, task_.peer, channel_);
-    uint64_t chunk = *counter;
-    if (chunk == kEnded) return;
-    uint64_t offer = *offers;
+    const uint64_t table = receives ? team_.layout.received : team_.layout.sent;
+    auto* kept = reinterpret_cast<ChannelCount*>(team_.At(team_.rank, table)) + Index(task_.peer);
+    ChannelCount count = *kept;
+    Mail mail(team_, block_, task_.peer, channel_, count.mail);
     const bool done = EachMessage([&](const Message& message, uint64_t begin, uint64_t end) {
       uint8_t* user = message.user + begin;
       if (message.bytes <= args_.ways.mailed_bytes) {
         return receives ? mail.Receive(user, end - begin) : mail.Send(user, end - begin);
       }
+      if (count.chunks == kEnded) return false;
       if (args_.ways.offers) {
-        const Outcome outcome = receives ? Answer(message, ++offer) : Land(message, begin, end, ++offer);
+        ++count.offers;
+        const Outcome outcome = receives ? Answer(message, count.offers) : Land(message, begin, end, count.offers);
         if (outcome != Outcome::kOutOfReach) return outcome == Outcome::kInReach;
       }
-      return Relay(receives, user, end - begin, &chunk);
+      return Relay(receives, user, end - begin, &count.chunks);
     });
-    mail.Close();
-    if (block_.thread() != 0) return;
-    *counter = done ? chunk : kEnded;  // all who read these have passed the Sync in Close
-    *offers = offer;
+    count.mail = mail.count();
+    block_.Sync();  // all have read it
+    if (block_.thread() == 0) *kept = done ? count : ChannelCount{kEnded, kEnded, {kEnded, kEnded}};
   }
 
  private:
@@ -93,9 +92,10 @@ class P2pChannel {
     return true;
   }
 
-  // Word [other][channel] of a table in rank r's slice.
+  // [other][channel] of a table.
+  SL_HD uint32_t Index(uint32_t other) const { return other * team_.layout.channels + channel_; }
   SL_HD uint64_t* Word(uint32_t r, uint64_t table, uint32_t other) const {
-    return reinterpret_cast<uint64_t*>(team_.At(r, table)) + other * team_.layout.channels + channel_;
+    return reinterpret_cast<uint64_t*>(team_.At(r, table)) + Index(other);
   }
   // Slot of a chunk from `source` in rank r's slice.
   SL_HD uint8_t* Slot(uint32_t r, uint32_t source, uint64_t chunk) const {

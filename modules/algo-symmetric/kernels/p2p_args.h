@@ -19,7 +19,13 @@ struct P2pWays {
   uint32_t channels;      // of a queue, at most
   bool offers;            // of a message not mailed the receiver tells where it goes
 };
-constexpr uint64_t kMailedBytes = 128 << 10;  // packets travel twice as large as their data
+
+// How long messages may be that go as packets, where a queue has so many channels: a batch for each, and at least so
+// much.
+constexpr uint64_t kLeastMailedBytes = 128 << 10;
+constexpr uint64_t MailedBytes(uint32_t channels) {
+  return channels * kMailBatchBytes > kLeastMailedBytes ? channels * kMailBatchBytes : kLeastMailedBytes;
+}
 
 enum class TaskKind : uint8_t { kSend, kReceive, kCopy };
 
@@ -63,7 +69,7 @@ static_assert(sizeof(FewMessages) <= 4096 && sizeof(ManyMessages) <= 32764);
 constexpr uint64_t kDrawnMessageBytes = 4 << 20;
 
 // Over how many channels a message is cut; both ends compute it.
-constexpr uint64_t kMailedBytesOfChannel = 1 << 10;
+constexpr uint64_t kMailedBytesOfChannel = 2 << 10;
 constexpr uint64_t kBytesOfChannel = 16 << 10;
 SL_HD uint32_t ChannelsOf(uint64_t bytes, const P2pWays& ways, uint32_t most) {
   const uint64_t each = bytes <= ways.mailed_bytes ? kMailedBytesOfChannel : kBytesOfChannel;

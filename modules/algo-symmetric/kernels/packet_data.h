@@ -53,6 +53,16 @@ SL_HD void LoadUnit(const uint8_t* from, uint32_t bytes, const Unit& unit, Data 
   }
 }
 
+// The reverse.
+template <typename Data, typename Unit, uint32_t kUnit>
+SL_HD void StoreUnit(uint8_t* to, uint32_t bytes, const Unit& unit, const Data (&data)[kUnit]) {
+  SL_UNROLL
+  for (uint32_t k = 0; k < kUnit; ++k) {
+    const uint32_t at = unit.Packet(k) * sizeof(Data);
+    if (at < bytes) StorePacketData(to + at, data[k], bytes - at);
+  }
+}
+
 template <typename F, typename Data, uint32_t kUnit>
 SL_HD void ScaleUnit(uint64_t scalar, Data (&data)[kUnit]) {
   SL_UNROLL

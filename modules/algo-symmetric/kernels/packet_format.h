@@ -22,7 +22,7 @@ struct PacketUnit {
   uint32_t number;
   uint32_t packets;
 
-  SL_HD static uint32_t Count(uint32_t packets) {
+  SL_HD static constexpr uint32_t Count(uint32_t packets) {
     const uint32_t rest = packets % (kWarp * kPackets);
     return packets / (kWarp * kPackets) * kWarp + (rest < kWarp ? rest : kWarp);
   }

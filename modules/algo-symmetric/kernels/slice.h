@@ -46,43 +46,54 @@ constexpr uint32_t kOfferWords = 2;
 constexpr uint32_t kChunkBytes = 16384;
 constexpr uint32_t kChannelsOfBlock = 4;  // whose hops overlap
 constexpr uint32_t kMostMessages = 1304;  // of a group
-constexpr uint32_t kMailPackets = 1024;   // in flight on a channel; a power of two
+constexpr uint32_t kMailUnits = 256;      // in flight on a channel; a power of two
+constexpr uint64_t kMailBatchBytes = kMailUnits / 2 * kLamportUnit * sizeof(dev::LamportPacket);
 
 constexpr uint32_t kThreads = 512;  // of a block
 
 constexpr uint64_t kEnded = UINT64_MAX;
 constexpr uint32_t kEndedEpoch = UINT32_MAX;  // NextEpoch makes it 0
 
+// Packets of messages in one direction of a channel, counted in units.
+struct MailCount {
+  uint64_t units;  // sent, or read and made blank
+  uint64_t room;   // sending: how many the receiver has made blank, as far as known; receiving: of how many it told
+};
+
+// How far one direction of a channel has come. All are kEnded once it gave up.
+struct alignas(16) ChannelCount {
+  uint64_t chunks;  // pushed, or copied out
+  uint64_t offers;  // messages for which the receiver told where they go
+  MailCount mail;
+};
+
 // Offsets inside a lane of a slice.
 struct LaneLayout {
-  uint64_t epochs;    // [block]: the packet epoch that the block ran last; 0: none
-  uint64_t rounds;    // [block]: how many staged rounds the block has run
-  uint64_t staged;    // [block][rank]: rounds whose pieces stand in that rank's stage; written by that rank
-  uint64_t reduced;   // [block][rank]: rounds whose result stands in that rank's result slots
-  uint64_t consumed;  // [block][rank]: rounds after which that rank reads nothing of this one any more
-  uint64_t meetings;  // [block]: how many meetings the block has had
-  uint64_t met;       // [slot][block][rank][word]: what that rank has told; written by that rank
-  uint64_t left;      // [block][rank]: meetings after which that rank touches this one's buffers no more
-  uint64_t drawn;     // pieces of a direct operation that blocks have drawn; 0 between launches
-  uint64_t packets;   // [slot][block][sender][shot][packet]
-  uint64_t lamport;   // [slot][block][sender][shot][packet]: of those that are all data
-  uint64_t notes;     // [slot][block][sender][shot][unit]: what is to be said of them
-  uint64_t stage;     // [block][slot]: one piece for every rank
-  uint64_t result;    // [block][slot]: one piece
-  uint64_t pushed;    // [rank][channel]: chunks pushed to that rank
-  uint64_t pulled;    // [rank][channel]: chunks of that rank copied out
-  uint64_t arrived;   // [rank][channel]: chunks of that rank that stand in the inbox; written by that rank
-  uint64_t credit;    // [rank][channel]: chunks to that rank which it has copied out; written by that rank
-  uint64_t offered;   // [rank][channel]: messages of that rank for which it was told where they go
-  uint64_t answered;  // [rank][channel]: messages to that rank for which it told where they go
-  uint64_t offer;     // [rank][channel][word]: what that rank told last; written by that rank
-  uint64_t landed;    // [rank][channel]: messages of that rank that stand where it was told; written by that rank
-  uint64_t inbox;     // [peer, beginning behind the owner][channel][slot]: one chunk
-  uint64_t shipped;   // [rank][channel]: packets sent to that rank
-  uint64_t read;      // [rank][channel]: packets of that rank read
-  uint64_t room;      // [rank][channel]: packets to that rank which it has read; written by that rank
-  uint64_t parts;     // [message]: pieces of a group's message that channels have drawn; 0 between launches
-  uint64_t mail;      // [peer, beginning behind the owner][channel][place]: packets
+  uint64_t epochs;      // [block]: the packet epoch that the block ran last; 0: none
+  uint64_t rounds;      // [block]: how many staged rounds the block has run
+  uint64_t staged;      // [block][rank]: rounds whose pieces stand in that rank's stage; written by that rank
+  uint64_t reduced;     // [block][rank]: rounds whose result stands in that rank's result slots
+  uint64_t consumed;    // [block][rank]: rounds after which that rank reads nothing of this one any more
+  uint64_t meetings;    // [block]: how many meetings the block has had
+  uint64_t met;         // [slot][block][rank][word]: what that rank has told; written by that rank
+  uint64_t left;        // [block][rank]: meetings after which that rank touches this one's buffers no more
+  uint64_t drawn;       // pieces of a direct operation that blocks have drawn; 0 between launches
+  uint64_t packets;     // [slot][block][sender][shot][packet]
+  uint64_t lamport;     // [slot][block][sender][shot][packet]: of those that are all data
+  uint64_t notes;       // [slot][block][sender][shot][unit]: what is to be said of them
+  uint64_t stage;       // [block][slot]: one piece for every rank
+  uint64_t result;      // [block][slot]: one piece
+  uint64_t sent;        // [rank][channel]: ChannelCount of what goes to that rank
+  uint64_t received;    // [rank][channel]: ChannelCount of what comes from that rank
+  uint64_t arrived;     // [rank][channel]: chunks of that rank that stand in the inbox; written by that rank
+  uint64_t credit;      // [rank][channel]: chunks to that rank which it has copied out; written by that rank
+  uint64_t offer;       // [rank][channel][word]: what that rank told last; written by that rank
+  uint64_t landed;      // [rank][channel]: messages of that rank that stand where it was told; written by that rank
+  uint64_t inbox;       // [peer, beginning behind the owner][channel][slot]: one chunk
+  uint64_t room;        // [rank][channel]: units to that rank which it has made blank; written by that rank
+  uint64_t parts;       // [message]: pieces of a group's message that channels have drawn; 0 between launches
+  uint64_t mail;        // [peer, beginning behind the owner][channel][place]: packets of a unit
+  uint64_t mail_notes;  // the same: what is to be said of them
   uint64_t piece_bytes;
   uint64_t stage_slot_bytes;
   uint64_t total;
@@ -125,20 +136,18 @@ struct LaneLayout {
     layout.result = take(uint64_t{staged_blocks} * kRoundSlots * layout.piece_bytes);
     layout.channels = kChannelsOfBlock * (ranks >= 32 ? 1 : ranks <= 2 ? 16 : 32 / ranks);
     const uint64_t channels = uint64_t{ranks} * layout.channels;
-    layout.pushed = take(channels * sizeof(uint64_t));
-    layout.pulled = take(channels * sizeof(uint64_t));
+    layout.sent = take(channels * sizeof(ChannelCount));
+    layout.received = take(channels * sizeof(ChannelCount));
     layout.arrived = take(channels * sizeof(uint64_t));
     layout.credit = take(channels * sizeof(uint64_t));
-    layout.offered = take(channels * sizeof(uint64_t));
-    layout.answered = take(channels * sizeof(uint64_t));
     layout.offer = take(kOfferWords * channels * sizeof(uint64_t));
     layout.landed = take(channels * sizeof(uint64_t));
     layout.inbox = take((channels - layout.channels) * kInboxSlots * kChunkBytes);
-    layout.shipped = take(channels * sizeof(uint64_t));
-    layout.read = take(channels * sizeof(uint64_t));
     layout.room = take(channels * sizeof(uint64_t));
     layout.parts = take(kMostMessages * sizeof(uint32_t));
-    layout.mail = take((channels - layout.channels) * kMailPackets * sizeof(dev::LlPacket));
+    const uint64_t units = (channels - layout.channels) * kMailUnits;
+    layout.mail = take(units * kLamportUnit * sizeof(dev::LamportPacket));
+    layout.mail_notes = take(units * sizeof(uint64_t));
     layout.total = at;
     return layout;
   }

@@ -40,6 +40,9 @@ sl_op_t OpOf(Transfer& transfer, sl_op_kind_t kind) {
   return op;
 }
 
+// How long messages may be that go as packets, among so many ranks.
+uint64_t MailedAmong(uint32_t ranks) { return MailedBytes(LaneLayout::Of(ranks, 1).channels); }
+
 // The part of a group that one rank calls; transfers between two ranks keep their order, everything else is shuffled.
 std::vector<sl_op_t> GroupOf(uint32_t rank, std::vector<Transfer>& transfers, std::mt19937& random) {
   std::vector<std::vector<sl_op_t>> queues(2 * 16);
@@ -98,8 +101,9 @@ bool HasArrived(const Transfer& transfer) {
 }
 
 TEST(GpuP2p, DeliversGroupsOfAnyShape) {
-  constexpr uint64_t kBytes[] = {0, 1, 15, 16, 1025, 4097, 16384, 65537, kMailedBytes, 300000, 300001};
   for (uint32_t size : {2u, 3u, 5u}) {
+    const uint64_t mailed = MailedAmong(size);
+    const uint64_t kinds[] = {0, 1, 15, 16, 1025, 4097, 16384, 65537, mailed, mailed + 1, 300000, 700001};
     GpuTeam team(size, 1);
     std::mt19937 random(size);
     for (int round = 0; round < 8; ++round) {
@@ -107,7 +111,7 @@ TEST(GpuP2p, DeliversGroupsOfAnyShape) {
       for (uint32_t i = 0; i < 4 * size; ++i) {
         const uint32_t from = random() % size;
         const uint32_t to = random() % size;  // itself now and then
-        transfers.push_back(MakeTransfer(from, to, kBytes[random() % std::size(kBytes)], random));
+        transfers.push_back(MakeTransfer(from, to, kinds[random() % std::size(kinds)], random));
       }
       RunGroup(team, transfers, random);
       for (const Transfer& transfer : transfers) {
@@ -118,15 +122,21 @@ TEST(GpuP2p, DeliversGroupsOfAnyShape) {
   }
 }
 
-uint64_t* Answered(GpuTeam& team, uint32_t rank, uint32_t from) {
+// The channels between `rank` and `other`, in one direction.
+ChannelCount* Counts(GpuTeam& team, uint64_t LaneLayout::*table, uint32_t rank, uint32_t other) {
   const Team view = team.team(rank);
-  return reinterpret_cast<uint64_t*>(view.At(rank, view.layout.answered)) + from * view.layout.channels;
+  return reinterpret_cast<ChannelCount*>(view.At(rank, view.layout.*table)) + other * view.layout.channels;
+}
+ChannelCount* Sent(GpuTeam& team, uint32_t rank, uint32_t to) { return Counts(team, &LaneLayout::sent, rank, to); }
+ChannelCount* Received(GpuTeam& team, uint32_t rank, uint32_t from) {
+  return Counts(team, &LaneLayout::received, rank, from);
 }
 
 // Long messages go where the receiver says, or through the inbox when it is refused an answer; short ones ask nobody.
 TEST(GpuP2p, LandsLongMessagesInReach) {
-  constexpr uint64_t kBytes[] = {kMailedBytes, kMailedBytes + 16, 2 * kMailedBytes + 6, 400003};
   constexpr uint32_t kSize = 3;
+  const uint64_t mailed = MailedAmong(kSize);
+  const uint64_t kinds[] = {mailed, mailed + 16, 2 * mailed + 6, mailed + 400003};
   for (uint32_t refuses_every : {0u, 2u, 1u}) {
     GpuTeam team(kSize, 1);
     for (uint32_t r = 0; r < kSize; ++r) team.reach(r).refuses_every = refuses_every;
@@ -134,7 +144,7 @@ TEST(GpuP2p, LandsLongMessagesInReach) {
     for (int round = 0; round < 2; ++round) {
       std::vector<Transfer> transfers;
       for (uint32_t i = 0; i < kSize; ++i) {
-        for (uint64_t bytes : kBytes) transfers.push_back(MakeTransfer(i % kSize, (i + 1) % kSize, bytes, random));
+        for (uint64_t bytes : kinds) transfers.push_back(MakeTransfer(i % kSize, (i + 1) % kSize, bytes, random));
       }
       RunGroup(team, transfers, random);
       for (Transfer& transfer : transfers) {
@@ -143,7 +153,7 @@ TEST(GpuP2p, LandsLongMessagesInReach) {
         ASSERT_TRUE(transfer.sent == transfer.received) << transfer.sent.size() - 1 << " bytes, round " << round;
       }
     }
-    EXPECT_EQ(*Answered(team, 1, 0), 2u * 3);
+    EXPECT_EQ(Received(team, 1, 0)->offers, 2u * 3);
     EXPECT_EQ(team.reach(1).asked, 2u * 2);  // one of the long messages goes to an odd address
   }
 }
@@ -169,26 +179,23 @@ TEST(GpuP2p, DrawsPiecesOfLongMessages) {
 // The number of an offer goes beside the address by its low half, which wraps.
 TEST(GpuP2p, LandsMessagesWhenTheLowHalfOfTheirNumberWraps) {
   GpuTeam team(2, 1);
-  const LaneLayout& layout = team.team(0).layout;
-  for (uint32_t channel = 0; channel < layout.channels; ++channel) {
-    Answered(team, 1, 0)[channel] = UINT32_MAX - 2;
-    const Team sender = team.team(0);
-    reinterpret_cast<uint64_t*>(sender.At(0, layout.offered))[layout.channels + channel] = UINT32_MAX - 2;
+  for (uint32_t channel = 0; channel < team.team(0).layout.channels; ++channel) {
+    Received(team, 1, 0)[channel].offers = Sent(team, 0, 1)[channel].offers = UINT32_MAX - 2;
   }
   std::mt19937 random(31);
   std::vector<Transfer> transfers;
-  for (int i = 0; i < 6; ++i) transfers.push_back(MakeTransfer(0, 1, kMailedBytes + 16, random));
+  for (int i = 0; i < 6; ++i) transfers.push_back(MakeTransfer(0, 1, MailedAmong(2) + 16, random));
   RunGroup(team, transfers, random);
   for (Transfer& transfer : transfers) {
     transfer.sent.back() = transfer.received.back();
     EXPECT_TRUE(transfer.sent == transfer.received);
   }
-  EXPECT_EQ(*Answered(team, 1, 0), uint64_t{UINT32_MAX} - 2 + 6);
+  EXPECT_EQ(Received(team, 1, 0)->offers, uint64_t{UINT32_MAX} - 2 + 6);
 }
 
 // All orders of events that chance brings about, of long and short messages, landed and not, with numbers that wrap.
 TEST(GpuP2p, DeliversUnderHostileTiming) {
-  constexpr uint64_t kBytes[] = {1, 4096, 16385, 50000, 300000};
+  constexpr uint64_t kBytes[] = {1, 4096, 16385, 50000, 400000};
   constexpr uint32_t kSize = 3;
   for (Family family : {Family::kStaged, Family::kDirect, Family::kOneShot}) {
     const bool forced = family != Family::kOneShot;
@@ -235,7 +242,7 @@ TEST(GpuP2p, RefusesWhatDoesNotFit) {
   const std::vector<sl_op_t> ops(sizeof(FewMessages::message) / sizeof(Message) + 1, OpOf(transfer, SL_OP_SEND));
   auto args = std::make_unique<FewMessages>();
   args->team = team.team(0);
-  P2pGroup group(2, nullptr, nullptr, {kMailedBytes, args->team.layout.channels, false});
+  P2pGroup group(2, nullptr, nullptr, {MailedAmong(2), args->team.layout.channels, false});
   uint32_t blocks = 0;
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.get(), &blocks), SL_ERR_LIMIT);
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()) - 1, args.get(), &blocks), SL_OK);
@@ -251,7 +258,7 @@ TEST(GpuP2p, RefusesWhatDoesNotFit) {
   EXPECT_EQ(group.Fill(ops.data(), FewestMessages::kMost, &fewest, &blocks), SL_OK);
   EXPECT_EQ(group.Fill(ops.data(), FewestMessages::kMost + 1, &fewest, &blocks), SL_ERR_LIMIT);
   other = ops[0];
-  other.count = kMailedBytes;
+  other.count = MailedAmong(2);
   EXPECT_EQ(group.Fill(&other, 1, &fewest, &blocks), SL_OK);
   EXPECT_EQ(blocks, fewest.team.layout.channels / kChannelsOfBlock);
 }
@@ -268,7 +275,7 @@ TEST(GpuP2p, AsksForBuffersOnlyWhenAllFits) {
     return SL_OK;
   };
   GpuTeam team(4, 1);
-  P2pGroup group(4, &reach, nullptr, {kMailedBytes, team.team(3).layout.channels, true});
+  P2pGroup group(4, &reach, nullptr, {MailedAmong(4), team.team(3).layout.channels, true});
   std::vector<sl_op_t> ops;
   alignas(16) static uint8_t buffer[16];  // not touched
   for (int i = 0; i < 6; ++i) {
@@ -302,7 +309,7 @@ TEST(GpuP2p, CopiesWhatStaysUnlessItIsInPlace) {
   std::vector<sl_op_t> ops = {OpOf(transfer, SL_OP_SEND), OpOf(transfer, SL_OP_RECV)};
   FewestMessages args{};
   args.team = team.team(1);
-  P2pGroup group(2, nullptr, nullptr, {kMailedBytes, args.team.layout.channels, false});
+  P2pGroup group(2, nullptr, nullptr, {MailedAmong(2), args.team.layout.channels, false});
   uint32_t blocks = 0;
   ASSERT_EQ(group.Fill(ops.data(), 2, &args, &blocks), SL_OK);
   EXPECT_EQ(blocks, 4u);
@@ -370,7 +377,7 @@ TEST(GpuP2p, DeliversWithinABudget) {
     GpuTeam team(kSize, settings);
     team.reach(1).refuses_every = 2;
     std::mt19937 random(budget);
-    for (const uint64_t bytes : {uint64_t{4097}, kMailedBytes + 5, 3 * kMailedBytes}) {
+    for (const uint64_t bytes : {uint64_t{4097}, MailedAmong(kSize), 3 * MailedAmong(kSize)}) {
       std::vector<Transfer> transfers = Everybody(kSize, bytes, random);
       RunGroup(team, transfers, random);
       for (const Transfer& transfer : transfers) {
@@ -380,59 +387,59 @@ TEST(GpuP2p, DeliversWithinABudget) {
   }
 }
 
-uint64_t* MailWords(GpuTeam& team, uint64_t LaneLayout::*table, uint32_t rank, uint32_t other) {
-  const Team view = team.team(rank);
-  return reinterpret_cast<uint64_t*>(view.At(rank, view.layout.*table)) + other * view.layout.channels;
-}
-
-// A flag is the low half of a lap, which comes to 0.
-TEST(GpuP2p, MailsWhenTheLowHalfOfLapsWraps) {
-  constexpr uint64_t kStart = uint64_t{UINT32_MAX - 1} * kMailPackets;  // where the lap of the largest flag begins
+// Data that looks like packets that have not come, and messages of all lengths that make batches begin elsewhere in the
+// ring, many times round it.
+TEST(GpuP2p, MailsWhatLooksBlank) {
   GpuTeam team(2, 1);
-  for (uint32_t channel = 0; channel < team.team(0).layout.channels; ++channel) {
-    MailWords(team, &LaneLayout::shipped, 0, 1)[channel] = kStart;
-    MailWords(team, &LaneLayout::room, 0, 1)[channel] = kStart;
-    MailWords(team, &LaneLayout::read, 1, 0)[channel] = kStart;
-  }
   std::mt19937 random(37);
-  for (int round = 0; round < 3; ++round) {
+  const uint32_t channels = team.team(0).layout.channels;
+  for (int round = 0; round < 40; ++round) {
     std::vector<Transfer> transfers;
-    for (int i = 0; i < 6; ++i) transfers.push_back(MakeTransfer(0, 1, kMailedBytes, random));
+    for (int i = 0; i < 8; ++i) {
+      transfers.push_back(MakeTransfer(i % 2, 1 - i % 2, 1 + random() % (channels * kMailBatchBytes), random));
+      std::vector<uint8_t>& sent = transfers.back().sent;
+      for (uint64_t at = sent.size() % 2 == 0 ? 1 : 0; at + 8 <= sent.size(); at += 8) {
+        if (random() % 4 == 0) std::memcpy(&sent[at], &dev::kLamportMask, 8);
+      }
+    }
     RunGroup(team, transfers, random);
-    for (const Transfer& transfer : transfers) ASSERT_TRUE(HasArrived(transfer));
+    for (const Transfer& transfer : transfers) ASSERT_TRUE(HasArrived(transfer)) << transfer.sent.size() - 1;
   }
-  EXPECT_GT(MailWords(team, &LaneLayout::read, 1, 0)[0], kStart + 2 * kMailPackets);
+  EXPECT_GT(Received(team, 1, 0)->mail.units, 10 * kMailUnits);
+  EXPECT_EQ(Received(team, 1, 0)->mail.units, Sent(team, 0, 1)->mail.units);
 }
 
 // Messages that fill a ring to its last place need nobody who receives; the next one does.
 TEST(GpuP2p, MailsAheadOfTheReceiverAsLongAsThereIsRoom) {
   GpuTeam team(2, 1);
-  const uint32_t channels = team.team(0).layout.channels;
-  const uint64_t fit = channels * kMailPackets * sizeof(dev::Vec8) / kMailedBytes;
+  constexpr uint64_t kFit = 2;  // batches in a ring
   std::mt19937 random(41);
   std::vector<Transfer> transfers;
-  for (uint64_t i = 0; i < 3 * fit; ++i) transfers.push_back(MakeTransfer(0, 1, kMailedBytes, random));
+  for (uint64_t i = 0; i < 3 * kFit; ++i) transfers.push_back(MakeTransfer(0, 1, MailedAmong(2), random));
   const auto ops = [&](sl_op_kind_t kind, uint64_t first, uint64_t end) {
     std::vector<sl_op_t> some;
     for (uint64_t i = first; i < end; ++i) some.push_back(OpOf(transfers[i], kind));
     return some;
   };
-  RankLaunch(team, 0, ops(SL_OP_SEND, 0, fit));  // ends
+  const Team view = team.team(0);
+  uint64_t* room = reinterpret_cast<uint64_t*>(view.At(0, view.layout.room)) + view.layout.channels;
+  RankLaunch(team, 0, ops(SL_OP_SEND, 0, kFit));  // ends
+  EXPECT_EQ(Sent(team, 0, 1)->mail.units, kMailUnits);
   {
-    const RankLaunch sends(team, 0, ops(SL_OP_SEND, fit, 3 * fit));
-    EXPECT_EQ(MailWords(team, &LaneLayout::shipped, 0, 1)[0], kMailPackets);
-    RankLaunch(team, 1, ops(SL_OP_RECV, 0, fit));
-    RankLaunch(team, 1, ops(SL_OP_RECV, fit, 3 * fit));
+    const RankLaunch sends(team, 0, ops(SL_OP_SEND, kFit, 3 * kFit));
+    RankLaunch(team, 1, ops(SL_OP_RECV, 0, kFit));
+    EXPECT_EQ(*room, kMailUnits / 2) << "nothing is told behind the last batch";
+    RankLaunch(team, 1, ops(SL_OP_RECV, kFit, 3 * kFit));
   }
   for (const Transfer& transfer : transfers) ASSERT_TRUE(HasArrived(transfer));
-  EXPECT_EQ(MailWords(team, &LaneLayout::room, 0, 1)[0], 3 * kMailPackets);
+  EXPECT_EQ(*room, 3 * kMailUnits - kMailUnits / 2);
 }
 
 TEST(GpuP2p, GivesUpForWantOfRoomWhenAborted) {
   GpuTeam team(2, 1);
   std::mt19937 random(43);
   Transfer transfer = MakeTransfer(0, 1, 8, random);
-  *MailWords(team, &LaneLayout::shipped, 0, 1) = kMailPackets;
+  Sent(team, 0, 1)->mail.units = kMailUnits;
   {
     const RankLaunch sends(team, 0, {OpOf(transfer, SL_OP_SEND)});
     std::atomic_ref<int32_t>(team.control(0).abort).store(SL_ERR_ABORTED, std::memory_order_release);
@@ -441,11 +448,13 @@ TEST(GpuP2p, GivesUpForWantOfRoomWhenAborted) {
   EXPECT_EQ(team.control(0).peer, 1);
   EXPECT_EQ(team.control(0).step, kStepRoom);
   EXPECT_EQ(team.control(0).wanted, 1u);
-  EXPECT_EQ(*MailWords(team, &LaneLayout::pushed, 0, 1), kEnded) << "later launches leave at once";
+  EXPECT_EQ(Sent(team, 0, 1)->mail.units, kEnded) << "later launches leave at once";
+  EXPECT_EQ(Sent(team, 0, 1)->chunks, kEnded);
+  RankLaunch(team, 0, {OpOf(transfer, SL_OP_SEND)});
 }
 
 TEST(GpuP2p, GivesUpAndNamesThePeerWhenAborted) {
-  for (const uint64_t bytes : {uint64_t{100}, kMailedBytes + 16}) {
+  for (const uint64_t bytes : {uint64_t{100}, MailedAmong(3) + 16}) {
     GpuTeam team(3, 1);
     team.reach(0).refuses_every = 1;
     std::mt19937 random(1);
@@ -456,7 +465,7 @@ TEST(GpuP2p, GivesUpAndNamesThePeerWhenAborted) {
     }
     EXPECT_EQ(team.control(0).fault, 1u);
     EXPECT_EQ(team.control(0).peer, 2);
-    EXPECT_EQ(team.control(0).step, bytes <= kMailedBytes ? kStepMail : kStepArrived);
+    EXPECT_EQ(team.control(0).step, bytes <= MailedAmong(3) ? kStepMail : kStepArrived);
   }
 }
 
