@@ -393,9 +393,9 @@ TEST(GpuP2p, MailsWhatLooksBlank) {
   GpuTeam team(2, 1);
   std::mt19937 random(37);
   const uint32_t channels = team.team(0).layout.channels;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 10; ++round) {
     std::vector<Transfer> transfers;
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 4; ++i) {
       transfers.push_back(MakeTransfer(i % 2, 1 - i % 2, 1 + random() % (channels * kMailBatchBytes), random));
       std::vector<uint8_t>& sent = transfers.back().sent;
       for (uint64_t at = sent.size() % 2 == 0 ? 1 : 0; at + 8 <= sent.size(); at += 8) {
@@ -405,7 +405,7 @@ TEST(GpuP2p, MailsWhatLooksBlank) {
     RunGroup(team, transfers, random);
     for (const Transfer& transfer : transfers) ASSERT_TRUE(HasArrived(transfer)) << transfer.sent.size() - 1;
   }
-  EXPECT_GT(Received(team, 1, 0)->mail.units, 10 * kMailUnits);
+  EXPECT_GT(Received(team, 1, 0)->mail.units, 4 * kMailUnits);
   EXPECT_EQ(Received(team, 1, 0)->mail.units, Sent(team, 0, 1)->mail.units);
 }
 
