@@ -59,12 +59,35 @@ double Precision(ncclDataType_t type) {
   }
 }
 
-// Products stay small: one rank in two elements contributes a 2, sums of four ranks at most 8 before scaling.
+bool Sums(const NcclCase& test) {
+  return test.reduces() && test.reduction != ncclProd && test.reduction != ncclMax && test.reduction != ncclMin;
+}
+
+// In sums of formats with two or three bits one rank of so many contributes to an element, so that more ranks are
+// exact.
+constexpr int kRanksOfNarrowSum = 4;
+bool SumsNarrow(const NcclCase& test) {
+  return Sums(test) && (test.type == ncclFloat8e4m3 || test.type == ncclFloat8e5m2);
+}
+
+// Products stay small: one rank in three contributes a 2.
 double Contribution(const NcclCase& test, int rank, size_t index) {
   const auto at = static_cast<uint32_t>(index) + test.salt;
-  if (test.reduces() && test.reduction == ncclProd) return (at + static_cast<uint32_t>(rank)) % 3 == 0 ? 2 : 1;
+  const auto turn = at + static_cast<uint32_t>(rank);
+  if (test.reduces() && test.reduction == ncclProd) return turn % 3 == 0 ? 2 : 1;
+  if (SumsNarrow(test) && turn % kRanksOfNarrowSum != 0) return 0;
   const uint32_t one_or_two = 1 + (at * 5 + at / 7 + static_cast<uint32_t>(rank) * 3) % 4 / 2;
   return one_or_two;
+}
+
+// Whole numbers are exact, except means with a fraction, and sums that may need more bits than the format has; then
+// every step rounds once.
+double Tolerance(const NcclCase& test, int size) {
+  if (!Sums(test)) return 0;
+  const int contributing = SumsNarrow(test) ? (size + kRanksOfNarrowSum - 1) / kRanksOfNarrowSum : size;
+  const double largest = 2.0 * contributing * (test.reduction == kPremulSum ? 2 : 1);
+  const bool rounds = test.reduction == ncclAvg || largest * Precision(test.type) > 2;
+  return rounds ? (size + 2) * Precision(test.type) : 0;
 }
 
 double Reduced(const NcclCase& test, int size, size_t index) {
@@ -280,11 +303,7 @@ std::string NcclBuffers::Check() const {
       if (ReadElement(send_, i, test_.type) != Contribution(test_, rank_, i)) return who + ": changed its send buffer";
     }
   }
-  // Whole numbers are exact, except means with a fraction and those above 8 in a format with two bits; then every step
-  // rounds once.
-  const bool rounds = test_.reduces() &&
-                      (test_.reduction == ncclAvg || (test_.reduction == kPremulSum && test_.type == ncclFloat8e5m2));
-  const double tolerance = rounds ? (size_ + 2) * Precision(test_.type) : 0;
+  const double tolerance = Tolerance(test_, size_);
   for (size_t i = 0; i < RecvCount(test_, rank_, size_); ++i) {
     const double expected = Expected(test_, rank_, size_, i);
     const double actual = ReadElement(recv_, i, test_.type);
