@@ -20,8 +20,8 @@ constexpr uint32_t kRegionBytes = 256;      // every region begins at a multiple
 
 // Packets. Epochs alternate between two slots; a block owns its epoch and its packets, so that blocks never meet.
 constexpr uint32_t kPacketBlocks = 16;
-constexpr uint32_t kPacketsPerBlock = 2048;  // in one slot, of all senders; of many, kFewestPackets each
-constexpr uint32_t kFewestPackets = 256;
+constexpr uint32_t kPacketsPerBlock = 1024;  // in one slot, of all senders; of many, kFewestPackets each
+constexpr uint32_t kFewestPackets = 128;
 constexpr uint32_t kLamportPerBlock = 3072;  // the same of packets that are all data
 constexpr uint32_t kFewestLamport = 384;
 constexpr uint32_t kLamportUnit = 4;    // that go together
@@ -153,7 +153,13 @@ struct LaneLayout {
   }
 };
 static_assert(LaneLayout::Of(8, 24).total % kRegionBytes == 0);
-static_assert(kSliceHeadBytes + 3 * LaneLayout::Of(8, 24).total <= 64 << 20, "what a communicator may take of a GPU");
+constexpr bool SlicesAreWithin(uint64_t bytes, uint32_t most_ranks, uint32_t lanes) {
+  for (uint32_t ranks = 1; ranks <= most_ranks; ++ranks) {
+    if (kSliceHeadBytes + lanes * LaneLayout::Of(ranks, 24).total > bytes) return false;
+  }
+  return true;
+}
+static_assert(SlicesAreWithin(64 << 20, 8, 3), "what a communicator may take of a GPU");
 static_assert(kPieceBytes % kRegionBytes == 0);
 
 }  // namespace sl::algo_symmetric::kernels
