@@ -19,6 +19,16 @@ quietly() {
   "$@" >"$BUILD/package.log" 2>&1 || { cat "$BUILD/package.log" >&2; exit 1; }
 }
 
+# The same for what takes long: a line now and then says how far it is.
+tell_progress() {
+  local line due=0
+  "$@" 2>&1 | tee "$BUILD/package.log" | while IFS= read -r line; do
+    ((SECONDS >= due)) || continue
+    echo "package: ${line:0:90}" >&2
+    due=$((SECONDS + 10))
+  done || { cat "$BUILD/package.log" >&2; exit 1; }
+}
+
 # cpack packs files in the order in which the folder lists them and counts the blocks they take; both differ between
 # file systems.
 repack_deb() {
@@ -45,7 +55,7 @@ umask 022
 mkdir -p "$BUILD" "$OUT"
 quietly cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
   -DSL_BUILD_TESTS=OFF -DSL_BUILD_EXTRAS=OFF -DSL_REPRODUCIBLE=ON "-DSL_CUDA_ARCHS=${SL_CUDA_ARCHS:-80;90;100}"
-quietly ninja -C "$BUILD" -j "$JOBS"
+tell_progress ninja -C "$BUILD" -j "$JOBS"
 quietly python3 -B scripts/generate_sbom.py "$BUILD" "$BUILD/sbom.spdx.json"
 rm -f "$BUILD"/*.deb "$BUILD"/*.tar.gz
 (cd "$BUILD" && cpack >cpack.log 2>&1) || { cat "$BUILD/cpack.log" >&2; exit 1; }
