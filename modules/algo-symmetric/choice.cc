@@ -371,11 +371,11 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
 kernels::P2pWays WaysOf(const GpuSettings& settings, uint32_t size) {
   const bool staged = settings.forced && settings.family == Family::kStaged;
   const bool direct = settings.forced && settings.family == Family::kDirect;
-  const uint32_t channels = LaneLayout::Of(size, 1).channels;
+  const uint32_t most = LaneLayout::Of(size, 1).channels;
   const uint32_t queues = 2 * std::max(size - 1, 1u);
   const uint32_t shared = kChannelsOfBlock * std::max(settings.budget.most / queues, 1u);
-  return {staged || direct ? 0 : kernels::MailedBytes(channels),
-          settings.budget.most != 0 ? std::min(channels, shared) : channels, settings.reaches && !staged};
+  const uint32_t channels = settings.budget.most != 0 ? std::min(most, shared) : most;
+  return {staged || direct ? 0 : kernels::MailedBytes(channels), channels, settings.reaches && !staged};
 }
 
 P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size) {

@@ -361,6 +361,8 @@ TEST(GpuP2p, HoldsNoMoreBlocksThanItsBudgetAllows) {
       EXPECT_EQ(blocks == most, budget == 0);
       ASSERT_EQ(team.MakeGroup(0).Fill(ops.data() + 2, 2 * size - 2, args.get(), &blocks), SL_OK);
       EXPECT_LE(blocks, budget == 0 ? most : std::max(budget, queues)) << "without what stays";
+      // Packets go on the channels that there are.
+      EXPECT_EQ(team.MakeGroup(0).ways().mailed_bytes, MailedBytes(team.MakeGroup(0).ways().channels));
       // And a message by itself, as it is estimated.
       sl_estimate_t estimate{};
       ASSERT_EQ(team.Estimate(0, ops[2], &estimate), SL_OK);
