@@ -25,7 +25,7 @@ extern "C" {
 #endif
 
 #define SL_DEVICE_ID "sl.device/1"
-#define SL_DEVICE_REVISION 1u
+#define SL_DEVICE_REVISION 2u
 
 typedef struct sl_device_t sl_device_t;
 typedef struct sl_stream_t sl_stream_t;
@@ -153,6 +153,16 @@ typedef struct sl_launch_t {
   void (*done)(void* done_ctx, sl_status_t status);
   void* done_ctx;
 } sl_launch_t;
+
+/* What a stream does with one word. */
+#define SL_VALUE_WRITE 0u /* as stream_write_value */
+#define SL_VALUE_WAIT 1u  /* as stream_wait_value */
+typedef struct sl_stream_value_t {
+  uint64_t* word;
+  uint64_t value;
+  uint32_t action; /* SL_VALUE_… */
+  uint32_t reserved;
+} sl_stream_value_t;
 
 /* Facts of one reduction step. Several steps make one collective, so who multiplies and who divides is said here. */
 #define SL_REDUCE_FINAL 1u /* SL_AVG: this step completes the sum, divide by `world` now */
@@ -311,9 +321,15 @@ typedef struct sl_device_ops_t {
    * 1
    */
   sl_status_t (*host_detach)(sl_device_t* device, void* memory);
+  /* What stream_write_value and stream_wait_value do, in this order; of a device that has queues of its own, at the
+   * price of about one of them. After a failure the first of them may have been issued.
+   * thread: [any]   blocking: as stream_wait_value   owns: copies `values`, borrows the words until then
+   * returns: SL_OK | SL_ERR_INVALID an unknown action, or a word that they refuse   since: 2 */
+  sl_status_t (*stream_batch_values)(sl_device_t* device, sl_stream_t* stream, uint32_t count,
+                                     const sl_stream_value_t* values);
 } sl_device_ops_t;
 
-/* Release 1.0, closed: what is added later comes behind these sizes. Host kernels and scales never grow. */
+/* Closed releases: what is added later comes behind these sizes. Host kernels, scales and stream values never grow. */
 #define SL_DEVICE_INFO_SIZE_1_0 192u
 #define SL_POINTER_INFO_SIZE_1_0 40u
 #define SL_MEMORY_HANDLE_SIZE_1_0 88u
@@ -323,6 +339,8 @@ typedef struct sl_device_ops_t {
 #define SL_LAUNCH_SIZE_1_0 128u
 #define SL_REDUCE_SCALE_SIZE_1_0 24u
 #define SL_DEVICE_OPS_SIZE_1_0 296u
+#define SL_STREAM_VALUE_SIZE_1_1 24u
+#define SL_DEVICE_OPS_SIZE_1_1 304u
 SL_ASSERT_SIZE(sl_device_info_t, SL_DEVICE_INFO_SIZE_1_0);
 SL_ASSERT_SIZE(sl_pointer_info_t, SL_POINTER_INFO_SIZE_1_0);
 SL_ASSERT_SIZE(sl_memory_handle_t, SL_MEMORY_HANDLE_SIZE_1_0);
@@ -331,7 +349,8 @@ SL_ASSERT_SIZE(sl_host_kernel_t, SL_HOST_KERNEL_SIZE_1_0);
 SL_ASSERT_SIZE(sl_image_desc_t, SL_IMAGE_DESC_SIZE_1_0);
 SL_ASSERT_SIZE(sl_launch_t, SL_LAUNCH_SIZE_1_0);
 SL_ASSERT_SIZE(sl_reduce_scale_t, SL_REDUCE_SCALE_SIZE_1_0);
-SL_ASSERT_SIZE(sl_device_ops_t, SL_DEVICE_OPS_SIZE_1_0);
+SL_ASSERT_SIZE(sl_stream_value_t, SL_STREAM_VALUE_SIZE_1_1);
+SL_ASSERT_SIZE(sl_device_ops_t, SL_DEVICE_OPS_SIZE_1_1);
 
 #ifdef __cplusplus
 }

@@ -87,7 +87,7 @@ void Close(sl_instance_t* instance) { delete instance; }
 const sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, "probe"},
 };
-const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
+const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, 1, SL_DEVICE_REVISION}};
 
 constexpr sl_module_t kModule = sl::DescribeModule({
     .name = "dispatch-probe",

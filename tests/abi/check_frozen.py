@@ -57,7 +57,7 @@ DEVICE = Frozen(
     "device-1.0", "vendor-tally",
     'enable = ["device-host", "transport-shm", "algo-symmetric", "vendor-tally"]\nlayers = ["vendor-tally"]\n',
     ("sl_device.h", (
-        ("#define SL_DEVICE_REVISION 1u", "#define SL_DEVICE_REVISION 9u"),
+        ("#define SL_DEVICE_REVISION 2u", "#define SL_DEVICE_REVISION 9u"),
         ("} sl_device_ops_t;", "  void (*pause)(sl_device_t* device);\n} sl_device_ops_t;"),
         *((f"}} {struct};", f"  uint64_t newer;\n}} {struct};")
           for struct in ("sl_device_info_t", "sl_pointer_info_t", "sl_memory_handle_t", "sl_wait_t", "sl_image_desc_t",

@@ -48,6 +48,7 @@ PROBE(sl_wait_t)
 PROBE(sl_host_kernel_t)
 PROBE(sl_image_desc_t)
 PROBE(sl_launch_t)
+PROBE(sl_stream_value_t)
 PROBE(sl_reduce_scale_t)
 PROBE(sl_device_ops_t)
 SL_EXPORT sl_reduce_fn probe_sl_reduce_fn;

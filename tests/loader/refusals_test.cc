@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadModule{"bad-throws", "refused: it threw in open: no hardware and no manners"},
         BadModule{"bad-fails", "cannot be opened: bad-fails: the firmware is too old; update it to 7"},
         BadModule{"bad-requires", "it requires sl.absent/1 in revisions 1 to 1, which no module in use provides"},
-        BadModule{"bad-revision", "it requires sl.device/1 in revisions 8 to 9, this kernel speaks 1 to 1"},
+        BadModule{"bad-revision", "it requires sl.device/1 in revisions 8 to 9, this kernel speaks 1 to 2"},
         BadModule{"bad-option", "an option's default does not fit it: default: depth must be an integer, not \"ten\""},
         BadModule{"bad-name", "it says that it is somebody-else, wanted bad-name as the file is named"},
         BadModule{"bad-count",

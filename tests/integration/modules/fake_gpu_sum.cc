@@ -274,7 +274,7 @@ constexpr sl_algorithm_ops_t kOps = [] {
   return ops;
 }();
 const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("fake-sum", &kOps)};
-const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, SL_DEVICE_REVISION, SL_DEVICE_REVISION}};
+const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, 1, SL_DEVICE_REVISION}};
 using Calls = sl::InstanceCalls<Open>;
 
 constexpr sl_module_t kModule = sl::DescribeModule({
