@@ -110,12 +110,22 @@ struct ReleaseHook : NoHook {
   Allocations::Entry entry;
 };
 
+void CheckWord(Frame& frame, const uint64_t* word) {
+  if (word != nullptr && reinterpret_cast<uintptr_t>(word) % 8 == 0) return;
+  frame.Break(RuleId::kWordAligned, "the word is at %p", static_cast<const void*>(word));
+}
+
 struct WordHook : NoHook {
   template <typename Values>
   void Before(Frame& frame, Values& values) {
-    const uint64_t* word = std::get<2>(values);
-    if (word != nullptr && reinterpret_cast<uintptr_t>(word) % 8 == 0) return;
-    frame.Break(RuleId::kWordAligned, "the word is at %p", static_cast<const void*>(word));
+    CheckWord(frame, std::get<2>(values));
+  }
+};
+
+struct WordsHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values& values) {
+    for (uint32_t i = 0; i < std::get<2>(values); ++i) CheckWord(frame, std::get<3>(values)[i].word);
   }
 };
 
@@ -312,6 +322,7 @@ constexpr Call kEventQuery = Shared("event_query");
 constexpr Call kWaitEvent = Shared("stream_wait_event");
 constexpr Call kWriteValue = Shared("stream_write_value");
 constexpr Call kWaitValue = Shared("stream_wait_value");
+constexpr Call kBatchValues = Shared("stream_batch_values");
 constexpr Call kCallback = Shared("stream_callback");
 constexpr Call kCopy = Shared("copy");
 constexpr Call kReduce = Shared("reduce");
@@ -368,6 +379,7 @@ constexpr sl_device_ops_t kDeviceOps = {
     .capture_retain = Checked<&Ops::capture_retain, kCaptureRetain, CallbackHook>,
     .host_attach = Checked<&Ops::host_attach, kHostAttach>,
     .host_detach = Checked<&Ops::host_detach, kHostDetach>,
+    .stream_batch_values = Checked<&Ops::stream_batch_values, kBatchValues, WordsHook>,
 };
 
 }  // namespace sl::checker

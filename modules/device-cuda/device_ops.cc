@@ -2,6 +2,8 @@
 //
 // sl.device/1 of GPUs: checks arguments, makes the device's context current and calls the driver or the nouns. Slots
 // that issue work neither lock nor allocate unless they fail.
+#include <algorithm>
+#include <array>
 #include <string>
 
 #include "modules/device-cuda/device.h"
@@ -251,6 +253,32 @@ sl_status_t StreamWaitValue(sl_device_t* device, sl_stream_t* stream, uint64_t* 
   });
 }
 
+sl_status_t StreamBatchValues(sl_device_t* device, sl_stream_t* stream, uint32_t count,
+                              const sl_stream_value_t* values) {
+  std::array<cu::StreamMemoryOp, cu::kMostMemoryOps> ops;
+  for (uint32_t first = 0; first < count; first += cu::kMostMemoryOps) {
+    const uint32_t some = std::min(count - first, cu::kMostMemoryOps);
+    for (uint32_t i = 0; i < some; ++i) {
+      const auto& [word, value, action, reserved] = values[first + i];
+      if (!IsAligned(word)) return Refuse(device, "stream_batch_values: a word is not 8-byte aligned");
+      if (action != SL_VALUE_WRITE && action != SL_VALUE_WAIT) {
+        return Refuse(device, "stream_batch_values: an unknown action");
+      }
+      const bool writes = action == SL_VALUE_WRITE;
+      ops[i] = {};
+      ops[i].operation = writes ? cu::kStreamWriteValue64 : cu::kStreamWaitValue64;
+      ops[i].address = AddressOf(word);
+      ops[i].value = value;
+      ops[i].flags = writes ? cu::kStreamWriteValueDefault : cu::kStreamWaitValueGeq;
+    }
+    const sl_status_t issued = Issue(device, "cuStreamBatchMemOp", [&](const Calls& calls) {
+      return calls.StreamBatchMemOp(Native(stream), some, ops.data(), 0);
+    });
+    if (issued != SL_OK) return issued;
+  }
+  return SL_OK;
+}
+
 sl_status_t StreamCallback(sl_device_t* device, sl_stream_t* stream, void (*run)(void*), void* ctx) {
   if (run == nullptr) return Refuse(device, "stream_callback: no function");
   return Issue(device, "cuLaunchHostFunc",
@@ -399,6 +427,7 @@ const sl_device_ops_t kDeviceOps = {
     .capture_retain = CaptureRetain,
     .host_attach = HostAttach,
     .host_detach = HostDetach,
+    .stream_batch_values = StreamBatchValues,
 };
 
 }  // namespace sl::device_cuda

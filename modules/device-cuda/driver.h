@@ -75,6 +75,8 @@
     (cu::Stream * stream, cu::Address word, uint64_t value, unsigned flags))                                           \
   X(StreamWaitValue64, cuStreamWaitValue64_v2,                                                                         \
     (cu::Stream * stream, cu::Address word, uint64_t value, unsigned flags))                                           \
+  X(StreamBatchMemOp, cuStreamBatchMemOp_v2,                                                                           \
+    (cu::Stream * stream, unsigned count, cu::StreamMemoryOp* ops, unsigned flags))                                    \
   X(StreamGetCaptureInfo, cuStreamGetCaptureInfo, (cu::Stream * stream, cu::CaptureStatus * out, uint64_t * id))       \
   X(StreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2,                                                                \
     (cu::Stream * stream, cu::CaptureStatus * out, uint64_t * id, cu::Graph * *graph, const void** dependencies,       \

@@ -145,6 +145,18 @@ inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kStreamWaitValueGeq = 0;
 inline constexpr unsigned kStreamWriteValueDefault = 0;
+inline constexpr unsigned kStreamWaitValue64 = 4;
+inline constexpr unsigned kStreamWriteValue64 = 5;
+inline constexpr unsigned kMostMemoryOps = 255;  // of one call
+struct StreamMemoryOp {
+  unsigned operation;
+  unsigned reserved;
+  Address address;
+  uint64_t value;
+  unsigned flags;
+  unsigned reserved2;
+  uint64_t of_driver[2];
+};
 using CaptureStatus = int;
 inline constexpr CaptureStatus kCaptureNone = 0;
 inline constexpr CaptureStatus kCaptureActive = 1;

@@ -258,6 +258,22 @@ sl_status_t StreamWaitValue(sl_device_t* device, sl_stream_t* stream, uint64_t* 
   });
 }
 
+sl_status_t StreamBatchValues(sl_device_t* device, sl_stream_t* stream, uint32_t count,
+                              const sl_stream_value_t* values) {
+  sl_status_t status = SL_OK;
+  for (uint32_t i = 0; i < count && status == SL_OK; ++i) {
+    const auto& [word, value, action, reserved] = values[i];
+    if (action == SL_VALUE_WRITE) {
+      status = StreamWriteValue(device, stream, word, value);
+    } else if (action == SL_VALUE_WAIT) {
+      status = StreamWaitValue(device, stream, word, value);
+    } else {
+      status = Guarded(device, [] { return Misused("stream_batch_values: an unknown action"); });
+    }
+  }
+  return status;
+}
+
 sl_status_t StreamCallback(sl_device_t* device, sl_stream_t* stream, void (*run)(void*), void* ctx) {
   return Guarded(device, [&]() -> Status {
     if (run == nullptr) return Misused("stream_callback: no function");
@@ -435,6 +451,7 @@ const sl_device_ops_t kDeviceOps = {
     .capture_retain = CaptureRetain,
     .host_attach = HostAttach,
     .host_detach = HostDetach,
+    .stream_batch_values = StreamBatchValues,
 };
 
 }  // namespace sl::device_host

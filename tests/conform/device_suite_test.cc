@@ -21,6 +21,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Broken{"early_event", "Event.OrdersStreams", "an event ahead counts as reached"},
                       Broken{"early_idle", "Stream.SaysWhenItIsIdle", "must be SL_ERR_AGAIN"},
                       Broken{"short_copy", "Copy.MovesEveryByteOnce", "other bytes arrived"},
+                      Broken{"hasty_values", "Value.GoesInBatches", "did not wait for a word in its middle"},
                       Broken{"swapped_reduce", "Reduce.IsRightOnStreams", "max of 2 x"},
                       Broken{"twice_done", "Launch.HasRunOnTheDefaultStream", "done() was called 2 times"},
                       Broken{"serial_batch", "Batch.ProgressesTogether", "did not end within"}),

@@ -61,6 +61,7 @@ sl_device_ops_t FakeOps() {
     return SL_OK;
   };
   ops.stream_write_value = [](sl_device_t*, sl_stream_t*, uint64_t*, uint64_t) { return SL_OK; };
+  ops.stream_batch_values = [](sl_device_t*, sl_stream_t*, uint32_t, const sl_stream_value_t*) { return SL_OK; };
   ops.stream_callback = [](sl_device_t*, sl_stream_t*, void (*run)(void*), void* ctx) {
     g_fake->callback = run;
     g_fake->callback_ctx = ctx;
@@ -210,6 +211,11 @@ TEST_F(Device, LooksAtArguments) {
   EXPECT_EQ(d()->stream_write_value(device_, stream_, words, 1), SL_OK);
   auto* odd = reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(words) + 1);
   EXPECT_EQ(d()->stream_write_value(device_, stream_, odd, 1), SL_ERR_INVALID);
+  ExpectBroken("word-aligned");
+  sl_stream_value_t values[] = {{words, 1, SL_VALUE_WRITE, 0}, {words + 1, 1, SL_VALUE_WAIT, 0}};
+  EXPECT_EQ(d()->stream_batch_values(device_, stream_, 2, values), SL_OK);
+  values[1].word = odd;
+  EXPECT_EQ(d()->stream_batch_values(device_, stream_, 2, values), SL_ERR_INVALID);
   ExpectBroken("word-aligned");
   EXPECT_EQ(d()->copy(device_, stream_, memory_, memory_ + 32, 32), SL_OK);
   EXPECT_EQ(d()->copy(device_, stream_, memory_, memory_ + 31, 32), SL_ERR_INVALID);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -127,6 +128,20 @@ cu::Code Submit(cu::Stream* stream, Work work) {
 
 uint64_t Load(cu::Address word) { return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(word)).load(); }
 
+cu::Code WriteValue(cu::Stream* stream, cu::Address word, uint64_t value) {
+  if (!IsHostMemory(word)) return cu::kInvalidValue;
+  return Submit(stream, [word, value] {
+    std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(word)).store(value);
+    return true;
+  });
+}
+
+// As the driver compares: by the sign of the difference.
+cu::Code WaitValue(cu::Stream* stream, cu::Address word, uint64_t value, unsigned flags) {
+  if (!IsHostMemory(word) || flags != cu::kStreamWaitValueGeq) return cu::kInvalidValue;
+  return Submit(stream, [word, value] { return static_cast<int64_t>(Load(word) - value) >= 0; });
+}
+
 }  // namespace
 
 // A relaxed capture forbids nothing, one of a thread only to it.
@@ -193,18 +208,25 @@ cu::Code cuStreamWaitEvent(cu::Stream* stream, cu::Event* event, unsigned) {
 
 cu::Code cuStreamWriteValue64_v2(cu::Stream* stream, cu::Address word, uint64_t value, unsigned) {
   SL_FAKE_ENTER_CONTEXT(cuStreamWriteValue64, false);
-  if (!IsHostMemory(word)) return cu::kInvalidValue;
-  return Submit(stream, [word, value] {
-    std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(word)).store(value);
-    return true;
-  });
+  return WriteValue(stream, word, value);
 }
 
-// As the driver compares: by the sign of the difference.
 cu::Code cuStreamWaitValue64_v2(cu::Stream* stream, cu::Address word, uint64_t value, unsigned flags) {
   SL_FAKE_ENTER_CONTEXT(cuStreamWaitValue64, false);
-  if (!IsHostMemory(word) || flags != cu::kStreamWaitValueGeq) return cu::kInvalidValue;
-  return Submit(stream, [word, value] { return static_cast<int64_t>(Load(word) - value) >= 0; });
+  return WaitValue(stream, word, value, flags);
+}
+
+cu::Code cuStreamBatchMemOp_v2(cu::Stream* stream, unsigned count, cu::StreamMemoryOp* ops, unsigned flags) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamBatchMemOp, false);
+  constexpr unsigned kTooMany = 256;
+  if (count >= kTooMany || flags != 0) return cu::kInvalidValue;
+  for (const cu::StreamMemoryOp& op : std::span(ops, count)) {
+    if (op.operation != cu::kStreamWaitValue64 && op.operation != cu::kStreamWriteValue64) return cu::kInvalidValue;
+    const cu::Code code = op.operation == cu::kStreamWaitValue64 ? WaitValue(stream, op.address, op.value, op.flags)
+                                                                 : WriteValue(stream, op.address, op.value);
+    if (code != cu::kSuccess) return code;
+  }
+  return cu::kSuccess;
 }
 
 cu::Code cuStreamGetCaptureInfo(cu::Stream* stream, cu::CaptureStatus* out, uint64_t* id) {

@@ -43,6 +43,16 @@ using sl::device_host::kDeviceOps;
   return kDeviceOps.copy(device, stream, dst, src, std::min<uint64_t>(bytes, 65536));
 }
 
+// Waits for none of the words.
+[[maybe_unused]] sl_status_t HastyValues(sl_device_t* device, sl_stream_t* stream, uint32_t count,
+                                         const sl_stream_value_t* values) {
+  std::vector<sl_stream_value_t> hasty;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (values[i].action != SL_VALUE_WAIT) hasty.push_back(values[i]);
+  }
+  return kDeviceOps.stream_batch_values(device, stream, static_cast<uint32_t>(hasty.size()), hasty.data());
+}
+
 // float16 maxima come out as minima.
 [[maybe_unused]] sl_status_t SwappedReduce(sl_device_t* device, sl_stream_t* stream, void* dst, const void* const* srcs,
                                            uint32_t n_srcs, uint64_t count, sl_datatype_t datatype,
@@ -83,6 +93,8 @@ sl_device_ops_t MakeOps() {
   ops.stream_wait_idle = EarlyIdle;
 #elif defined(BROKEN_SHORT_COPY)
   ops.copy = ShortCopy;
+#elif defined(BROKEN_HASTY_VALUES)
+  ops.stream_batch_values = HastyValues;
 #elif defined(BROKEN_SWAPPED_REDUCE)
   ops.reduce = SwappedReduce;
 #elif defined(BROKEN_TWICE_DONE)

@@ -181,6 +181,45 @@ void ValuesCompare(Trial& trial) {
   }
 }
 
+// Long enough for a device that takes so many at a time.
+void ValuesGoInBatches(Trial& trial) {
+  constexpr uint64_t kSteps = 300;
+  Bench bench(trial);
+  bench.Need(SL_DEVICE_CAN_WRITE_VALUE, "stream words");
+  const auto* slots = static_cast<const sl_device_ops_t*>(bench.subject.table);
+  if (!SL_HAS(slots, sl_device_ops_t, stream_batch_values) || slots->stream_batch_values == nullptr) {
+    trial.Skip("the device is of revision 1, which has no batches of words");
+  }
+  sl_stream_t* stream = bench.MakeStream();
+  const auto issue = [&](sl_stream_t* on, const std::vector<sl_stream_value_t>& values) {
+    return bench.ops.stream_batch_values(bench.device, on, static_cast<uint32_t>(values.size()), values.data());
+  };
+  Word& gate = bench.MakeWord();
+  Word& steps = bench.MakeWord();
+  Word& end = bench.MakeWord();
+  std::vector<sl_stream_value_t> values;
+  for (uint64_t i = 1; i <= kSteps; ++i) {
+    values.push_back({&steps.value, i, SL_VALUE_WRITE, 0});
+    values.push_back({i == kSteps / 2 ? &gate.value : &steps.value, i, SL_VALUE_WAIT, 0});
+  }
+  values.push_back({&end.value, 1, SL_VALUE_WRITE, 0});
+  bench.Good(issue(stream, values), "stream_batch_values");
+  values.clear();  // they were copied
+  trial.Expect(bench.ops.stream_wait_idle(bench.device, stream, DeadlineIn(20)) == SL_ERR_TIMEOUT,
+               "a batch did not wait for a word in its middle");
+  trial.Expect(end.Load() == 0, "words behind one that is waited for were written");
+  gate.Store(kSteps);
+  bench.Wait(stream);
+  trial.Expect(steps.Load() == kSteps && end.Load() == 1, "after a batch its words are {} and {}, must be {} and 1",
+               steps.Load(), end.Load(), kSteps);
+  bench.Good(issue(stream, {}), "an empty batch");
+  auto* odd = reinterpret_cast<uint64_t*>(reinterpret_cast<uintptr_t>(&end.value) + 4);
+  for (sl_stream_t* on : {stream, static_cast<sl_stream_t*>(nullptr)}) {
+    trial.Expect(issue(on, {{odd, 1, SL_VALUE_WRITE, 0}}) < SL_OK, "a word of a batch that is not aligned");
+    trial.Expect(issue(on, {{&end.value, 1, SL_VALUE_WAIT + 1, 0}}) == SL_ERR_INVALID, "an unknown action");
+  }
+}
+
 void Copies(Trial& trial) {
   Bench bench(trial);
   sl_stream_t* stream = bench.MakeStream();
@@ -277,6 +316,7 @@ std::vector<Test> StreamTests() {
       {"Event.OrdersStreams", "a stream waits for the point another recorded", EventsOrderStreams},
       {"Event.NeverRecordedIsReached", "nothing to wait for", NeverRecorded},
       {"Value.ComparesUnsigned", "a stream goes on when *word >= value; words are aligned", ValuesCompare},
+      {"Value.GoesInBatches", "words of a batch are written and waited for one after the other", ValuesGoInBatches},
       {"Copy.MovesEveryByteOnce", "all sizes and alignments, nothing outside the range", Copies},
   };
 }
