@@ -34,15 +34,20 @@ class CopyIssue {
 
   Status Run(const CopyList& list) const {
     static_assert(SL_COPY_PHASES == 2, "there is one gate between phases");
-    SL_TRY(Meet(SignalBoard::kBegin));
     const auto second =
         std::find_if(list.copies.begin(), list.copies.end(), [](const sl_copy_t& copy) { return copy.phase != 0; });
-    SL_TRY(Move({list.copies.begin(), second}));
+    const Copies first(list.copies.begin(), second);
+    const bool beside = side_ != nullptr && std::any_of(first.begin(), first.end(), Leaves) &&
+                        std::any_of(first.begin(), first.end(), [this](auto& copy) { return StaysHere(copy); });
+    if (beside) SL_TRY(MoveBeside(first));
+    SL_TRY(Meet(SignalBoard::kBegin));
+    SL_TRY(Move(first, !beside));
     if (list.phases > 1) {
       SL_TRY(Meet(SignalBoard::kMiddle));
-      SL_TRY(Move({second, list.copies.end()}));
+      SL_TRY(Move({second, list.copies.end()}, true));
     }
-    return Meet(SignalBoard::kEnd);
+    SL_TRY(Meet(SignalBoard::kEnd));
+    return beside ? calls_.Await(side_, handle_.join_event) : Status();
   }
 
   // Peers keep what they see of the buffers mapped as long as there may be replays.
@@ -63,33 +68,38 @@ class CopyIssue {
     const SignalBoard& board = handle_.comm.signals();
     const auto gate_of = [&](uint32_t at, uint32_t from) { return &board.At(at, from)->gates[space_][gate]; };
     uint64_t* awaited = &board.At(own_, own_)->gate_awaited[space_];
-    SL_TRY(ForPeers([&](uint32_t peer) { return calls_.Write(gate_of(peer, own_), 1); }));
-    SL_TRY(calls_.Write(awaited, 1 + uint64_t{gate}));
-    SL_TRY(ForPeers([&](uint32_t peer) { return calls_.AwaitAtLeast(gate_of(own_, peer), 1); }));
-    SL_TRY(calls_.Write(awaited, 0));
-    return ForPeers([&](uint32_t peer) { return calls_.Write(gate_of(own_, peer), 0); });
+    StreamValues values;
+    ForPeers([&](uint32_t peer) { values.Write(gate_of(peer, own_), 1); });
+    values.Write(awaited, 1 + uint64_t{gate});
+    ForPeers([&](uint32_t peer) { values.AwaitAtLeast(gate_of(own_, peer), 1); });
+    values.Write(awaited, 0);
+    ForPeers([&](uint32_t peer) { values.Write(gate_of(own_, peer), 0); });
+    return calls_.Issue(values);
   }
 
   // Beginning behind the own rank, so that no two ranks turn to the same one at once.
   template <typename Call>
-  Status ForPeers(Call call) const {
+  void ForPeers(Call call) const {
     const uint32_t ranks = handle_.comm.size();
-    for (uint32_t step = 1; step < ranks; ++step) SL_TRY(call((own_ + step) % ranks));
-    return {};
+    for (uint32_t step = 1; step < ranks; ++step) call((own_ + step) % ranks);
   }
 
   // The copies between two gates.
-  Status Move(Copies copies) const {
-    const bool parts = side_ != nullptr &&
-                       std::any_of(copies.begin(), copies.end(), [this](auto& copy) { return StaysHere(copy); }) &&
-                       std::any_of(copies.begin(), copies.end(), Leaves);
-    const StreamCalls beside(handle_.comm.device(), side_);
-    if (parts) SL_TRY(beside.Await(stream_, handle_.join_event));
+  Status Move(Copies copies, bool those_at_home) const {
     for (const sl_copy_t& copy : copies) {
-      if (StaysHere(copy)) SL_TRY(Copy(copy, parts ? beside : calls_));
-      if (Leaves(copy)) SL_TRY(Copy(copy, calls_));
+      if (Leaves(copy) || (those_at_home && StaysHere(copy))) SL_TRY(Copy(copy, calls_));
     }
-    return parts ? calls_.Await(side_, handle_.join_event) : Status();
+    return {};
+  }
+
+  // Of the first phase, what stays at home.
+  Status MoveBeside(Copies copies) const {
+    const StreamCalls beside(handle_.comm.device(), side_);
+    SL_TRY(beside.Await(stream_, handle_.join_event));
+    for (const sl_copy_t& copy : copies) {
+      if (StaysHere(copy)) SL_TRY(Copy(copy, beside));
+    }
+    return {};
   }
 
   // What is to be copied at all.

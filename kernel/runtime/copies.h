@@ -8,7 +8,8 @@
 // At a gate all ranks meet (kernel/memory/signal_board.h): nothing is stored in a rank's memory before it has come to
 // the operation, and when its stream goes on all copies to and from its memory have ended. A copy comes before the word
 // that its stream writes behind it, and what the other's stream does after it has seen that word comes behind the copy;
-// the device orders them in both places. What stays at home is copied on a stream beside, between two gates.
+// the device orders them in both places. What stays at home in phase 0 waits for no peer: it is copied on a stream
+// beside, from before the first gate to behind the last.
 //
 // Nothing here depends on a counter: what is captured is what runs at once, but for the gates, of which captured
 // operations have their own. A stream that is released (abort, loss of a rank) runs through all gates, and its copies

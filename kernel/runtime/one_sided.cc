@@ -41,42 +41,46 @@ Result<void*> TargetOf(const sl_comm_t& handle, const Put& put, uint32_t peer) {
 
 // Waits for what can be had, and has it. Meanwhile `awaited` tells of the wait, and afterwards it is `left`. R1:
 // written before the word is taken; pairs with A1 in SignalWaits.
-Status Take(const StreamCalls& calls, uint64_t* word, uint64_t* awaited, uint64_t left) {
-  SL_TRY(calls.AwaitAtLeast(word, 1));
-  SL_TRY(calls.Write(awaited, left));
-  return calls.Write(word, 0);
+void Take(StreamValues* values, uint64_t* word, uint64_t* awaited, uint64_t left) {
+  values->AwaitAtLeast(word, 1);
+  values->Write(awaited, left);
+  values->Write(word, 0);
 }
 
 // The stream tells of all of them before it waits for the first.
-Status AwaitCounted(sl_comm_t* handle, const StreamCalls& calls, std::span<const sl_signal_count_t> counts) {
+StreamValues AwaitCounted(sl_comm_t* handle, std::span<const sl_signal_count_t> counts) {
+  StreamValues values;
   const SignalBoard& board = handle->comm.signals();
   const uint32_t own = handle->comm.rank();
   std::vector<uint64_t>& awaited = handle->signals_awaited;
   for (const auto& [peer, count] : counts) {
     awaited[peer] += count;
-    SL_TRY(calls.Write(&board.At(own, peer)->raised_awaited, awaited[peer]));
+    values.Write(&board.At(own, peer)->raised_awaited, awaited[peer]);
   }
-  for (const auto& [peer, count] : counts) SL_TRY(calls.AwaitAtLeast(&board.At(own, peer)->raised, awaited[peer]));
-  return {};
+  for (const auto& [peer, count] : counts) values.AwaitAtLeast(&board.At(own, peer)->raised, awaited[peer]);
+  return values;
 }
 
-Status TakeFlags(sl_comm_t* handle, const StreamCalls& calls, std::span<const sl_signal_count_t> counts) {
-  const SignalBoard& board = handle->comm.signals();
-  const uint32_t own = handle->comm.rank();
+StreamValues TakeFlags(const sl_comm_t& handle, std::span<const sl_signal_count_t> counts) {
+  StreamValues values;
+  const SignalBoard& board = handle.comm.signals();
+  const uint32_t own = handle.comm.rank();
   for (const auto& [peer, count] : counts) {
     SignalBoard::Entry* here = board.At(own, peer);
-    if (count != 0) SL_TRY(calls.Write(&here->flags_awaited, count));
+    if (count != 0) values.Write(&here->flags_awaited, count);
     for (uint32_t left = count; left-- != 0;) {
-      SL_TRY(Take(calls, &here->flag, &here->flags_awaited, left));
-      SL_TRY(calls.Write(&board.At(peer, own)->room, 1));
+      Take(&values, &here->flag, &here->flags_awaited, left);
+      values.Write(&board.At(peer, own)->room, 1);
     }
   }
-  return {};
+  return values;
 }
 
-Status TakeRoom(SignalBoard::Entry* here, const StreamCalls& calls) {
-  SL_TRY(calls.Write(&here->room_awaited, 1));
-  return Take(calls, &here->room, &here->room_awaited, 0);
+StreamValues TakeRoom(SignalBoard::Entry* here) {
+  StreamValues values;
+  values.Write(&here->room_awaited, 1);
+  Take(&values, &here->room, &here->room_awaited, 0);
+  return values;
 }
 
 }  // namespace
@@ -94,14 +98,16 @@ Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* 
   const StreamCalls calls(handle->comm.device(), stream);
   const SignalBoard& board = handle->comm.signals();
   SignalBoard::Entry* there = board.At(peer, handle->comm.rank());
-  if (order->capture != 0) SL_TRY(TakeRoom(board.At(handle->comm.rank(), peer), calls));
+  if (order->capture != 0) SL_TRY(calls.Issue(TakeRoom(board.At(handle->comm.rank(), peer))));
   if (put.bytes != 0 && target != put.memory) SL_TRY(calls.Copy(target, put.memory, put.bytes));
+  StreamValues signal;
   if (order->capture != 0) {
-    SL_TRY(calls.Write(&there->flag, 1));
+    signal.Write(&there->flag, 1);
   } else {
-    SL_TRY(calls.Write(&there->raised, handle->signals_raised[peer] + 1));
-    ++handle->signals_raised[peer];
+    signal.Write(&there->raised, handle->signals_raised[peer] + 1);
   }
+  SL_TRY(calls.Issue(signal));
+  if (order->capture == 0) ++handle->signals_raised[peer];
   ++handle->operations;
   return MarkEnd(handle, *order, stream);
 }
@@ -113,7 +119,7 @@ Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts,
   SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
   SL_TRY(ChainStreams(handle, order, stream));
   const StreamCalls calls(handle->comm.device(), stream);
-  SL_TRY(order->capture == 0 ? AwaitCounted(handle, calls, counts) : TakeFlags(handle, calls, counts));
+  SL_TRY(calls.Issue(order->capture == 0 ? AwaitCounted(handle, counts) : TakeFlags(*handle, counts)));
   ++handle->operations;
   return MarkEnd(handle, *order, stream);
 }

@@ -125,6 +125,25 @@ TEST_P(CopiesOfMany, AreRightEagerAndInReplays) {
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, CopiesOfMany, testing::Values(2, 3, 4, 5));
 
+// Whatever the number of ranks: words one by one cost a stream some 2 us each.
+TEST_P(CopiesOfMany, MeetByOneCallOfTheDriverAtEachGate) {
+  RunProcesses(GetParam(), [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    {
+      const Window window(comm, team.rank(), team.size());
+      const CopyCase gather{Kind::kAllGather, kShort, 0};
+      const uint64_t batches = gpu.Calls("cuStreamBatchMemOp");
+      Round(team, gpu, window, gather, 1, [&] { NCCL_OK(Issue(gather, window)); });
+      EXPECT_EQ(gpu.Calls("cuStreamBatchMemOp") - batches, 2u);
+      EXPECT_EQ(gpu.Calls("cuStreamWriteValue64"), 0u);
+      EXPECT_EQ(gpu.Calls("cuStreamWaitValue64"), 0u);
+      window.Deregister();
+    }
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
 TEST_F(Copies, OperationsOfAGroupAndOfSeveralStreamsKeepTheirOrder) {
   RunProcesses(3, [](Team& team) {
     const FakeGpu gpu;
