@@ -25,16 +25,16 @@ struct Team {
   SL_HD uint64_t* Flag(uint32_t r, uint64_t table, uint32_t block, uint32_t from) const {
     return reinterpret_cast<uint64_t*>(At(r, table)) + block * size + from;
   }
-  // Which one of all inboxes of a rank, alike at all ranks. That of the second shot lies behind that of the first, so
-  // that who has but one shot has room for twice as much.
-  SL_HD uint64_t Inbox(uint32_t shot, uint32_t epoch, uint32_t block, uint32_t sender) const {
+  // Which one of all inboxes of a rank, that have one for each of so many senders. That of the second shot lies behind
+  // that of the first, so that who has but one shot has room for twice as much.
+  SL_HD static uint64_t Inbox(uint32_t shot, uint32_t epoch, uint32_t block, uint32_t sender, uint32_t senders) {
     const uint32_t region = epoch % kPacketSlots * kPacketBlocks + block;
-    return (static_cast<uint64_t>(region) * size + sender) * kShots + shot;
+    return (static_cast<uint64_t>(region) * senders + sender) * kShots + shot;
   }
   // The packets of `sender` in rank r's slice that carry their epoch.
   SL_HD dev::LlPacket* Packets(uint32_t r, uint32_t shot, uint32_t epoch, uint32_t block, uint32_t sender) const {
     return reinterpret_cast<dev::LlPacket*>(At(r, layout.packets)) +
-           Inbox(shot, epoch, block, sender) * layout.packets_per_block;
+           Inbox(shot, epoch, block, sender, size) * layout.packets_per_block;
   }
   // Ends what the threads of a block have waited for, each on its own; false when a wait was given up.
   SL_HD bool HasCome(const dev::Block& block, bool given_up) const {

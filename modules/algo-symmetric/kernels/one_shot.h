@@ -46,7 +46,7 @@ class OneShotPackets {
     if constexpr (std::is_void_v<F>) {
       done = Take();
     } else {
-      done = ReduceAll();
+      done = team_.size == 2 && units_ <= kFewUnits ? ReduceTwo() : ReduceAll();
     }
     if (!done) return box_.End();
     box_.Close();
@@ -56,6 +56,7 @@ class OneShotPackets {
   using Unit = typename Format::Unit;
   static constexpr uint32_t kPayload = sizeof(Data);
   static constexpr uint32_t kUnit = Format::kUnit;
+  static constexpr uint32_t kFewUnits = 512 / kUnit;  // of more, who waits for packets had better load none besides
   SL_HD static uint64_t Least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
   // A unit of what `from` sends `to`, which is one empty packet at least.
@@ -109,13 +110,39 @@ class OneShotPackets {
     return team_.HasCome(block_, given_up);
   }
 
-  // Reductions: all contributions meet in shared memory, as many units at a time as fit.
+  SL_HD bool Takes() const { return args_.taker < 0 || args_.taker == static_cast<int32_t>(team_.rank); }
+
+  // Short reductions of two ranks: a thread waits for the other's units of which it has loaded, and pushed, its own.
+  SL_HD bool ReduceTwo() const {
+    const uint32_t peer = team_.Peer(0);
+    bool given_up = false;
+    for (uint32_t at = block_.thread(); at < units_ && !given_up; at += block_.threads()) {
+      Data of_rank[2][kUnit] = {};
+      LoadOwn(team_.rank, UnitOf(at, team_.rank, team_.rank), of_rank[0]);
+      given_up = !Get(peer, UnitOf(at, peer, team_.rank), of_rank[1]);
+      if (given_up || !Takes()) continue;
+      if (team_.rank != 0) {
+        SL_UNROLL
+        for (uint32_t k = 0; k < kUnit; ++k) Swap(&of_rank[0][k], &of_rank[1][k]);
+      }
+      ReducePair<F>(of_rank[0], of_rank[1], args_.reduction, args_.AverageOver());
+      StoreUnit(args_.recv + begin_, bytes_, UnitOf(at, team_.rank, team_.rank), of_rank[0]);
+    }
+    return team_.HasCome(block_, given_up);
+  }
+  SL_HD static void Swap(Data* a, Data* b) {
+    const Data kept = *a;
+    *a = *b;
+    *b = kept;
+  }
+
+  // Others: all contributions meet in shared memory, as many units at a time as fit.
   SL_HD bool ReduceAll() const {
     const uint32_t fit = UnitsThatFit<Format>(team_.size);
     for (uint32_t first = 0; first < units_; first += fit) {
       const uint32_t count = units_ - first < fit ? units_ - first : fit;
       if (!Gather(first, count)) return false;
-      if (args_.taker < 0 || args_.taker == static_cast<int32_t>(team_.rank)) {
+      if (Takes()) {
         ReducePackets<F>(block_, shared_, team_.size, count * kUnit, args_.reduction, args_.AverageOver(),
                          [&](uint32_t place, const Data& sum) {
                            const uint32_t i = Unit::PacketAt(place, first, count);

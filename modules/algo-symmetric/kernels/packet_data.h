@@ -87,6 +87,33 @@ SL_HD void ReducePacketsBy(const dev::Block& block, const Data* shared, uint32_t
   }
 }
 
+// Two ranks' packets of a unit: `first` becomes their reduction.
+template <typename F, sl_reduction_t kReduction, typename Data, uint32_t kUnit>
+SL_HD void ReducePairBy(Data (&first)[kUnit], const Data (&second)[kUnit], uint32_t average_over) {
+  SL_UNROLL
+  for (uint32_t k = 0; k < kUnit; ++k) {
+    dev::Accumulator<F, kReduction, sizeof(Data)> sum;
+    sum.Start(first[k]);
+    sum.Add(second[k]);
+    first[k] = sum.Finish(average_over);
+  }
+}
+
+template <typename F, typename Data, uint32_t kUnit>
+SL_HD void ReducePair(Data (&first)[kUnit], const Data (&second)[kUnit], sl_reduction_t reduction,
+                      uint32_t average_over) {
+  switch (reduction) {
+    case SL_PROD:
+      return ReducePairBy<F, SL_PROD>(first, second, average_over);
+    case SL_MAX:
+      return ReducePairBy<F, SL_MAX>(first, second, average_over);
+    case SL_MIN:
+      return ReducePairBy<F, SL_MIN>(first, second, average_over);
+    default:
+      return ReducePairBy<F, SL_SUM>(first, second, average_over);
+  }
+}
+
 template <typename F, typename Data, typename StoreSum>
 SL_HD void ReducePackets(const dev::Block& block, const Data* shared, uint32_t ranks, uint32_t count,
                          sl_reduction_t reduction, uint32_t average_over, const StoreSum& store) {

@@ -70,7 +70,7 @@ struct LamportFormat {
 
   SL_HD static Inbox InboxOf(const Team& team, uint32_t r, uint32_t shot, uint32_t epoch, uint32_t block,
                              uint32_t sender) {
-    const uint64_t place = team.Inbox(shot, epoch, block, sender);
+    const uint64_t place = Team::Inbox(shot, epoch, block, team.Behind(r, sender), team.size - 1);
     return {
         reinterpret_cast<dev::LamportPacket*>(team.At(r, team.layout.lamport)) + place * team.layout.lamport_per_block,
         reinterpret_cast<uint64_t*>(team.At(r, team.layout.notes)) + place * (team.layout.lamport_per_block / kUnit)};

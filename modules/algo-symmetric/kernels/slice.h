@@ -20,9 +20,9 @@ constexpr uint32_t kRegionBytes = 256;      // every region begins at a multiple
 
 // Packets. Epochs alternate between two slots; a block owns its epoch and its packets, so that blocks never meet.
 constexpr uint32_t kPacketBlocks = 16;
-constexpr uint32_t kPacketsPerBlock = 1024;  // in one slot, of all senders; of many, kFewestPackets each
+constexpr uint32_t kPacketsPerBlock = 1024;  // in one slot, of all ranks; of many, kFewestPackets each
 constexpr uint32_t kFewestPackets = 128;
-constexpr uint32_t kLamportPerBlock = 3072;  // the same of packets that are all data
+constexpr uint32_t kLamportPerBlock = 2688;  // the same of packets that are all data, of all peers
 constexpr uint32_t kFewestLamport = 384;
 constexpr uint32_t kLamportUnit = 4;    // that go together
 constexpr uint32_t kLamportTile = 128;  // and among which they lie
@@ -79,8 +79,8 @@ struct LaneLayout {
   uint64_t left;        // [block][rank]: meetings after which that rank touches this one's buffers no more
   uint64_t drawn;       // pieces of a direct operation that blocks have drawn; 0 between launches
   uint64_t packets;     // [slot][block][sender][shot][packet]
-  uint64_t lamport;     // [slot][block][sender][shot][packet]: of those that are all data
-  uint64_t notes;       // [slot][block][sender][shot][unit]: what is to be said of them
+  uint64_t lamport;     // [slot][block][peer, beginning behind the owner][shot][packet]: of those that are all data
+  uint64_t notes;       // [slot][block][peer][shot][unit]: what is to be said of them
   uint64_t stage;       // [block][slot]: one piece for every rank
   uint64_t result;      // [block][slot]: one piece
   uint64_t sent;        // [rank][channel]: ChannelCount of what goes to that rank
@@ -126,12 +126,13 @@ struct LaneLayout {
     layout.drawn = take(sizeof(uint32_t));
     const uint32_t packets = kPacketsPerBlock / ranks;
     layout.packets_per_block = packets > kFewestPackets ? packets : kFewestPackets;
-    const uint64_t inboxes = uint64_t{kPacketSlots} * kPacketBlocks * ranks * kShots;
-    layout.packets = take(inboxes * layout.packets_per_block * sizeof(dev::LlPacket));
-    const uint32_t lamport = kLamportPerBlock / ranks / kLamportTile * kLamportTile;
+    const uint64_t inboxes = uint64_t{kPacketSlots} * kPacketBlocks * kShots;  // of each sender
+    layout.packets = take(inboxes * ranks * layout.packets_per_block * sizeof(dev::LlPacket));
+    const uint32_t peers = ranks - 1;
+    const uint32_t lamport = kLamportPerBlock / (peers != 0 ? peers : 1) / kLamportTile * kLamportTile;
     layout.lamport_per_block = lamport > kFewestLamport ? lamport : kFewestLamport;
-    layout.lamport = take(inboxes * layout.lamport_per_block * sizeof(dev::LamportPacket));
-    layout.notes = take(inboxes * (layout.lamport_per_block / kLamportUnit) * sizeof(uint64_t));
+    layout.lamport = take(inboxes * peers * layout.lamport_per_block * sizeof(dev::LamportPacket));
+    layout.notes = take(inboxes * peers * (layout.lamport_per_block / kLamportUnit) * sizeof(uint64_t));
     layout.stage = take(staged_blocks * kRoundSlots * layout.stage_slot_bytes);
     layout.result = take(uint64_t{staged_blocks} * kRoundSlots * layout.piece_bytes);
     layout.channels = kChannelsOfBlock * (ranks >= 32 ? 1 : ranks <= 2 ? 16 : 32 / ranks);
