@@ -10,7 +10,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 #include "hwy/highway.h"
 #include "modules/device-host/reduce_inl.h"
-#include "sdk/device/float_formats.h"
+#include "sdk/device/float8_formats.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sl::device_host::HWY_NAMESPACE {

@@ -3,7 +3,7 @@
 // Vectors of elements under reduction, in registers.
 #pragma once
 
-#include "sdk/device/element.h"
+#include "sdk/device/packed.h"
 
 namespace sl::dev {
 
@@ -45,9 +45,9 @@ struct Arithmetic {
   }
 };
 
-// A vector of them: Start with the first contribution, Add the others in rank order, Finish.
+// A vector of them, one by one.
 template <typename F, sl_reduction_t kReduction, uint32_t kBytes>
-class Accumulator {
+class LaneAccumulator {
  public:
   SL_HD void Start(const Vector<kBytes>& v) {
     SL_UNROLL
@@ -75,6 +75,34 @@ class Accumulator {
   typename A::Value value_[kLanes] = {};  // hosts' compilers do not see that Start comes first
 #endif
 };
+
+// The same by words of several lanes.
+template <typename Packed, uint32_t kBytes>
+class WordAccumulator {
+ public:
+  SL_HD void Start(const Vector<kBytes>& v) {
+    SL_UNROLL
+    for (uint32_t i = 0; i < kBytes / 4; ++i) word_[i].Start(v.word[i]);
+  }
+  SL_HD void Add(const Vector<kBytes>& v) {
+    SL_UNROLL
+    for (uint32_t i = 0; i < kBytes / 4; ++i) word_[i].Add(v.word[i]);
+  }
+  SL_HD Vector<kBytes> Finish(uint32_t world) const {
+    Vector<kBytes> v;
+    SL_UNROLL
+    for (uint32_t i = 0; i < kBytes / 4; ++i) v.word[i] = word_[i].Finish(world);
+    return v;
+  }
+
+ private:
+  Packed word_[kBytes / 4];
+};
+
+// A vector under reduction: Start with the first contribution, Add the others in rank order, Finish.
+template <typename F, sl_reduction_t kReduction, uint32_t kBytes>
+using Accumulator = std::conditional_t<std::is_void_v<PackedOf<F, kReduction>>, LaneAccumulator<F, kReduction, kBytes>,
+                                       WordAccumulator<PackedOf<F, kReduction>, kBytes>>;
 
 // Every element times a rank's scalar, rounded to the format: what SL_PREMUL_SUM publishes.
 template <typename F, uint32_t kBytes>

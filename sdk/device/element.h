@@ -11,7 +11,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "sdk/device/float_formats.h"
+#include "sdk/device/float8_formats.h"
 #include "sdk/device/vector.h"
 #include "sl_base.h"
 
@@ -100,11 +100,9 @@ struct WideFloat : FloatSums<T>, FloatOrder<KeyT, kInfinity, T> {
 };
 
 template <typename Small, typename KeyT>
-struct NarrowFloat : FloatSums<float>, FloatOrder<KeyT, static_cast<KeyT>(Small::kInfinity), typename Small::Lane> {
-  using Lane = typename Small::Lane;
-  SL_HD static float Decode(Lane lane) { return Small::Decode(lane); }
-  SL_HD static Lane Encode(float acc) { return Small::Encode(acc); }
-};
+struct NarrowFloat : Small,
+                     FloatSums<float>,
+                     FloatOrder<KeyT, static_cast<KeyT>(Small::kInfinity), typename Small::Lane> {};
 
 template <sl_datatype_t>
 struct FormatOf;

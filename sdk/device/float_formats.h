@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Conversions between float32 and the small float formats, one value at a time: float16 (IEEE), bfloat16, float8 e4m3
-// (no infinity) and float8 e5m2. device-host's vector kernels compute the same bits; a GPU does in hardware what it
-// can, which differs in the payload of NaNs alone.
+// Conversions between float32 and the small float formats, one value at a time: float16 (IEEE) and bfloat16; float8 is
+// in float8_formats.h. device-host's vector kernels compute the same bits; a GPU does in hardware what it can, which
+// differs in the payload of NaNs alone.
 //
 // Encoding rounds to nearest even. A NaN stays a NaN. float16 and bfloat16 overflow to infinity; the 8-bit formats
 // saturate to their largest finite value, 448 and 57344, infinities included, as CUDA's fp8 types do by default.
@@ -20,7 +20,7 @@ SL_HD constexpr To BitCast(From from) {
 }
 
 #ifdef __CUDA_ARCH__
-// Hardware conversions; float8 since sm_89.
+// Hardware conversions.
 inline __device__ float HalfToFloat(uint16_t code) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(code));
@@ -85,38 +85,20 @@ struct SmallFloat {
     }
     return static_cast<Lane>(code | ((bits >> (32 - 8 * sizeof(Lane))) & kSign));
   }
+
+  // The four codes of a word, of a format of a byte.
+  SL_HD static uint32_t EncodeWord(const float (&values)[4]) {
+    uint32_t word = 0;
+    SL_UNROLL
+    for (uint32_t i = 0; i < 4; ++i) word |= static_cast<uint32_t>(Encode(values[i])) << (8 * i);
+    return word;
+  }
 };
 
 struct Float16 : SmallFloat<uint16_t, 10, 15, 0x7C00, 0x7C00, 0x7E00, 0x03FF> {
 #ifdef __CUDA_ARCH__
   SL_HD static float Decode(Lane code) { return HalfToFloat(code); }
   SL_HD static Lane Encode(float value) { return FloatToHalf(value); }
-#endif
-};
-
-struct Float8E4M3 : SmallFloat<uint8_t, 3, 7, 0x7E, 0x7E, 0x7F, 0> {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  SL_HD static float Decode(Lane code) {
-    uint32_t halves;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(code)));
-    return HalfToFloat(static_cast<uint16_t>(halves));
-  }
-  SL_HD static Lane Encode(float value) {
-    uint16_t codes;
-    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(0.0f), "f"(value));
-    return static_cast<Lane>(codes);
-  }
-#endif
-};
-
-struct Float8E5M2 : SmallFloat<uint8_t, 2, 15, 0x7B, 0x7C, 0x7F, 0> {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
-  SL_HD static float Decode(Lane code) { return HalfToFloat(static_cast<uint16_t>(code << 8)); }
-  SL_HD static Lane Encode(float value) {
-    uint16_t codes;
-    asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(0.0f), "f"(value));
-    return static_cast<Lane>(codes);
-  }
 #endif
 };
 

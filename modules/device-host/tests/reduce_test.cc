@@ -17,7 +17,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sdk/device/float_formats.h"
+#include "sdk/device/float8_formats.h"
 
 namespace sl::device_host {
 namespace {
