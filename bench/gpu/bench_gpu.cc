@@ -22,6 +22,7 @@ struct Options {
   GridOptions grid;
   std::vector<std::string> libraries;
   std::string type = "bfloat16";
+  std::string op = "sum";
   int gpus = 0;
   int rounds = 3;
   std::string json;
@@ -49,6 +50,9 @@ Options Parse(int argc, char** argv) {
   app.add_option("-b,--min-bytes", options.grid.min_bytes)->transform(CLI::AsSizeValue(false));
   app.add_option("-e,--max-bytes", options.grid.max_bytes)->transform(CLI::AsSizeValue(false));
   app.add_option("-d,--datatype", options.type)->capture_default_str();
+  app.add_option("-o,--op", options.op, "of reductions")
+      ->check(CLI::IsMember({"sum", "prod", "max", "min"}))
+      ->capture_default_str();
   app.add_option("--ctas", options.grid.ctas,
                  "numbers of blocks: the grid once for each, with communicators of so many (ncclConfig_t.minCTAs and\n"
                  "maxCTAs; 0: CTAPolicy ZERO, of what copy engines serve: all-gather and all-to-all between symmetric\n"
@@ -62,7 +66,7 @@ Options Parse(int argc, char** argv) {
   auto* json = app.add_option("--json", options.json, "everything measured, as a file, rewritten after every point");
   app.add_flag("--resume", options.resumes,
                "keeps the points that the file of --json holds and measures the others of the grid; refused when\n"
-               "machine, GPUs, rounds, data type, environment or libraries are others than the file's")
+               "machine, GPUs, rounds, data type, op, environment or libraries are others than the file's")
       ->needs(json);
   try {
     app.parse(argc, argv);
@@ -119,7 +123,8 @@ class Comparison {
     gpu::UseDevice(rank);
     size_t largest = 0;
     for (const Point& point : grid_) largest = std::max(largest, point.bytes);
-    Member member(libraries_, rank, gpus_, tools::ParseDataTypes(options_.type).front(), largest);
+    Member member(libraries_, rank, gpus_, tools::ParseDataTypes(options_.type).front(),
+                  tools::ParseRedOps(options_.op).front(), largest);
     const Point* last = nullptr;
     for (const Point& point : grid_) {
       const bool opens = last == nullptr || last->ctas != point.ctas;
@@ -204,7 +209,7 @@ int Run(int argc, char** argv) {
     throw tools::CommandError(tools::kExitUsage, "--gpus: there are " + std::to_string(gpu::DeviceCount()));
   std::vector<tools::NcclApi> libraries;
   for (const std::string& path : options.libraries) libraries.push_back(tools::LoadNccl(path));
-  Record record(ConditionsHere(libraries, gpus, options.rounds, options.type), options.libraries);
+  Record record(ConditionsHere(libraries, gpus, options.rounds, options.type, options.op), options.libraries);
   if (options.resumes) record.Resume(options.json);
   if (!options.json.empty()) record.Write(options.json);  // before minutes are spent on what cannot be kept
   Comparison comparison(options, libraries, gpus, &record);

@@ -31,10 +31,10 @@ def times(text):
     return {int(row[0]): float(row[5]) for row in rows if len(row) > 5 and row[0].isdigit()}
 
 
-def run(starling, library, folder, gpus, datatype, collective, issue, sizes):
+def run(starling, library, folder, gpus, datatype, op, collective, issue, sizes):
     """{bytes: µs} of one of RUNS over one library. Raises Failure."""
-    words = [program(folder, collective), "-t", str(gpus), "-g", "1", "-d", datatype, "-b", str(sizes[0]), "-e", str(sizes[-1]),
-             "-f", str(STEP), "-w", "5", "-c", "0", "-a", "3", *ISSUE[issue]]
+    words = [program(folder, collective), "-t", str(gpus), "-g", "1", "-d", datatype, "-o", op, "-b", str(sizes[0]),
+             "-e", str(sizes[-1]), "-f", str(STEP), "-w", "5", "-c", "0", "-a", "3", *ISSUE[issue]]
     try:
         done = subprocess.run([starling, "run", "--library", library, "--", *words], capture_output=True, text=True, check=False,
                               timeout=PATIENCE_S, errors="replace")
@@ -52,7 +52,7 @@ def measure(record, folder, starling):
     """{(collective, issue, bytes): µs of each library} by nccl-tests. Raises Failure."""
     found = {}
     for collective, issue, sizes in RUNS:
-        by_library = [run(starling, path, folder, record.gpus, record.conditions["datatype"], collective, issue, sizes)
+        by_library = [run(starling, path, folder, record.gpus, record.conditions["datatype"], record.conditions["op"], collective, issue, sizes)
                       for path in record.paths]
         for size in sizes:
             found[collective, issue, size] = [us.get(size) for us in by_library]

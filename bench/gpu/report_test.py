@@ -17,7 +17,7 @@ import record
 import report
 
 CONDITIONS = {"processor": "A processor", "gpu": "A GPU", "cuda_driver": 13000, "gpus": 4, "rounds": 3,
-              "datatype": "bfloat16", "environment": {"NCCL_NVLS_ENABLE": "0"},
+              "datatype": "bfloat16", "op": "sum", "environment": {"NCCL_NVLS_ENABLE": "0"},
               "libraries": [{"version": 22809, "fingerprint": "a"}, {"version": 22703, "fingerprint": "b"}]}
 
 

@@ -77,8 +77,8 @@ std::map<std::string, std::string> Environment() {
 }  // namespace
 
 Conditions ConditionsHere(const std::vector<tools::NcclApi>& libraries, int gpus, int rounds,
-                          const std::string& datatype) {
-  Conditions here{Processor(), gpu::DeviceName(0), gpu::DriverVersion(), gpus, rounds, datatype, Environment(), {}};
+                          const std::string& datatype, const std::string& op) {
+  Conditions here{Processor(), gpu::DeviceName(0), gpu::DriverVersion(), gpus, rounds, datatype, op, Environment(), {}};
   for (const tools::NcclApi& library : libraries) {
     int version = 0;
     CheckNccl(library, library.GetVersion(&version), "ncclGetVersion", nullptr);
@@ -113,10 +113,15 @@ void to_json(nlohmann::json& json, const Conditions& conditions) {
   nlohmann::json libraries = nlohmann::json::array();
   for (const Conditions::Library& library : conditions.libraries)
     libraries.push_back({{"version", library.version}, {"fingerprint", library.fingerprint}});
-  json = {{"processor", conditions.processor},     {"gpu", conditions.gpu},
-          {"cuda_driver", conditions.cuda_driver}, {"gpus", conditions.gpus},
-          {"rounds", conditions.rounds},           {"datatype", conditions.datatype},
-          {"environment", conditions.environment}, {"libraries", std::move(libraries)}};
+  json = {{"processor", conditions.processor},
+          {"gpu", conditions.gpu},
+          {"cuda_driver", conditions.cuda_driver},
+          {"gpus", conditions.gpus},
+          {"rounds", conditions.rounds},
+          {"datatype", conditions.datatype},
+          {"op", conditions.op},
+          {"environment", conditions.environment},
+          {"libraries", std::move(libraries)}};
 }
 
 }  // namespace sl::bench

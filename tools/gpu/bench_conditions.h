@@ -24,6 +24,7 @@ struct Conditions {
   int gpus = 0;         // that take part
   int rounds = 0;
   std::string datatype;
+  std::string op;                                  // of reductions
   std::map<std::string, std::string> environment;  // what libraries read, not the files named there
   std::vector<Library> libraries;                  // ours, then the peers
 };
@@ -31,7 +32,7 @@ struct Conditions {
 // Of this process on this machine. The driver is open. Throws CommandError (failure) when a library's file cannot be
 // read.
 Conditions ConditionsHere(const std::vector<tools::NcclApi>& libraries, int gpus, int rounds,
-                          const std::string& datatype);
+                          const std::string& datatype, const std::string& op);
 
 // FNV-1a (Fowler, Noll, Vo) of the file and, for a drop-in of ours, of the runtime and all modules that stand with it
 // in a built or an installed tree; 16 hexadecimal digits. Throws CommandError (failure).

@@ -57,12 +57,13 @@ void Meeting::Wait() {
   }
 }
 
-Member::Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks, tools::DataType type,
+Member::Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks, tools::DataType type, tools::RedOp op,
                size_t max_bytes)
     : libraries_(libraries),
       rank_(rank),
       ranks_(ranks),
       type_(type),
+      op_(op),
       bytes_(max_bytes + kRoom * static_cast<size_t>(ranks)),
       stream_(gpu::MakeStream()),
       plain_{gpu::AllocateWhole(bytes_), gpu::AllocateWhole(bytes_)},
@@ -178,7 +179,7 @@ void Member::Run(size_t library, const Point& point, int turn) {
   const tools::Shape shape = tools::ShapeOf(point.kind, point.bytes, type_, ranks_);
   const size_t count = shape.param_count;
   const int type = static_cast<int>(type_);
-  constexpr int kSum = static_cast<int>(tools::RedOp::kSum);
+  const int op = static_cast<int>(op_);
   // What was received is sent next, and by another root: all GPUs wait for the operation before.
   const bool is_dependent = point.issue == Issue::kDependent;
   const int received = is_dependent && turn % 2 != 0 ? 0 : 1;
@@ -189,15 +190,15 @@ void Member::Run(size_t library, const Point& point, int turn) {
   if (point.collective == "alltoallv") {
     result = RunUneven(api, comm, point, from, to);
   } else if (point.kind == tools::Collective::kAllReduce) {
-    result = api.AllReduce(from, to, count, type, kSum, comm, stream_);
+    result = api.AllReduce(from, to, count, type, op, comm, stream_);
   } else if (point.kind == tools::Collective::kAllGather) {
     result = api.AllGather(from, to, count, type, comm, stream_);
   } else if (point.kind == tools::Collective::kReduceScatter) {
-    result = api.ReduceScatter(from, to, count, type, kSum, comm, stream_);
+    result = api.ReduceScatter(from, to, count, type, op, comm, stream_);
   } else if (point.kind == tools::Collective::kBroadcast) {
     result = api.Broadcast(from, to, count, type, root, comm, stream_);
   } else if (point.kind == tools::Collective::kReduce) {
-    result = api.Reduce(from, to, count, type, kSum, root, comm, stream_);
+    result = api.Reduce(from, to, count, type, op, root, comm, stream_);
   } else if (point.kind == tools::Collective::kAlltoAll && api.AlltoAll != nullptr) {
     result = api.AlltoAll(from, to, count, type, comm, stream_);
   } else if (point.kind == tools::Collective::kSendRecv) {

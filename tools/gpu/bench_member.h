@@ -27,7 +27,8 @@ class Meeting {
 class Member {
  public:
   // On its own thread, with the GPU of this rank current. `libraries` outlive it.
-  Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks, tools::DataType type, size_t max_bytes);
+  Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks, tools::DataType type, tools::RedOp op,
+         size_t max_bytes);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
@@ -70,6 +71,7 @@ class Member {
   const int rank_;
   const int ranks_;
   const tools::DataType type_;
+  const tools::RedOp op_;
   const size_t bytes_;  // of a buffer
   gpu::CudaStream stream_;
   uint8_t* plain_[2];

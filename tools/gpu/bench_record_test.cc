@@ -22,6 +22,7 @@ Conditions TwoLibraries() {
           4,
           3,
           "half",
+          "sum",
           {{"A", "1"}},
           {{22809, "00112233aabbccdd"}, {22809, "ffeeddccbbaa0099"}}};
 }
@@ -182,6 +183,7 @@ TEST_F(BenchRecord, NamesWhatWasOtherWhenItWasMeasured) {
       {[](Conditions* c) { c->gpus = 8; }, "gpus is 4 there and 8 here"},
       {[](Conditions* c) { c->rounds = 5; }, "rounds is 3 there and 5 here"},
       {[](Conditions* c) { c->datatype = "float"; }, "datatype is \"half\" there and \"float\" here"},
+      {[](Conditions* c) { c->op = "max"; }, "op is \"sum\" there and \"max\" here"},
       {[](Conditions* c) { c->environment["B"] = "2"; }, "environment/B is null there and \"2\" here"},
       {[](Conditions* c) { c->environment.clear(); }, "environment"},
       {[](Conditions* c) { c->libraries[1].version = 22703; }, "libraries/1/version is 22809 there and 22703 here"},

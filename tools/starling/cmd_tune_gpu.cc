@@ -88,7 +88,7 @@ class FamilyRun {
   void Take(int rank, int gpus, const std::vector<TunePoint>& points, const std::vector<NcclUniqueId>& ids,
             bench::Meeting* meeting) {
     gpu::UseDevice(rank);
-    bench::Member member(libraries_, rank, gpus, options_.type, options_.max_bytes);
+    bench::Member member(libraries_, rank, gpus, options_.type, RedOp::kSum, options_.max_bytes);
     member.Open(ids, {});
     member.Use(bench::Memory::kPlain);
     for (const TunePoint& point : points) {
