@@ -39,6 +39,19 @@ Result<void*> TargetOf(const sl_comm_t& handle, const Put& put, uint32_t peer) {
                                         "comm.reach_mib, or leave more memory free); or send and receive in a group");
 }
 
+// A graph has four words for each signal that it takes.
+constexpr uint32_t kMostCapturedSignals = 65536;
+
+Status CheckCaptured(std::span<const sl_signal_count_t> counts) {
+  for (const auto& [peer, count] : counts) {
+    if (count <= kMostCapturedSignals) continue;
+    return {SL_ERR_INVALID, "wait_signals: " + std::to_string(count) + " signals of rank " + std::to_string(peer) +
+                                " in a call that is captured, at most " + std::to_string(kMostCapturedSignals) +
+                                " can be; launch a graph that waits for fewer more often"};
+  }
+  return {};
+}
+
 // Waits for what can be had, and has it. Meanwhile `awaited` tells of the wait, and afterwards it is `left`. R1:
 // written before the word is taken; pairs with A1 in SignalWaits.
 void Take(StreamValues* values, uint64_t* word, uint64_t* awaited, uint64_t left) {
@@ -117,6 +130,7 @@ Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts,
   SL_TRY(CheckServed(handle, "wait_signals"));
   for (const sl_signal_count_t& wanted : counts) SL_TRY(CheckPeer(handle->comm, "wait_signals", wanted.peer));
   SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
+  if (order->capture != 0) SL_TRY(CheckCaptured(counts));
   SL_TRY(ChainStreams(handle, order, stream));
   const StreamCalls calls(handle->comm.device(), stream);
   SL_TRY(calls.Issue(order->capture == 0 ? AwaitCounted(handle, counts) : TakeFlags(*handle, counts)));

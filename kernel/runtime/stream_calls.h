@@ -32,7 +32,9 @@ class StreamCalls {
     if (all.empty()) return {};
     const sl_status_t status =
         device_.ops->stream_batch_values(device_.handle, stream_, static_cast<uint32_t>(all.size()), all.data());
-    return status == SL_ERR_UNSUPPORTED ? IssueEach(all) : StatusOf(status);
+    if (status != SL_ERR_UNSUPPORTED) return StatusOf(status);
+    ClearLastError();
+    return IssueEach(all);
   }
   Status Copy(void* to, const void* from, uint64_t bytes) const {
     return StatusOf(device_.ops->copy(device_.handle, stream_, to, from, bytes));

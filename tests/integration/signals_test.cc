@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -168,6 +169,21 @@ TEST_F(Signals, WaitThatHasNotBegunHasNoLimit) {
       team.Barrier();
       NCCL_OK(ncclSignal(0, 0, 0, 0, comm, nullptr));
     }
+    team.Barrier();
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TEST_F(Signals, CapturedWaitForMoreThanAGraphHoldsIsRefused) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    gpu.BeginCapture();
+    ncclWaitSignalDesc_t most = {std::numeric_limits<int>::max(), 1 - team.rank(), 0, 0};
+    EXPECT_EQ(ncclWaitSignal(1, &most, comm, nullptr), ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas("2147483647 signals of rank " + std::to_string(1 - team.rank()) +
+                             " in a call that is captured, at most 65536 can be"));
+    gpu.DestroyGraph(gpu.EndCapture());
     team.Barrier();
     NCCL_OK(ncclCommDestroy(comm));
   });
