@@ -11,8 +11,15 @@ bool CallLedger::Enter(const Call& call) {
     calls_.erase(calls_.begin());
     return !is_oldest;
   }
-  if (known->second.signature == call.signature || mismatch_) return false;
-  mismatch_ = {known->second, call};
+  Call& before = known->second;
+  if (mismatch_) return false;
+  const bool is_alike = before.signature == call.signature;
+  if (is_alike && (call.algorithm == 0 || before.algorithm == call.algorithm)) return false;
+  if (is_alike && before.algorithm == 0) {
+    before = call;
+  } else {
+    mismatch_ = {before, call};
+  }
   return true;
 }
 

@@ -15,6 +15,7 @@ struct Call {
   uint64_t sequence;   // from 1
   uint64_t signature;  // kernel/plan/signature.h
   uint32_t rank;
+  uint32_t algorithm;  // AlgorithmTag of what it has chosen for it; 0: nothing yet
 };
 
 class CallLedger {
@@ -22,7 +23,7 @@ class CallLedger {
   // The newest ones are kept, whatever comes: a rank that far ahead of others waits for them long before.
   static constexpr size_t kMaxCalls = 256;
 
-  // True when it is news: nobody has told of that number, or of another signature under it.
+  // True when it is news: nobody has told of that number or of what was chosen for it, or somebody of something else.
   bool Enter(const Call& call);
   // Two calls under one number that differ; the first ones that were found stay.
   const std::optional<std::pair<Call, Call>>& mismatch() const { return mismatch_; }

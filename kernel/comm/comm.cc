@@ -112,12 +112,10 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
   SL_TRY(MakeControl());
   SL_TRY(MakeHeap());
   if (shape_.domain_size != config_.size) {
-    tree_->WatchCalls(
-        {[this] { TellCalls(); },
-         [this](const Call& one, const Call& other) {
-           Fail({SL_ERR_MISMATCH, "operation #" + std::to_string(one.sequence) + ": " +
-                                      DescribeMismatch(one.rank, one.signature, other.rank, other.signature)});
-         }});
+    tree_->WatchCalls({[this] { TellCalls(); },
+                       [this](const Call& one, const Call& other) {
+                         Fail({SL_ERR_MISMATCH, DescribeMismatch(one, other)});
+                       }});
   }
   SL_TRY(MakeAlgorithms());
   SL_TRY(MakeLinks());
@@ -431,6 +429,7 @@ Status Communicator::MakeLinks() {
   context.comm_id = nonce_;
   context.lanes = shape_.lanes;
   context.links = links_.get();
+  context.algorithm_name = [this](uint32_t tag) { return AlgorithmName(tag); };
   const Device& works_on = is_relayed() ? process_->host_device() : device();
   context.device_ops = works_on.ops;
   context.device = works_on.handle;

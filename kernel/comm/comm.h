@@ -173,6 +173,10 @@ class Communicator {
     return control != nullptr ? &control->abort : nullptr;
   }
   std::string RankName(uint32_t rank) const;
+  // Of AlgorithmTag.   [any]
+  std::string AlgorithmName(uint32_t tag) const;
+  // Two calls of one number that differ, or for which different algorithms were chosen.   [any]
+  std::string DescribeMismatch(const Call& one, const Call& other) const;
   void FillInfo(sl_comm_info_t* info) const;
 
   std::atomic<State> state{State::kJoining};

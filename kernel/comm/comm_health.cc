@@ -7,6 +7,7 @@
 #include "kernel/comm/comm.h"
 #include "kernel/comm/roster.h"
 #include "kernel/events/log.h"
+#include "kernel/plan/signature.h"
 
 namespace sl::kernel {
 namespace {
@@ -171,14 +172,36 @@ std::string Communicator::LostText(uint32_t rank, Fate fate) const {
 void Communicator::TellCalls() {
   const uint64_t newest = op_log_.Newest(config_.rank);
   uint64_t told = told_calls_.load();
-  if (newest <= told || !told_calls_.compare_exchange_strong(told, newest)) return;
+  uint32_t chosen = 0;
+  // What is not chosen yet is told of again.
+  const uint64_t settled = op_log_.ReadChoice(config_.rank, newest, &chosen) ? newest : newest - 1;
+  if (newest <= told || !told_calls_.compare_exchange_strong(told, settled)) return;
   std::vector<Call> calls;
   const uint64_t kept_from = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;
   for (uint64_t sequence = std::max(told + 1, kept_from); sequence <= newest; ++sequence) {
-    Call call{sequence, 0, config_.rank};
-    if (op_log_.Read(config_.rank, sequence, &call.signature)) calls.push_back(call);
+    Call call{sequence, 0, config_.rank, 0};
+    if (!op_log_.Read(config_.rank, sequence, &call.signature)) continue;
+    op_log_.ReadChoice(config_.rank, sequence, &call.algorithm);
+    calls.push_back(call);
   }
   tree_->TellCalls(calls);
+}
+
+std::string Communicator::AlgorithmName(uint32_t tag) const {
+  for (const auto& served : process_->algorithms()) {
+    if (AlgorithmTag(served.name) == tag) return served.name;
+  }
+  return "an algorithm that this rank does not have";
+}
+
+std::string Communicator::DescribeMismatch(const Call& one, const Call& other) const {
+  const std::string operation = "operation #" + std::to_string(one.sequence);
+  if (one.signature != other.signature) {
+    return operation + ": " + kernel::DescribeMismatch(one.rank, one.signature, other.rank, other.signature);
+  }
+  return operation + " (" + DescribeSignature(one.signature) + "): " +
+         DescribeChoices({RankName(one.rank), AlgorithmName(one.algorithm)},
+                         {RankName(other.rank), AlgorithmName(other.algorithm)});
 }
 
 std::string Communicator::RankName(uint32_t rank) const {

@@ -275,6 +275,7 @@ void ControlTree::TellCalls(const std::vector<Call>& calls) {
       news.Put(call.rank);
       news.Put(call.sequence);
       news.Put(call.signature);
+      news.Put(call.algorithm);
     }
     if (calls_.mismatch() && !std::exchange(told_mismatch_, true) && call_handlers_.on_mismatch) {
       tell_of_mismatch = [handler = call_handlers_.on_mismatch, found = *calls_.mismatch()] {
@@ -306,6 +307,7 @@ void ControlTree::OnCalls(Reader* in) {
     call.rank = in->Get<uint32_t>();
     call.sequence = in->Get<uint64_t>();
     call.signature = in->Get<uint64_t>();
+    call.algorithm = in->Get<uint32_t>();
     if (in->ok() && call.rank < identity_.size && call.sequence != 0) calls.push_back(call);
   }
   std::function<void()> on_waiting;

@@ -29,9 +29,9 @@ class OpLog {
     std::atomic_ref<uint64_t>(mine->newest).store(sequence, std::memory_order_release);
   }
 
-  // [data], owner only: its newest collective is served by the algorithm whose name has this hash.
-  void WriteChoice(uint64_t sequence, uint64_t choice) {
-    std::atomic_ref<uint64_t>(At(rank_)->records[sequence % kRecords].choice).store(choice, std::memory_order_release);
+  // [data], owner only: its newest collective is served by the algorithm of this tag.
+  void WriteChoice(uint64_t sequence, uint32_t tag) {
+    std::atomic_ref<uint64_t>(At(rank_)->records[sequence % kRecords].choice).store(tag, std::memory_order_release);
   }
 
   // The owner's communicator is over, with all that was captured of it: it takes part in nothing any more.
@@ -52,15 +52,18 @@ class OpLog {
     return Read(rank, sequence, &Record::signature, out_signature);
   }
   // What serves it, if it is still on record and that is known.
-  bool ReadChoice(uint32_t rank, uint64_t sequence, uint64_t* out_choice) const {
-    return Read(rank, sequence, &Record::choice, out_choice) && *out_choice != 0;
+  bool ReadChoice(uint32_t rank, uint64_t sequence, uint32_t* out_tag) const {
+    uint64_t choice = 0;
+    if (!Read(rank, sequence, &Record::choice, &choice) || choice == 0) return false;
+    *out_tag = static_cast<uint32_t>(choice);
+    return true;
   }
 
  private:
   struct Record {
     uint64_t sequence;
     uint64_t signature;
-    uint64_t choice;  // 0: none yet
+    uint64_t choice;  // a tag; 0: none yet
   };
   struct Slice {
     alignas(64) uint64_t newest;

@@ -31,7 +31,7 @@ TEST(OpLog, TellsWhatServesACallOnceThatIsKnown) {
   std::vector<Line> memory(2 * OpLog::kBytes / 64);
   auto* base = reinterpret_cast<uint8_t*>(memory.data());
   OpLog mine(base, OpLog::kBytes, 0), theirs(base, OpLog::kBytes, 1);
-  uint64_t choice = 0;
+  uint32_t choice = 0;
   theirs.Write(1, 7);
   EXPECT_FALSE(mine.ReadChoice(1, 1, &choice)) << "not chosen yet";
   theirs.WriteChoice(1, 99);

@@ -20,11 +20,12 @@ sl_status_t FakePipe::Reserve(void** out_payload) {
   return SL_OK;
 }
 
-sl_status_t FakePipe::Post(uint32_t bytes, uint64_t op_seq, uint64_t signature) {
+sl_status_t FakePipe::Post(uint32_t bytes, const OpTag& tag) {
   const std::lock_guard lock(mutex_);
   if (broken_ != SL_OK) return broken_;
   if (bytes > slots_[0].payload.size() || posted_ - released_ == slots_.size()) return SL_ERR_INTERNAL;
-  slots_[posted_ % slots_.size()].header = {static_cast<uint32_t>(posted_ + 1), 0, bytes, 0, op_seq, signature};
+  slots_[posted_ % slots_.size()].header = {
+      static_cast<uint32_t>(posted_ + 1), 0, bytes, tag.algorithm, tag.seq, tag.signature};
   ++posted_;
   return SL_OK;
 }
@@ -71,9 +72,7 @@ class FakeLink : public Link {
   uint32_t chunk_bytes() const override { return chunk_bytes_; }
   bool mapped() const override { return mapped_; }
   sl_status_t Reserve(void** out_payload) override { return out_->Reserve(out_payload); }
-  sl_status_t Post(uint32_t bytes, uint64_t op_seq, uint64_t signature) override {
-    return out_->Post(bytes, op_seq, signature);
-  }
+  sl_status_t Post(uint32_t bytes, const OpTag& tag) override { return out_->Post(bytes, tag); }
   sl_status_t Peek(Chunk* out_chunk) override { return in_->Peek(out_chunk); }
   sl_status_t Release() override { return in_->Release(); }
   void EndReceiving() override {}

@@ -32,7 +32,7 @@ class FakePipe {
   FakePipe(const FakeNetOptions& options, sl_doorbell_t* receiver_bell);
 
   sl_status_t Reserve(void** out_payload);
-  sl_status_t Post(uint32_t bytes, uint64_t op_seq, uint64_t signature);
+  sl_status_t Post(uint32_t bytes, const OpTag& tag);
   sl_status_t Peek(Chunk* out_chunk);
   sl_status_t Release();
   void Break(sl_status_t status);

@@ -4,13 +4,15 @@
 #include <algorithm>
 
 #include "kernel/engine/reference_reduce_test_util.h"
+#include "kernel/plan/signature.h"
 
 namespace sl::kernel {
 
 PlanWorld::PlanWorld(uint32_t ranks, const FakeNetOptions& options) : net_(ranks, options), outcomes_(ranks) {
   for (uint32_t rank = 0; rank < ranks; ++rank) {
-    pools_.push_back(
-        std::make_unique<RunPool>(RunContext{rank, ranks, 77, 1, net_.provider(rank), ReferenceDeviceOps(), nullptr}));
+    pools_.push_back(std::make_unique<RunPool>(
+        RunContext{rank, ranks, 77, 1, net_.provider(rank), ReferenceDeviceOps(), nullptr,
+                   [](uint32_t tag) { return tag == AlgorithmTag("ring") ? "ring" : "another one"; }}));
   }
 }
 

@@ -96,6 +96,7 @@ Status Run::Prepare(const Plan& plan, const sl_op_t& op) {
   }
   op_ = op;
   if (op_.signature == 0) op_.signature = EncodeSignature(op);
+  algorithm_ = op.seq != 0 ? plan.algorithm_tag() : 0;
   lanes_left_ = plan.lane_count();
   status_ = Status();
   finished_ = false;

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/engine/run_context.h"
 #include "kernel/engine/work.h"
 #include "kernel/link/link.h"
 #include "kernel/plan/plan.h"
@@ -29,21 +30,6 @@
 namespace sl::kernel {
 
 class RunPool;
-
-// Ranks need not order replays and eager runs alike: captures have so many sets of lanes behind those of plans, in
-// turn.
-inline constexpr uint32_t kGraphLaneSets = 2;
-
-// What all runs of one rank of a communicator share; lives as long as the pool.
-struct RunContext {
-  uint32_t rank = 0;
-  uint32_t size = 1;
-  uint64_t comm_id = 0;
-  uint32_t lanes = 1;  // that links have for plans
-  LinkProvider* links = nullptr;
-  const sl_device_ops_t* device_ops = nullptr;  // for reduce_function()
-  sl_device_t* device = nullptr;
-};
 
 // Not thread-safe: one thread at a time; another may go on where the first stopped, after synchronising with it.
 class Run final : public Work {
@@ -135,6 +121,7 @@ class Run final : public Work {
   Run* next_free_ = nullptr;
   const Plan* plan_ = nullptr;
   sl_op_t op_{};
+  uint32_t algorithm_ = 0;  // OpTag's
   Status status_;
   bool finished_ = true;
   bool begun_ = false;  // has its links and turns

@@ -43,6 +43,14 @@ sl_status_t Run::Wait(LaneState* lane, const PlanStep& step, uint64_t bytes) {
     return FailAt(*lane, SL_ERR_MISMATCH,
                   DescribeMismatch(pool_->context().rank, op_.signature, state.link->peer(), chunk.header->signature));
   }
+  if (chunk.header->algorithm != algorithm_) {
+    const auto choice = [this](uint32_t rank, uint32_t tag) {
+      return RankChoice{fmt::format("rank {}", rank), pool_->context().algorithm_name(tag)};
+    };
+    return FailAt(*lane, SL_ERR_MISMATCH,
+                  DescribeChoices(choice(pool_->context().rank, algorithm_),
+                                  choice(state.link->peer(), chunk.header->algorithm)));
+  }
   if (chunk.header->bytes != bytes) {
     return FailAt(
         *lane, SL_ERR_MISMATCH,
@@ -84,7 +92,7 @@ sl_status_t Run::Put(LaneState* lane, const PlanStep& step, uint64_t bytes) {
     std::memcpy(state.outbox, source, bytes);
   }
   if (state.outbox == nullptr) return FailChunk(*lane);
-  const sl_status_t status = state.link->Post(static_cast<uint32_t>(bytes), op_.seq, op_.signature);
+  const sl_status_t status = state.link->Post(static_cast<uint32_t>(bytes), {op_.seq, op_.signature, algorithm_});
   lane->blocked_link = step.link;
   lane->blocked = Blocked::kCredit;
   if (status == SL_ERR_AGAIN) return status;

@@ -35,8 +35,9 @@ sl_op_t Op(sl_op_kind_t kind, uint64_t count, uint64_t seq = 1) {
 // Steps of one lane, appended one by one.
 class Maker {
  public:
-  Maker(uint32_t rank, uint32_t ranks, const sl_op_t& op, uint64_t chunk, uint64_t rounds)
-      : builder_({rank, ranks, 2, 4096, 8, op}) {
+  Maker(uint32_t rank, uint32_t ranks, const sl_op_t& op, uint64_t chunk, uint64_t rounds,
+        const std::string& algorithm = "")
+      : builder_({rank, ranks, 2, 4096, 8, op, algorithm}) {
     sl_plan_desc_t desc{};
     desc.struct_size = sizeof(desc);
     desc.block_modulus = ranks;
@@ -75,14 +76,14 @@ class Maker {
 };
 
 // Both ranks send all they have and add what comes: an all-reduce of two.
-std::unique_ptr<Plan> Exchange(uint32_t rank, const sl_op_t& op, uint64_t chunk) {
+std::unique_ptr<Plan> Exchange(uint32_t rank, const sl_op_t& op, uint64_t chunk, const std::string& algorithm = "") {
   const auto peer = static_cast<int32_t>(1 - rank);
   sl_step_t reduce = MakeStep(SL_STEP_REDUCE, -1, kSend);
   reduce.a = rank == 0 ? kSend : In(peer);
   reduce.b = rank == 0 ? In(peer) : kSend;
   reduce.dst = kRecv;
   reduce.flags = SL_STEP_FINAL;
-  return Maker(rank, 2, op, chunk, (op.count + chunk - 1) / chunk)
+  return Maker(rank, 2, op, chunk, (op.count + chunk - 1) / chunk, algorithm)
       .Put(peer)
       .Add(MakeStep(SL_STEP_WAIT, peer, kSend))
       .Add(reduce)
@@ -181,6 +182,25 @@ TEST(Run, ReportsAMismatchWithBothSidesArguments) {
   EXPECT_EQ(world.outcome(0), SL_ERR_MISMATCH);
   EXPECT_EQ(world.outcome(1), SL_ERR_MISMATCH);
   EXPECT_EQ(recv0, std::vector<int32_t>(12, 0));
+}
+
+// Chunks of as many bytes, of the same call, that would be added in silence.
+TEST(Run, ReportsPlansOfDifferentAlgorithms) {
+  PlanWorld world(2, {});
+  const sl_op_t op = Op(SL_OP_ALL_REDUCE, 20, 4);
+  const auto plan0 = Exchange(0, op, 16, "ring");
+  const auto plan1 = Exchange(1, op, 16, "tree");
+  std::vector<int32_t> send(20, 1), recv0(20), recv1(20);
+  ASSERT_TRUE(world.Start(0, *plan0, With(op, send, &recv0)).ok());
+  ASSERT_TRUE(world.Start(1, *plan1, With(op, send, &recv1)).ok());
+  const std::string found = world.Drive();
+  EXPECT_TRUE(
+      found.starts_with("rank 1 all_reduce #4 lane 0 step 1 round 0: two ranks have chosen different "
+                        "algorithms: rank 1 another one, rank 0 ring; "))
+      << found;
+  EXPECT_EQ(world.outcome(0), SL_ERR_MISMATCH);
+  EXPECT_EQ(world.outcome(1), SL_ERR_MISMATCH);
+  EXPECT_EQ(recv1, std::vector<int32_t>(20, 0));
 }
 
 TEST(Run, ReportsPlansThatCutDifferently) {

@@ -47,7 +47,7 @@ sl_status_t ChunkLink::ReserveSlow() {
   return posted_ - acked_ < geometry_.slots ? SL_OK : SL_ERR_AGAIN;
 }
 
-sl_status_t ChunkLink::Post(uint32_t bytes, uint64_t op_seq, uint64_t signature) {
+sl_status_t ChunkLink::Post(uint32_t bytes, const OpTag& tag) {
   if (!reserved_ || bytes > geometry_.chunk_bytes) return SL_ERR_INVALID;
   if (status_ != SL_OK) return status_;
   uint8_t* slot = outbox_ + send_offset_;
@@ -62,9 +62,9 @@ sl_status_t ChunkLink::Post(uint32_t bytes, uint64_t op_seq, uint64_t signature)
   // second time, and must not look like this one.
   ChunkHeader* header = LinkGeometry::HeaderOf(slot);
   header->bytes = bytes;
-  header->reserved = 0;
-  header->op_seq = op_seq;
-  header->signature = signature;
+  header->algorithm = tag.algorithm;
+  header->op_seq = tag.seq;
+  header->signature = tag.signature;
   CarrierOf(posted_) = kNobody;
   send_offset_ += geometry_.SlotBytes();
   if (send_offset_ == geometry_.WindowBytes()) send_offset_ = 0;

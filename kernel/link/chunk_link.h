@@ -59,7 +59,7 @@ class ChunkLink final : public Link {
   uint32_t lane() const override { return lane_; }
   uint32_t chunk_bytes() const override { return geometry_.chunk_bytes; }
   sl_status_t Reserve(void** out_payload) override;
-  sl_status_t Post(uint32_t bytes, uint64_t op_seq, uint64_t signature) override;
+  sl_status_t Post(uint32_t bytes, const OpTag& tag) override;
   sl_status_t Peek(Chunk* out_chunk) override;
   sl_status_t Release() override;
   void EndReceiving() override;

@@ -82,7 +82,7 @@ class Half {
       std::memset(payload_, ByteOf(rank_, sent_ + 1), SizeOf(sent_ + 1));
       if (hold && steps_ % 3 == 0) return;
     }
-    ASSERT_EQ(link_->Post(SizeOf(sent_ + 1), sent_ + 1, rank_), SL_OK);
+    ASSERT_EQ(link_->Post(SizeOf(sent_ + 1), {sent_ + 1, rank_, 0}), SL_OK);
     payload_ = nullptr;
     ++sent_;
   }
@@ -259,7 +259,7 @@ TEST(ChunkLink, SharesTheWorkByWhatEachPathDelivers) {
   uint64_t turns = 0;
   for (; received < kChunks && turns < 100 * kChunks; ++turns, g_now_ns += 100'000) {
     void* payload = nullptr;
-    while (from->Reserve(&payload) == SL_OK) ASSERT_EQ(from->Post(kChunkBytes, 1, 1), SL_OK);
+    while (from->Reserve(&payload) == SL_OK) ASSERT_EQ(from->Post(kChunkBytes, {1, 1, 0}), SL_OK);
     ASSERT_EQ(a.Progress(), SL_OK);
     ASSERT_EQ(b.Progress(), SL_OK);
     Chunk chunk;

@@ -56,7 +56,7 @@ class LinkKeeperTest : public ::testing::Test {
       void* payload = nullptr;
       if (link->Reserve(&payload) != SL_OK) return false;
       std::memcpy(payload, &value, sizeof value);
-      return link->Post(sizeof value, 1, 1) == SL_OK;
+      return link->Post(sizeof value, {1, 1, 0}) == SL_OK;
     });
   }
 

@@ -25,14 +25,22 @@
 
 namespace sl::kernel {
 
+// What a sender says of the operation that a chunk belongs to; the engine compares signature and algorithm with its
+// own.
+struct OpTag {
+  uint64_t seq;        // sender's operation number; 0: a send
+  uint64_t signature;  // kernel/plan/signature.h
+  uint32_t algorithm;  // which one the sender has chosen, as AlgorithmTag numbers it; 0: a send, or nobody's plan
+};
+
 // What travels before each payload; wire bytes, little-endian.
 struct ChunkHeader {
   uint32_t sequence;   // low half of the chunk's number, 1 for a direction's first
   uint32_t order;      // low half of its number among the chunks put on the same connection, plus kOrderBias
   uint32_t bytes;      // of payload
-  uint32_t reserved;   // 0
-  uint64_t op_seq;     // sender's operation number
-  uint64_t signature;  // of the operation as the sender sees it; the engine compares it with its own
+  uint32_t algorithm;  // OpTag's
+  uint64_t op_seq;
+  uint64_t signature;
 };
 // Keeps an empty slot, all zeros, from looking like a chunk.
 constexpr uint32_t kOrderBias = uint32_t{1} << 31;
@@ -58,7 +66,7 @@ class Link {
   // still connecting | a link or peer error, for good.
   virtual sl_status_t Reserve(void** out_payload) = 0;
   // Sends the reserved chunk: `bytes` of it.
-  virtual sl_status_t Post(uint32_t bytes, uint64_t op_seq, uint64_t signature) = 0;
+  virtual sl_status_t Post(uint32_t bytes, const OpTag& tag) = 0;
 
   // Receiver. Peek shows the oldest chunk not yet released; SL_OK | SL_ERR_AGAIN | an error, for good.
   virtual sl_status_t Peek(Chunk* out_chunk) = 0;

@@ -55,7 +55,7 @@ class LinkTableTest : public ::testing::Test {
     void* payload = nullptr;
     if (link->Reserve(&payload) != SL_OK) return false;
     std::memcpy(payload, &value, sizeof value);
-    return link->Post(sizeof value, 1, 2) == SL_OK;
+    return link->Post(sizeof value, {1, 2, 0}) == SL_OK;
   }
 
   static uint64_t Receive(Link* link) {
@@ -431,7 +431,7 @@ TEST_F(LinkTableTest, SaysWhenNoTransportReachesThePeer) {
 TEST_F(LinkTableTest, RefusesCallsInTheWrongOrder) {
   Open(2);
   Link* link = tables_[0]->Get(1, 0);
-  EXPECT_EQ(link->Post(1, 1, 1), SL_ERR_INVALID);
+  EXPECT_EQ(link->Post(1, {1, 1, 0}), SL_ERR_INVALID);
   EXPECT_EQ(link->Release(), SL_ERR_STATE);
   void* payload = nullptr;
   void* again = nullptr;
@@ -439,7 +439,7 @@ TEST_F(LinkTableTest, RefusesCallsInTheWrongOrder) {
   EXPECT_EQ(link->Reserve(&again), SL_OK);
   EXPECT_EQ(payload, again);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(payload) % 64, 0u);
-  EXPECT_EQ(link->Post(65, 1, 1), SL_ERR_INVALID);
+  EXPECT_EQ(link->Post(65, {1, 1, 0}), SL_ERR_INVALID);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class LinkReleases : public ::testing::Test {
     void* payload = nullptr;
     Look(rank);
     if (link(rank)->Reserve(&payload) != SL_OK) return false;
-    EXPECT_EQ(link(rank)->Post(8, 1, 1), SL_OK);
+    EXPECT_EQ(link(rank)->Post(8, {1, 1, 0}), SL_OK);
     link(rank)->Notify();
     return true;
   }

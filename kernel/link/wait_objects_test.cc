@@ -47,7 +47,7 @@ class WaitObjectsTest : public ::testing::Test {
   bool Send(uint32_t rank) {
     return Drive(rank, [](Link* link) {
       void* payload = nullptr;
-      return link->Reserve(&payload) == SL_OK && link->Post(8, 1, 1) == SL_OK;
+      return link->Reserve(&payload) == SL_OK && link->Post(8, {1, 1, 0}) == SL_OK;
     });
   }
   bool Receive(uint32_t rank) {

@@ -53,6 +53,7 @@ class Plan {
   uint32_t size() const { return size_; }
   uint32_t element_bytes() const { return element_bytes_; }
   bool has_reduce() const { return has_reduce_; }
+  uint32_t algorithm_tag() const { return algorithm_tag_; }
 
   // The whole plan for people, one step a line, such as
   //   lane 0
@@ -77,6 +78,7 @@ class Plan {
   uint32_t size_ = 0;
   uint32_t element_bytes_ = 0;
   bool has_reduce_ = false;
+  uint32_t algorithm_tag_ = 0;  // AlgorithmTag of who made it
   mutable std::atomic<uint32_t> holders_{0};
 };
 
@@ -91,6 +93,7 @@ struct PlanFrame {
   uint32_t link_chunk_bytes = 0;  // largest payload of a chunk
   uint32_t link_slots = 0;        // chunks a link holds each way; 0: unknown
   sl_op_t op{};                   // gives element size and the extents of the caller's buffers
+  std::string algorithm = {};     // that makes it; empty: nobody's, as in tests
 };
 
 // Builds one plan. The table's functions take handle(); the first error stays, and Finish() returns it whatever the

@@ -68,6 +68,7 @@ constexpr sl_plan_builder_ops_t kOps = {sizeof(sl_plan_builder_ops_t), 0, Descri
 const sl_plan_builder_ops_t* PlanBuilder::Ops() { return &kOps; }
 
 PlanBuilder::PlanBuilder(const PlanFrame& frame) : frame_(frame), plan_(new Plan()) {
+  plan_->algorithm_tag_ = AlgorithmTag(frame.algorithm);
   plan_->rank_ = frame.rank;
   plan_->size_ = frame.size;
   plan_->element_bytes_ = static_cast<uint32_t>(DatatypeBytes(frame.op.datatype));

@@ -282,7 +282,8 @@ Status Selector::Refusal(const sl_op_t& op, const Decision& decision) const {
 }
 
 Result<std::unique_ptr<const Plan>> Selector::MakePlan(const Candidate& candidate, const sl_op_t& op) const {
-  PlanBuilder builder({shape_->rank, shape_->size, shape_->lanes, shape_->link_chunk_bytes, shape_->link_slots, op});
+  PlanBuilder builder(
+      {shape_->rank, shape_->size, shape_->lanes, shape_->link_chunk_bytes, shape_->link_slots, op, candidate.name});
   ClearLastError();
   const sl_status_t status = candidate.ops->plan(candidate.algorithm, &op, PlanBuilder::Ops(), builder.handle());
   if (status != SL_OK) {
@@ -306,7 +307,7 @@ Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
   auto choice = std::make_unique<Choice>();
   choice->index = index;
   choice->name = decision.chosen->name.c_str();
-  choice->name_hash = HashText(decision.chosen->name);
+  choice->tag = AlgorithmTag(decision.chosen->name);
   choice->ops = decision.chosen->ops;
   choice->algorithm = decision.chosen->algorithm;
   choice->estimate = decision.verdicts[index].estimate;

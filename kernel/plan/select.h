@@ -49,7 +49,7 @@ struct SelectSettings {
 struct Choice {
   uint32_t index = 0;          // of the candidate, which records name it by
   const char* name = nullptr;  // of the candidate
-  uint64_t name_hash = 0;
+  uint32_t tag = 0;            // AlgorithmTag of it
   const sl_algorithm_ops_t* ops = nullptr;
   sl_algorithm_t* algorithm = nullptr;
   uint32_t run = SL_RUN_PLAN;

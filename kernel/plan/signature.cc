@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernel/profile/profile.h"
 #include "sdk/datatype.h"
 
 namespace sl::kernel {
@@ -49,6 +50,20 @@ std::string DescribeSignature(uint64_t signature) {
 std::string DescribeMismatch(uint32_t rank, uint64_t own, uint32_t peer, uint64_t theirs) {
   return fmt::format("the calls of two ranks do not match: rank {} called {}; rank {} called {}", rank,
                      DescribeSignature(own), peer, DescribeSignature(theirs));
+}
+
+uint32_t AlgorithmTag(std::string_view name) {
+  if (name.empty()) return 0;
+  const auto tag = static_cast<uint32_t>(HashText(name));
+  return tag != 0 ? tag : 1;
+}
+
+std::string DescribeChoices(const RankChoice& one, const RankChoice& other) {
+  return fmt::format(
+      "two ranks have chosen different algorithms: {} {}, {} {}; one of them estimates differently on different ranks: "
+      "forbid it in the profile's [[select]], and report it to its author; or a buffer lies in a symmetric window on "
+      "one of them only",
+      one.rank, one.algorithm, other.rank, other.algorithm);
 }
 
 uint64_t SendElements(const sl_op_t& op, uint32_t rank, uint32_t size) {

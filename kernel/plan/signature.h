@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "sl_algorithm.h"
 
@@ -27,6 +28,17 @@ std::string DescribeSignature(uint64_t signature);
 
 // One sentence that tells both sides apart: "rank 3 called … but rank 1 called …".
 std::string DescribeMismatch(uint32_t rank, uint64_t own, uint32_t peer, uint64_t theirs);
+
+// What stands for an algorithm's name beside a signature, 32 bits; 0: that of no name.
+uint32_t AlgorithmTag(std::string_view name);
+
+// A rank and the algorithm that it has chosen.
+struct RankChoice {
+  std::string rank;
+  std::string algorithm;
+};
+// What is wrong where two ranks have chosen different ones for one operation, and what to do about it.
+std::string DescribeChoices(const RankChoice& one, const RankChoice& other);
 
 // Elements that rank `rank` of `size` reads from its send buffer and writes to its receive buffer; 0 where the buffer
 // takes no part. SL_OP_* as NCCL counts them. Saturates at UINT64_MAX.

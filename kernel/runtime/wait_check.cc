@@ -114,26 +114,13 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
   return TakesTooLong(handle, pending, waited_ns);
 }
 
-std::string AlgorithmName(const Communicator& comm, uint64_t name_hash) {
-  for (const auto& served : comm.process()->algorithms()) {
-    if (HashText(served.name) == name_hash) return served.name;
-  }
-  return "an algorithm that this rank does not have";
-}
-
 // Ranks that choose for themselves choose alike as long as every algorithm estimates alike on all of them.
 Status CompareChoices(Communicator& comm, uint64_t seq, uint64_t signature, uint32_t rank) {
-  uint64_t mine = 0;
-  uint64_t theirs = 0;
+  uint32_t mine = 0;
+  uint32_t theirs = 0;
   if (!comm.op_log()->ReadChoice(comm.rank(), seq, &mine) || !comm.op_log()->ReadChoice(rank, seq, &theirs)) return {};
   if (mine == theirs) return {};
-  return {SL_ERR_MISMATCH, "operation #" + std::to_string(seq) + " (" + DescribeSignature(signature) +
-                               "): two ranks have chosen different algorithms: " + comm.RankName(comm.rank()) + " " +
-                               AlgorithmName(comm, mine) + ", " + comm.RankName(rank) + " " +
-                               AlgorithmName(comm, theirs) +
-                               "; one of them estimates differently on different ranks: forbid it in the profile's "
-                               "[[select]], and report it to its author; or a buffer lies in a symmetric window on one "
-                               "of them only"};
+  return {SL_ERR_MISMATCH, comm.DescribeMismatch({seq, signature, comm.rank(), mine}, {seq, signature, rank, theirs})};
 }
 
 }  // namespace
@@ -154,8 +141,7 @@ Status FindMismatch(sl_comm_t* handle) {
         SL_TRY(CompareChoices(comm, seq, mine, rank));
         continue;
       }
-      return {SL_ERR_MISMATCH,
-              "operation #" + std::to_string(seq) + ": " + DescribeMismatch(comm.rank(), mine, rank, theirs)};
+      return {SL_ERR_MISMATCH, comm.DescribeMismatch({seq, mine, comm.rank(), 0}, {seq, theirs, rank, 0})};
     }
   }
   return {};

@@ -40,10 +40,13 @@ INSTANTIATE_TEST_SUITE_P(
                       Hostile{"nothing", ncclInternalError, "algorithm hostile said that it was created, and is not"}),
     [](const auto& hostile) { return std::string(hostile.param.kind); });
 
-TEST(UnevenAlgorithm, IsNamedByTheRankThatWaits) {
+class UnevenAlgorithm : public ::testing::TestWithParam<bool> {};
+
+TEST_P(UnevenAlgorithm, IsNamedByTheRankThatWaits) {
   const std::string modules = std::getenv("STARLING_MODULE_PATH");
   setenv("STARLING_MODULE_PATH", (modules + ":" + SL_HOSTILE_DIR + "/uneven").c_str(), 1);
   RunProcesses(2, [](Team& team) {
+    if (GetParam()) setenv("NCCL_HOSTID", std::to_string(team.rank()).c_str(), 1);
     const ncclComm_t comm = team.MakeComm();
     const float mine = 1;
     float sum = 0;
@@ -59,6 +62,9 @@ TEST(UnevenAlgorithm, IsNamedByTheRankThatWaits) {
   });
   setenv("STARLING_MODULE_PATH", modules.c_str(), 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(Hosts, UnevenAlgorithm, ::testing::Bool(),
+                         [](const auto& several) { return several.param ? "Several" : "One"; });
 
 }  // namespace
 }  // namespace sl::integration

@@ -145,7 +145,7 @@ bool Stream(LinkTable* table, uint32_t rank, uint64_t total, std::atomic<int>* f
     if (sent < total && link->Reserve(&payload) == SL_OK) {
       ++sent;
       std::memset(payload, ByteOf(rank, sent), SizeOf(sent));
-      if (link->Post(SizeOf(sent), sent, 0) != SL_OK) return false;
+      if (link->Post(SizeOf(sent), {sent, 0, 0}) != SL_OK) return false;
     }
     Chunk chunk;
     const sl_status_t status = received < total ? link->Peek(&chunk) : SL_ERR_AGAIN;
@@ -248,7 +248,7 @@ TEST_P(KilledPeer, EndsItsLinksInTwoSeconds) {
   if (pid == 0) {
     void* payload = nullptr;
     while (link->Reserve(&payload) == SL_ERR_AGAIN) table.Progress();
-    link->Post(1, 7, 0);
+    link->Post(1, {7, 0, 0});
     for (;;) table.Progress();
   }
   Chunk chunk;
