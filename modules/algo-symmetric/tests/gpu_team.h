@@ -3,7 +3,6 @@
 // GPU protocols on a host: ranks over one heap, a thread for each rank or for each block of it.
 #pragma once
 
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -11,47 +10,18 @@
 #include <vector>
 
 #include "modules/algo-symmetric/cuda_algorithm.h"
-#include "modules/algo-symmetric/kernels/direct.h"
-#include "modules/algo-symmetric/kernels/one_shot.h"
-#include "modules/algo-symmetric/kernels/staged.h"
-#include "modules/algo-symmetric/kernels/two_shot.h"
 #include "modules/algo-symmetric/p2p_group.h"
 #include "modules/algo-symmetric/tests/collective_case.h"
+#include "modules/algo-symmetric/tests/run_block.h"
 
 namespace sl::algo_symmetric {
 
-using namespace kernels;  // NOLINT(google-build-using-namespace): what is tested
-
-// A thread for each role of a block.
-template <typename F>
-void RunRoles(const Args& args, uint32_t block) {
-  uint64_t* rounds = Staged<F>::Rounds(args.team, block);
-  const uint64_t base = *rounds;
-  if (base == kEnded) return;
-  std::atomic<bool> given_up = false;
-  std::vector<std::thread> threads;
-  for (Role role : {Role::kStage, Role::kTake, Role::kCollect}) {
-    threads.emplace_back([&args, &given_up, block, base, role] {
-      if (!Staged<F>(args, dev::Block::Whole(block), base).Run(role)) given_up = true;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  *rounds = given_up ? kEnded : base + args.rounds;
-}
-
-template <typename F>
-void RunLong(const LongArgs& args, uint32_t block) {
-  auto table = std::make_unique<DirectTable>();
-  if (!RunDirect<F>(args, dev::Block::Whole(block), table.get())) RunRoles<F>(args.args, block);
-}
-
 template <typename F, typename Format>
 void RunPackets(Family family, const Args& args, uint32_t block) {
-  std::vector<typename Format::Data> shared(kSharedBytes / sizeof(typename Format::Data));
   if (IsOneShot(family)) {
-    OneShotPackets<F, Format>(args, dev::Block::Whole(block), shared.data()).Run();
+    RunPackets<OneShotPackets, F, Format>(args, block);
   } else if constexpr (!std::is_void_v<F>) {
-    TwoShotPackets<F, Format>(args, dev::Block::Whole(block), shared.data()).Run();
+    RunPackets<TwoShotPackets, F, Format>(args, block);
   }
 }
 

@@ -40,8 +40,9 @@ SL_FAKE_EXPORT cu::Code cuGraphExecDestroy(void* graph);
 
 // An image of this driver's: "binary" of sl_image_desc_t.
 struct FakeKernel {
-  const char* name;                             // NULL behind the last
-  bool (*run)(const void* args, size_t bytes);  // whether it is done; until then it is called again
+  const char* name;                                               // NULL behind the last
+  bool (*run)(const void* args, size_t bytes);                    // whether it is done; until then it is called again
+  void (*run_block)(const void* args, uint32_t block) = nullptr;  // used where `run` is NULL; may wait for others
 };
 struct FakeImage {
   uint64_t magic;  // kFakeImageMagic

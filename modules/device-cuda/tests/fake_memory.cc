@@ -26,6 +26,7 @@ struct Physical {
   uint64_t bytes;
   uint64_t block_id;
   unsigned handle_types;
+  bool is_imported = false;
   int references = 1;
 };
 
@@ -43,6 +44,7 @@ struct Range {
 struct State {
   std::map<cu::Address, Range> ranges;
   std::map<cu::Address, uint64_t> reservations;
+  std::map<int, uint64_t> taken;  // of a device's memory by this process
   uint64_t last_id = 0;
 };
 State& TheState() {
@@ -78,12 +80,22 @@ int MakeDirtyFile(uint64_t bytes, int device) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   memset(memory, kDirt, bytes);
   munmap(memory, bytes);
+  TheState().taken[device] += bytes;
   return fd;
+}
+
+void CloseFile(int fd, uint64_t bytes) {
+  TheState().taken[DeviceOfFile(fd)] -= bytes;
+  close(fd);
 }
 
 void Unreference(Physical* physical) {
   if (--physical->references > 0) return;
-  close(physical->fd);
+  if (physical->is_imported) {
+    close(physical->fd);
+  } else {
+    CloseFile(physical->fd, physical->bytes);
+  }
   delete physical;
 }
 
@@ -125,7 +137,7 @@ cu::Code cuMemFree_v2(cu::Address address) {
   const auto found = TheState().ranges.find(address);
   if (found == TheState().ranges.end() || found->second.fd < 0) return cu::kInvalidValue;
   munmap(At(address), found->second.bytes);
-  close(found->second.fd);
+  CloseFile(found->second.fd, found->second.bytes);
   TheState().ranges.erase(found);
   return cu::kSuccess;
 }
@@ -159,7 +171,7 @@ cu::Code cuMemHostUnregister(void* host) {
 
 cu::Code cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
   SL_FAKE_ENTER_CONTEXT(cuMemGetInfo, false);
-  *free_bytes = kMostBytes;
+  *free_bytes = kMostBytes - TheState().taken[DeviceOf(CurrentContext())];
   *total_bytes = 2 * kMostBytes;
   return cu::kSuccess;
 }
@@ -412,6 +424,6 @@ cu::Code cuMemImportFromShareableHandle(cu::Memory* out, void* handle, cu::Handl
     return cu::kInvalidValue;
   }
   *out = reinterpret_cast<cu::Memory>(
-      new Physical{fd, static_cast<uint64_t>(facts.st_size), ++TheState().last_id, static_cast<unsigned>(type)});
+      new Physical{fd, static_cast<uint64_t>(facts.st_size), ++TheState().last_id, static_cast<unsigned>(type), true});
   return cu::kSuccess;
 }

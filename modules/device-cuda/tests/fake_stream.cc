@@ -10,6 +10,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "modules/device-cuda/kernels/reduce.h"
@@ -55,6 +57,31 @@ struct Module {
 };
 
 using UserObject = std::function<void()>;
+
+// A launch whose blocks wait for others: each is a thread.
+class Grid {
+ public:
+  Grid(const FakeKernel& kernel, std::string args, unsigned blocks) : args_(std::move(args)), running_(blocks) {
+    for (unsigned block = 0; block < blocks; ++block) {
+      threads_.emplace_back([this, run = kernel.run_block, block] {
+        run(args_.data(), block);
+        running_.fetch_sub(1);
+      });
+    }
+  }
+  ~Grid() {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Grid(const Grid&) = delete;
+  Grid& operator=(const Grid&) = delete;
+
+  bool IsDone() const { return running_.load() == 0; }
+
+ private:
+  const std::string args_;
+  std::atomic<unsigned> running_;
+  std::vector<std::thread> threads_;
+};
 
 struct State {
   std::map<const void*, std::shared_ptr<GraphBody>> graphs;  // that captures have ended with
@@ -471,5 +498,12 @@ cu::Code cuLaunchKernelEx(const cu::LaunchConfig* config, cu::Function* function
   State& state = TheState();
   state.last_launch = *config;
   state.last_attributes.assign(config->attributes, config->attributes + config->attribute_count);
-  return Submit(config->stream, [kernel = own->kernel, args] { return kernel->run(args.data(), args.size()); });
+  if (own->kernel->run != nullptr) {
+    return Submit(config->stream, [kernel = own->kernel, args] { return kernel->run(args.data(), args.size()); });
+  }
+  const unsigned blocks = config->grid[0] * config->grid[1] * config->grid[2];
+  return Submit(config->stream, [kernel = own->kernel, args, blocks, grid = std::shared_ptr<Grid>()]() mutable {
+    if (grid == nullptr) grid = std::make_shared<Grid>(*kernel, args, blocks);
+    return grid->IsDone();
+  });
 }

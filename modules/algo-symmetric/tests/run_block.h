@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What kernels do in one block, on a host: a thread stands for the threads that play one role.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "modules/algo-symmetric/kernels/direct.h"
+#include "modules/algo-symmetric/kernels/one_shot.h"
+#include "modules/algo-symmetric/kernels/p2p.h"
+#include "modules/algo-symmetric/kernels/staged.h"
+#include "modules/algo-symmetric/kernels/two_shot.h"
+
+namespace sl::algo_symmetric {
+
+using namespace kernels;  // NOLINT(google-build-using-namespace): what is tested
+
+// A thread for each role of a block.
+template <typename F>
+void RunRoles(const Args& args, uint32_t block) {
+  uint64_t* rounds = Staged<F>::Rounds(args.team, block);
+  const uint64_t base = *rounds;
+  if (base == kEnded) return;
+  std::atomic<bool> given_up = false;
+  std::vector<std::thread> threads;
+  for (Role role : {Role::kStage, Role::kTake, Role::kCollect}) {
+    threads.emplace_back([&args, &given_up, block, base, role] {
+      if (!Staged<F>(args, dev::Block::Whole(block), base).Run(role)) given_up = true;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  *rounds = given_up ? kEnded : base + args.rounds;
+}
+
+template <typename F>
+void RunLong(const LongArgs& args, uint32_t block) {
+  auto table = std::make_unique<DirectTable>();
+  if (!RunDirect<F>(args, dev::Block::Whole(block), table.get())) RunRoles<F>(args.args, block);
+}
+
+template <template <typename, typename> class Protocol, typename F, typename Format>
+void RunPackets(const Args& args, uint32_t block) {
+  std::vector<typename Format::Data> shared(kSharedBytes / sizeof(typename Format::Data));
+  Protocol<F, Format>(args, dev::Block::Whole(block), shared.data()).Run();
+}
+
+// A thread for each channel.
+template <typename GroupArgs>
+void RunChannels(const GroupArgs& args, uint32_t block) {
+  std::vector<std::thread> threads;
+  for (uint32_t part = 0; part < kChannelsOfBlock; ++part) {
+    threads.emplace_back([&args, block, part] {
+      uint32_t told[kOfferWords];
+      P2pChannel(args, dev::Block::Whole(block), part, told).Run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace sl::algo_symmetric
