@@ -148,7 +148,7 @@ typedef struct sl_runtime_ops_t {
    * returns: as enqueue; after a usage error nothing was issued   since: 1 */
   sl_status_t (*enqueue_group)(const sl_group_entry_t* entries, uint32_t count);
 
-  /* Memory that peers can map, of the given kind of device (-1: preferred).
+  /* Memory of the given kind of device (-1: preferred) that peers can map, where the device can share any.
    * thread: [any]   owns: the caller releases it   returns: SL_OK | SL_ERR_DEVICE_MEMORY | SL_ERR_NOT_FOUND   since: 1
    */
   sl_status_t (*memory_allocate)(int32_t device_kind, uint64_t bytes, void** out_memory);

@@ -2,6 +2,7 @@
 #include "kernel/comm/comm.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernel/comm/id_desk.h"
 #include "kernel/comm/meet.h"
@@ -27,6 +28,18 @@ Result<RendezvousId> IdBehind(const RendezvousId& asked, Process* process, const
   if (config.size == 1) return id;
   SL_ASSIGN(*out_desk, IdDesk::Open(process->control(), process->switchboard()->choice(), asked, id));
   return id;
+}
+
+// Devices of equal domain reach each other's memory; one that cannot share it has a domain of its own.
+std::array<uint8_t, 16> DomainOf(const sl_device_info_t& device, uint32_t rank) {
+  std::array<uint8_t, 16> domain{};
+  if ((device.capabilities & SL_DEVICE_CAN_EXPORT) != 0) {
+    std::copy_n(device.domain, domain.size(), domain.begin());
+  } else {
+    domain.fill(0xff);
+    std::memcpy(domain.data(), &rank, sizeof(rank));
+  }
+  return domain;
 }
 
 constexpr uint64_t kNoMoreStops = UINT64_MAX;
@@ -109,6 +122,10 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
                                       on_report, patience()));
   SL_TRY(MeetOthers());
   FillShape();
+  if (is_relayed() && (device().info.capabilities & SL_DEVICE_CAN_EXPORT) == 0) {
+    Logf(SL_LOG_WARN, "device {} cannot share memory between ranks, operations go through the host",
+         device().info.name);
+  }
   SL_TRY(MakeControl());
   SL_TRY(MakeHeap());
   if (shape_.domain_size != config_.size) {
@@ -243,7 +260,7 @@ Bytes Communicator::MyCard() const {
   card.machine = ReadMachineId();
   card.cpus = ReadCpuSet();
   card.device_kind = device().info.kind;
-  std::copy_n(device().info.domain, card.domain.size(), card.domain.begin());
+  card.domain = DomainOf(device().info, config_.rank);
   card.clique = device().info.clique;
   card.endpoint = extension_->endpoint();
   card.version = SL_VERSION;

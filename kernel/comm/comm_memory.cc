@@ -50,8 +50,8 @@ Status Communicator::MakeHeap() {
     return {};
   }
   // Equal on all ranks, as the device's kind and comm.reach_mib are.
-  const bool reaches = config_.size > 1 && (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0 &&
-                       process_->profile().settings().comm.reach_mib != 0;
+  const bool reaches =
+      (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0 && process_->profile().settings().comm.reach_mib != 0;
   const uint64_t boards_bytes =
       reaches ? OfferBoard::SliceBytes(config_.size) + SignalBoard::SliceBytes(config_.size) : 0;
   if (log_heap_ == nullptr) {
@@ -237,12 +237,14 @@ Result<std::unique_ptr<SymmetricHeap>> Communicator::FetchSegment(const Device& 
 // Every rank asks all others before it answers any: answering waits for nobody but those who have asked. Whether a GPU
 // reaches another one's memory is known when it has mapped it.
 Status Communicator::ShareSlices(uint64_t slice_bytes) {
-  SL_ASSIGN(auto heap,
-            SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size, config_.rank, slice_bytes));
+  SL_ASSIGN(auto heap, config_.size == 1 ? SymmetricHeap::CreateAlone(device().ops, device().handle, slice_bytes)
+                                         : SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size,
+                                                                      config_.rank, slice_bytes));
   {
     const auto held = HoldLog();
     heap_ = std::move(heap);
   }
+  if (config_.size == 1) return {};
   std::vector<std::pair<uint32_t, Stream>> asked;
   for (uint32_t step = 1; step < config_.size; ++step) {
     const uint32_t rank = (config_.rank + step) % config_.size;

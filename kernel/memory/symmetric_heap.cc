@@ -32,11 +32,24 @@ Result<std::unique_ptr<SymmetricHeap>> SymmetricHeap::Create(const sl_device_ops
                                                              uint32_t ranks, uint64_t slice_bytes) {
   SL_ASSIGN(const uint64_t stride, Stride(ops, device, kSharedSegment, slice_bytes));
   std::unique_ptr<SymmetricHeap> heap(new SymmetricHeap(ops, device, ranks, stride));
-  if (sl_status_t status = ops->allocate(device, SL_MEMORY_EXPORTABLE, heap->bytes(), &heap->owned_); status != SL_OK) {
-    return Status(status, LastError());
-  }
-  heap->base_ = static_cast<uint8_t*>(heap->owned_);
+  SL_TRY(heap->Allocate(SL_MEMORY_EXPORTABLE));
   return heap;
+}
+
+Result<std::unique_ptr<SymmetricHeap>> SymmetricHeap::CreateAlone(const sl_device_ops_t* ops, sl_device_t* device,
+                                                                  uint64_t slice_bytes) {
+  SL_ASSIGN(const uint64_t stride, Stride(ops, device, 0, slice_bytes));
+  std::unique_ptr<SymmetricHeap> heap(new SymmetricHeap(ops, device, 1, stride));
+  SL_TRY(heap->Allocate(SL_MEMORY_PLAIN));
+  return heap;
+}
+
+Status SymmetricHeap::Allocate(uint32_t memory_kind) {
+  if (sl_status_t status = ops_->allocate(device_, memory_kind, bytes(), &owned_); status != SL_OK) {
+    return {status, LastError()};
+  }
+  base_ = static_cast<uint8_t*>(owned_);
+  return {};
 }
 
 Result<std::unique_ptr<SymmetricHeap>> SymmetricHeap::Map(const sl_device_ops_t* ops, sl_device_t* device,

@@ -25,6 +25,9 @@ class SymmetricHeap {
   // Maps what another rank created. Borrows the handle's descriptor.
   static Result<std::unique_ptr<SymmetricHeap>> Map(const sl_device_ops_t* ops, sl_device_t* device, uint32_t ranks,
                                                     uint64_t slice_bytes, const sl_memory_handle_t& handle);
+  // Of a single rank, whose device need not be able to share memory.
+  static Result<std::unique_ptr<SymmetricHeap>> CreateAlone(const sl_device_ops_t* ops, sl_device_t* device,
+                                                            uint64_t slice_bytes);
   // Allocates the slice of `rank` alone, in a reservation for all; the others' slices are added one by one.
   static Result<std::unique_ptr<SymmetricHeap>> CreateSlice(const sl_device_ops_t* ops, sl_device_t* device,
                                                             uint32_t ranks, uint32_t rank, uint64_t slice_bytes);
@@ -49,6 +52,7 @@ class SymmetricHeap {
       : ops_(ops), device_(device), ranks_(ranks), stride_(stride) {}
   static Result<uint64_t> Stride(const sl_device_ops_t* ops, sl_device_t* device, uint64_t needed,
                                  uint64_t slice_bytes);
+  Status Allocate(uint32_t memory_kind);
   Status MapAt(const sl_memory_handle_t& handle, void* address);
 
   const sl_device_ops_t* ops_;
