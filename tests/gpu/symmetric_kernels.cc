@@ -2,7 +2,7 @@
 //
 // The kernels of algo-symmetric on the GPUs that are there, against a plain oracle, and their times.
 //
-//   gpu.symmetric_kernels [ranks …] [--cases N] [--dawdle NS] [--abort-seconds S] [--bench] [--sweep]
+//   gpu.symmetric_kernels [ranks …] [--cases N] [--dawdle NS] [--abort-seconds S] [--bench] [--sweep] [--types]
 //
 // --cases bounds what is checked of each family (600), --dawdle times hostilely (sdk/device/dawdle.h), --abort-seconds
 // is how long kernels may run after an abort (1).
@@ -348,6 +348,38 @@ void Sweep(uint32_t ranks) {
   }
 }
 
+// What reductions cost a block, by data type. Ranks may share a GPU: its memory then stands for the wire.
+void SweepTypes(uint32_t ranks) {
+  struct Column {
+    const char* name;
+    sl_datatype_t datatype;
+    sl_reduction_t reduction;
+  };
+  constexpr Column kColumns[] = {
+      {"bf16 sum", SL_BFLOAT16, SL_SUM},   {"bf16 max", SL_BFLOAT16, SL_MAX},   {"fp16 sum", SL_FLOAT16, SL_SUM},
+      {"fp32 sum", SL_FLOAT32, SL_SUM},    {"fp64 sum", SL_FLOAT64, SL_SUM},    {"int32 sum", SL_INT32, SL_SUM},
+      {"int8 sum", SL_INT8, SL_SUM},       {"int8 max", SL_INT8, SL_MAX},       {"uint8 prod", SL_UINT8, SL_PROD},
+      {"e4m3 sum", SL_FLOAT8E4M3, SL_SUM}, {"e4m3 max", SL_FLOAT8E4M3, SL_MAX}, {"e5m2 sum", SL_FLOAT8E5M2, SL_SUM},
+  };
+  constexpr uint64_t kBytes = 32 << 20;
+  std::printf("\nall-reduce of %llu bytes, direct, %u ranks: microseconds in a graph\n%12s",
+              static_cast<unsigned long long>(kBytes), ranks, "blocks");
+  for (const Column& column : kColumns) std::printf(" %11s", column.name);
+  std::printf("\n");
+  for (uint32_t blocks : {4, 8, 16, 32}) {
+    GpuTeam team(ranks, "direct", blocks, true);
+    std::printf("%12u", blocks);
+    for (const Column& column : kColumns) {
+      sl_op_t op = BenchOf(SL_OP_ALL_REDUCE);
+      op.datatype = column.datatype;
+      op.reduction = column.reduction;
+      std::printf(" %11.2f", TimeInGraph(team, op, kBytes));
+      std::fflush(stdout);
+    }
+    std::printf("\n");
+  }
+}
+
 constexpr const char* kFamilyNames[] = {"one_shot",         "two_shot", "lamport_one_shot",
                                         "lamport_two_shot", "staged",   "direct"};
 
@@ -409,12 +441,15 @@ int Main(int argc, char** argv) {
   std::vector<uint32_t> ranks;
   bool bench = false;
   bool sweep = false;
+  bool types = false;
   Effort effort;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--bench") == 0) {
       bench = true;
     } else if (std::strcmp(argv[i], "--sweep") == 0) {
       sweep = true;
+    } else if (std::strcmp(argv[i], "--types") == 0) {
+      types = true;
     } else if (std::strcmp(argv[i], "--cases") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
       effort.cases = static_cast<uint32_t>(std::atoi(argv[++i]));
     } else if (std::strcmp(argv[i], "--dawdle") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
@@ -424,7 +459,8 @@ int Main(int argc, char** argv) {
     } else if (std::atoi(argv[i]) > 0) {
       ranks.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
     } else {
-      std::fprintf(stderr, "usage: %s [ranks …] [--cases N] [--dawdle NS] [--abort-seconds S] [--bench] [--sweep]\n",
+      std::fprintf(stderr,
+                   "usage: %s [ranks …] [--cases N] [--dawdle NS] [--abort-seconds S] [--bench] [--sweep] [--types]\n",
                    argv[0]);
       return 2;
     }
@@ -446,6 +482,7 @@ int Main(int argc, char** argv) {
   for (const char* family : kFamilyNames) wrong += CheckAbort(ranks[0], family);
   if (bench) Bench(ranks[0]);
   if (sweep) Sweep(ranks[0]);
+  if (types) SweepTypes(ranks[0]);
   std::printf("\nsymmetric kernels on %d GPUs: %s\n", devices, wrong == 0 ? "all right" : "WRONG");
   return wrong == 0 ? 0 : 1;
 }
