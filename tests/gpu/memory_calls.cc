@@ -121,8 +121,9 @@ struct Blocks {
   ncclWindow_t window = nullptr;
 };
 
+// Also where a rank is alone, and puts to itself.
 TEST_F(GpuLaunches, PutsArriveBeforeTheirSignals) {
-  RunGpuRanks(Ranks(), [](GpuRank& me) {
+  const auto put = [](GpuRank& me) {
     const Blocks blocks(me);
     for (uint32_t round = 0; round < 50; ++round) {
       blocks.Fill(round * 1000);
@@ -133,7 +134,9 @@ TEST_F(GpuLaunches, PutsArriveBeforeTheirSignals) {
     }
     NCCL_OK(ncclCommWindowDeregister(me.comm, blocks.window));
     NCCL_OK(ncclCommDestroy(me.comm));
-  });
+  };
+  RunGpuRanks(Ranks(), put);
+  RunGpuRanks(1, put);
 }
 
 TEST_F(GpuLaunches, CapturedPutsAreReplayed) {
