@@ -237,14 +237,15 @@ Result<std::unique_ptr<SymmetricHeap>> Communicator::FetchSegment(const Device& 
 // Every rank asks all others before it answers any: answering waits for nobody but those who have asked. Whether a GPU
 // reaches another one's memory is known when it has mapped it.
 Status Communicator::ShareSlices(uint64_t slice_bytes) {
-  SL_ASSIGN(auto heap, config_.size == 1 ? SymmetricHeap::CreateAlone(device().ops, device().handle, slice_bytes)
-                                         : SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size,
-                                                                      config_.rank, slice_bytes));
+  const bool shares = (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0;  // else this rank is alone
+  SL_ASSIGN(auto heap,
+            shares ? SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size, config_.rank, slice_bytes)
+                   : SymmetricHeap::CreateAlone(device().ops, device().handle, slice_bytes));
   {
     const auto held = HoldLog();
     heap_ = std::move(heap);
   }
-  if (config_.size == 1) return {};
+  if (!shares) return {};
   std::vector<std::pair<uint32_t, Stream>> asked;
   for (uint32_t step = 1; step < config_.size; ++step) {
     const uint32_t rank = (config_.rank + step) % config_.size;

@@ -25,7 +25,7 @@ class SymmetricHeap {
   // Maps what another rank created. Borrows the handle's descriptor.
   static Result<std::unique_ptr<SymmetricHeap>> Map(const sl_device_ops_t* ops, sl_device_t* device, uint32_t ranks,
                                                     uint64_t slice_bytes, const sl_memory_handle_t& handle);
-  // Of a single rank, whose device need not be able to share memory.
+  // Of a single rank, whose device cannot share memory.
   static Result<std::unique_ptr<SymmetricHeap>> CreateAlone(const sl_device_ops_t* ops, sl_device_t* device,
                                                             uint64_t slice_bytes);
   // Allocates the slice of `rank` alone, in a reservation for all; the others' slices are added one by one.
