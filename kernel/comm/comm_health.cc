@@ -172,13 +172,14 @@ std::string Communicator::LostText(uint32_t rank, Fate fate) const {
 void Communicator::TellCalls() {
   const uint64_t newest = op_log_.Newest(config_.rank);
   uint64_t told = told_calls_.load();
+  const uint64_t kept_from = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;
+  const uint64_t first = std::max(told + 1, kept_from);
+  uint64_t settled = first - 1;  // from what is not chosen yet on, calls are told of again
   uint32_t chosen = 0;
-  // What is not chosen yet is told of again.
-  const uint64_t settled = op_log_.ReadChoice(config_.rank, newest, &chosen) ? newest : newest - 1;
+  while (settled < newest && op_log_.ReadChoice(config_.rank, settled + 1, &chosen)) ++settled;
   if (newest <= told || !told_calls_.compare_exchange_strong(told, settled)) return;
   std::vector<Call> calls;
-  const uint64_t kept_from = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;
-  for (uint64_t sequence = std::max(told + 1, kept_from); sequence <= newest; ++sequence) {
+  for (uint64_t sequence = first; sequence <= newest; ++sequence) {
     Call call{sequence, 0, config_.rank, 0};
     if (!op_log_.Read(config_.rank, sequence, &call.signature)) continue;
     op_log_.ReadChoice(config_.rank, sequence, &call.algorithm);

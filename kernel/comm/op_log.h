@@ -29,9 +29,12 @@ class OpLog {
     std::atomic_ref<uint64_t>(mine->newest).store(sequence, std::memory_order_release);
   }
 
-  // [data], owner only: its newest collective is served by the algorithm of this tag.
+  // [data], owner only: its collective `sequence` is served by the algorithm of this tag. Of a group so many may have
+  // been written meanwhile that this one is not on record any more.
   void WriteChoice(uint64_t sequence, uint32_t tag) {
-    std::atomic_ref<uint64_t>(At(rank_)->records[sequence % kRecords].choice).store(tag, std::memory_order_release);
+    Record& record = At(rank_)->records[sequence % kRecords];
+    if (std::atomic_ref<uint64_t>(record.sequence).load(std::memory_order_relaxed) != sequence) return;
+    std::atomic_ref<uint64_t>(record.choice).store(tag, std::memory_order_release);
   }
 
   // The owner's communicator is over, with all that was captured of it: it takes part in nothing any more.

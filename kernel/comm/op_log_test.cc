@@ -40,6 +40,8 @@ TEST(OpLog, TellsWhatServesACallOnceThatIsKnown) {
   theirs.Write(1 + OpLog::kRecords, 7);
   EXPECT_FALSE(mine.ReadChoice(1, 1, &choice)) << "overwritten";
   EXPECT_FALSE(mine.ReadChoice(1, 1 + OpLog::kRecords, &choice)) << "that was chosen for another call";
+  theirs.WriteChoice(1, 98);
+  EXPECT_FALSE(mine.ReadChoice(1, 1 + OpLog::kRecords, &choice)) << "of a group whose first call is forgotten";
 }
 
 TEST(OpLog, TellsWhoHasEnded) {

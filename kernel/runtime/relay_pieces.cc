@@ -50,6 +50,7 @@ Status RelayPieces::SelectPlans() {
     choice->plan->Hold();
     active_.push_back({choice->plan.get(), choice->index, nullptr});
     handle_->last_choice = choice;
+    if (op.seq != 0 && part.first == 0) handle_->comm.op_log()->WriteChoice(op.seq, choice->tag);
   }
   return {};
 }

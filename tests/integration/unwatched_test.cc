@@ -76,6 +76,33 @@ TEST_F(Unwatched, GroupIsOneLaunchWithWhatStays) {
   });
 }
 
+// Where operations pass the host, plans are chosen when they are issued; a group may hold more calls than the log does.
+TEST_F(Unwatched, RelayedRanksThatChoseDifferentAlgorithmsAreTold) {
+  const std::string folders = std::string(std::getenv("STARLING_MODULE_PATH")) + ":" + SL_HOSTILE_DIR + "/uneven";
+  const Environment modules("STARLING_MODULE_PATH", folders.c_str());
+  const Environment apart("STARLING_COMM_DIRECT_RANKS", "1");
+  const Environment patient("STARLING_COMM_OPERATION_TIMEOUT_MS", "60000");
+  for (const int calls : {1, 100}) {
+    RunProcesses(2, [calls](Team& team) {
+      const FakeGpu gpu;
+      const ncclComm_t comm = team.MakeComm();
+      std::vector<int> values(static_cast<size_t>(calls));
+      NCCL_OK(ncclGroupStart());
+      for (int& value : values) NCCL_OK(Add(comm, &value, 1));
+      NCCL_OK(ncclGroupEnd());
+      const auto is_told = [&] { return gpu.IsIdle() && AsyncError(comm) != ncclSuccess; };
+      if (team.rank() == 1) {
+        EXPECT_TRUE(WaitUntil(30, is_told));
+        const std::string text = ncclGetLastError(comm);
+        EXPECT_NE(text.find("two ranks have chosen different algorithms"), std::string::npos) << text;
+        EXPECT_NE(text.find(" hostile; one of them estimates differently"), std::string::npos) << text;
+      }
+      team.Barrier();
+      NCCL_OK(ncclCommAbort(comm));
+    });
+  }
+}
+
 TEST_F(Unwatched, LaunchThatWaitsTooLongEndsAndNamesWhoHasNotCalled) {
   RunProcesses(2, [](Team& team) {
     const FakeGpu gpu;
