@@ -19,7 +19,7 @@ Status CheckServed(sl_comm_t* handle, const char* what) {
   return {SL_ERR_UNSUPPORTED,
           std::string(what) +
               " needs GPUs of one host that reach each other's memory, which the ranks of this communicator do not "
-              "have; send and receive in a group instead"};
+              "have, or comm.reach_mib is 0; send and receive in a group instead"};
 }
 
 // Where this rank's device stores what is put.
@@ -39,17 +39,21 @@ Result<void*> TargetOf(const sl_comm_t& handle, const Put& put, uint32_t peer) {
                                         "comm.reach_mib, or leave more memory free); or send and receive in a group");
 }
 
-// A graph has four words for each signal that it takes.
-constexpr uint32_t kMostCapturedSignals = 65536;
+// A graph has four words for each signal that it takes. Asked before anything is done, so that a call that is refused
+// is no part of the capture.
+constexpr uint64_t kMostCapturedSignals = 65536;
 
-Status CheckCaptured(std::span<const sl_signal_count_t> counts) {
-  for (const auto& [peer, count] : counts) {
-    if (count <= kMostCapturedSignals) continue;
-    return {SL_ERR_INVALID, "wait_signals: " + std::to_string(count) + " signals of rank " + std::to_string(peer) +
-                                " in a call that is captured, at most " + std::to_string(kMostCapturedSignals) +
-                                " can be; launch a graph that waits for fewer more often"};
-  }
-  return {};
+Status CheckCount(const Device& device, sl_stream_t* stream, std::span<const sl_signal_count_t> counts) {
+  uint64_t together = 0;
+  for (const sl_signal_count_t& wanted : counts) together += wanted.count;
+  if (together <= kMostCapturedSignals) [[likely]]
+    return {};
+  uint64_t id = 0;
+  SL_ASSIGN(const bool is_captured, IsCaptured(device, stream, &id));
+  if (!is_captured) return {};
+  return {SL_ERR_INVALID, "wait_signals: " + std::to_string(together) +
+                              " signals in a call that is captured, at most " + std::to_string(kMostCapturedSignals) +
+                              " can be; launch a graph that waits for fewer more often"};
 }
 
 // Waits for what can be had, and has it. Meanwhile `awaited` tells of the wait, and afterwards it is `left`. R1:
@@ -129,8 +133,8 @@ Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts,
   const InCall in_call(handle);
   SL_TRY(CheckServed(handle, "wait_signals"));
   for (const sl_signal_count_t& wanted : counts) SL_TRY(CheckPeer(handle->comm, "wait_signals", wanted.peer));
+  SL_TRY(CheckCount(handle->comm.device(), stream, counts));
   SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
-  if (order->capture != 0) SL_TRY(CheckCaptured(counts));
   SL_TRY(ChainStreams(handle, order, stream));
   const StreamCalls calls(handle->comm.device(), stream);
   SL_TRY(calls.Issue(order->capture == 0 ? AwaitCounted(handle, counts) : TakeFlags(*handle, counts)));

@@ -57,15 +57,19 @@ Status CheckUsable(sl_comm_t* handle, const char* what) {
   return why.ok() ? why : Status(why.code(), std::string(what) + " not started: " + why.message());
 }
 
-Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream) {
-  const Device& device = handle->comm.device();
-  if ((device.info.capabilities & SL_DEVICE_CAN_CAPTURE) == 0) return &handle->eager;
+Result<bool> IsCaptured(const Device& device, sl_stream_t* stream, uint64_t* out_id) {
+  if ((device.info.capabilities & SL_DEVICE_CAN_CAPTURE) == 0) return false;
   uint32_t state = 0;
-  uint64_t id = 0;
-  const sl_status_t status = device.ops->capture_state(device.handle, stream, &state, &id);
+  const sl_status_t status = device.ops->capture_state(device.handle, stream, &state, out_id);
   if (status != SL_OK) [[unlikely]]
     return Status(status, LastError());
-  if (state == 0) return &handle->eager;
+  return state != 0;
+}
+
+Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream) {
+  uint64_t id = 0;
+  SL_ASSIGN(const bool is_captured, IsCaptured(handle->comm.device(), stream, &id));
+  if (!is_captured) return &handle->eager;
   for (IssueOrder& order : handle->captured) {
     if (order.capture != 0 && order.capture_id == id) return &order;
   }

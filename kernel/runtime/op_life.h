@@ -23,6 +23,8 @@ class InCall {
 // SL_OK when operations may be issued; else why `op`, or `what`, was not started.
 Status CheckUsable(sl_comm_t* handle, const char* what);
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op);
+// Whether the stream is in a capture, and in which.
+Result<bool> IsCaptured(const Device& device, sl_stream_t* stream, uint64_t* out_id);
 // The eager operations, or those of the capture that `stream` is in.
 Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream);
 // `stream` goes on after the operations issued in this order so far.

@@ -179,10 +179,15 @@ TEST_F(Signals, CapturedWaitForMoreThanAGraphHoldsIsRefused) {
     const FakeGpu gpu;
     const ncclComm_t comm = team.MakeComm();
     gpu.BeginCapture();
-    ncclWaitSignalDesc_t most = {std::numeric_limits<int>::max(), 1 - team.rank(), 0, 0};
+    constexpr int kMost = 65536;
+    const int peer = 1 - team.rank();
+    ncclWaitSignalDesc_t most = {std::numeric_limits<int>::max(), peer, 0, 0};
     EXPECT_EQ(ncclWaitSignal(1, &most, comm, nullptr), ncclInvalidArgument);
-    EXPECT_TRUE(LastErrorHas("2147483647 signals of rank " + std::to_string(1 - team.rank()) +
-                             " in a call that is captured, at most 65536 can be"));
+    EXPECT_TRUE(LastErrorHas("2147483647 signals in a call that is captured, at most 65536 can be"));
+    ncclWaitSignalDesc_t both[] = {{kMost, peer, 0, 0}, {1, peer, 0, 0}};
+    EXPECT_EQ(ncclWaitSignal(2, both, comm, nullptr), ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas("65537 signals in a call that is captured, at most 65536 can be"));
+    NCCL_OK(ncclWaitSignal(1, both, comm, nullptr));
     gpu.DestroyGraph(gpu.EndCapture());
     team.Barrier();
     NCCL_OK(ncclCommDestroy(comm));
