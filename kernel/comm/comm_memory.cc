@@ -50,8 +50,8 @@ Status Communicator::MakeHeap() {
     return {};
   }
   // Equal on all ranks, as the device's kind and comm.reach_mib are.
-  const bool reaches =
-      (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0 && process_->profile().settings().comm.reach_mib != 0;
+  const bool can_share = (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0;
+  const bool reaches = (config_.size == 1 || can_share) && process_->profile().settings().comm.reach_mib != 0;
   const uint64_t boards_bytes =
       reaches ? OfferBoard::SliceBytes(config_.size) + SignalBoard::SliceBytes(config_.size) : 0;
   if (log_heap_ == nullptr) {
