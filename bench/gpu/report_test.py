@@ -147,6 +147,15 @@ class Report(Case):
         with self.assertRaisesRegex(record.Failure, "3.json was measured under other conditions.*rounds is 3 and 5"):
             record.merge([first, other])
 
+    def test_a_record_that_names_no_operation_is_of_sums(self):
+        older = self.file([], "old.json")
+        with open(older, encoding="utf-8") as file:
+            document = json.load(file)
+        del document["conditions"]["op"]
+        with open(older, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        self.assertIn("bfloat16, sum, ", "\n".join(report.text(record.read(older))))
+
     def test_what_is_no_record_is_refused_by_name(self):
         path = os.path.join(self.folder, "bad.json")
         whole = self.file([point("all_reduce", "graph", "plain", 8, 4, 8)])
