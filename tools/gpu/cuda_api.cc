@@ -120,9 +120,7 @@ size_t ArenaBytes() {
   return text != nullptr ? std::strtoull(text, nullptr, 10) : kArenaBytes;
 }
 
-}  // namespace
-
-std::string OpenCuda() {
+std::string FindDriver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) return "no CUDA driver (libcuda.so.1)";
   const bool found =
@@ -150,6 +148,13 @@ std::string OpenCuda() {
   if (!Find(library, "cuMemGetInfo_v2", &driver.memory_info)) driver.memory_info = nullptr;
   if (driver.init(0) != 0) return "the CUDA driver does not start";
   return DeviceCount() == 0 ? "no GPU" : "";
+}
+
+}  // namespace
+
+std::string OpenCuda() {
+  static const std::string why_not = FindDriver();
+  return why_not;
 }
 
 int DeviceCount() {

@@ -14,7 +14,7 @@ using CudaStream = void*;
 using CudaGraph = void*;
 using CudaGraphExec = void*;
 
-// "" when the driver and a GPU are there; else why not.
+// "" when the driver and a GPU are there; else why not. From any thread; a process asks once.
 std::string OpenCuda();
 int DeviceCount();
 std::string DeviceName(int ordinal);
