@@ -6,7 +6,6 @@
 #include <memory>
 #include <thread>
 
-#include "modules/algo-symmetric/kernels/p2p.h"
 #include "modules/algo-symmetric/p2p_group.h"
 #include "modules/algo-symmetric/tests/gpu_team.h"
 
@@ -62,7 +61,7 @@ std::vector<sl_op_t> GroupOf(uint32_t rank, std::vector<Transfer>& transfers, st
   return ops;
 }
 
-// The launch of one rank, a thread for each channel of its blocks.
+// The launch of one rank, a thread for each block and for each of its channels.
 class RankLaunch {
  public:
   RankLaunch(GpuTeam& team, uint32_t rank, const std::vector<sl_op_t>& ops) {
@@ -70,11 +69,8 @@ class RankLaunch {
     P2pGroup group = team.MakeGroup(rank);
     uint32_t blocks = 0;
     EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), &args_, &blocks), SL_OK);
-    for (uint32_t i = 0; i < blocks * kChannelsOfBlock; ++i) {
-      threads_.emplace_back([this, i] {
-        uint32_t told[kOfferWords];
-        P2pChannel(args_, dev::Block::Whole(i / kChannelsOfBlock), i % kChannelsOfBlock, told).Run();
-      });
+    for (uint32_t block = 0; block < blocks; ++block) {
+      threads_.emplace_back([this, block] { RunChannels(args_, block); });
     }
   }
   ~RankLaunch() {

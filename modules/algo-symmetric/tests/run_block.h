@@ -6,7 +6,6 @@
 #include <atomic>
 #include <memory>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "modules/algo-symmetric/kernels/direct.h"
