@@ -75,6 +75,13 @@ uint64_t Rendezvous::Host(Gathering gathering) {
   return nonce;
 }
 
+void Rendezvous::CallOff(uint64_t nonce, const Status& why) {
+  const auto hold = control_->Hold();  // guests belong to that thread
+  std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(nonce);
+  if (found != sessions_.end()) RefuseAll(nonce, &found->second, why);
+}
+
 void Rendezvous::Admit(uint64_t nonce, Switchboard::Caller caller) {
   const Status joined = Join(nonce, &caller);
   if (joined.ok()) return;

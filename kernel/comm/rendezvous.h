@@ -40,11 +40,14 @@ class Rendezvous : public Channel::Owner {
     std::string terms;                              // everybody has to come with these
     uint64_t timeout_ms = 0;                        // from now to the last rank
     const char* remedy = "";                        // what to do about absent ranks, for the message; a literal
-    std::function<void(const Status&)> on_refused;  // nobody meets; runs on the control thread and calls nothing here
+    std::function<void(const Status&)> on_refused;  // nobody meets; calls nothing here
   };
   // Returns the nonce of the communicator to be. Those who come are handed to Admit; the first one in error, or lost,
   // ends it for all.   thread: [any]
   uint64_t Host(Gathering gathering);
+  // Its host has given up: all who have come hear why. Nothing if they have met, or were refused before.   thread:
+  // [any]
+  void CallOff(uint64_t nonce, const Status& why);
   // One who has called for the meeting of that nonce.   thread: the control thread's
   void Admit(uint64_t nonce, Switchboard::Caller caller);
   // Ranks that have come so far, to all meetings; for tests of scale.

@@ -93,11 +93,14 @@ class ShrinkDesk {
     std::lock_guard lock(mutex_);
     return outcome_;
   }
-  // All have met, or this rank has given up.
+  // All have met, or this rank has given up; then those who have come hear it now.
   void End(const Status& outcome) {
     if (!outcome.ok()) Fail(outcome);
-    std::lock_guard lock(mutex_);
-    over_ = true;
+    {
+      std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    if (!outcome.ok() && rendezvous_ != nullptr) rendezvous_->CallOff(nonce_, outcome);
   }
 
  private:
@@ -154,20 +157,27 @@ Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t
   config_.size = static_cast<uint32_t>(members.size());
   config_.rank = static_cast<uint32_t>(std::find(members.begin(), members.end(), parent->rank()) - members.begin());
   nonce_ = parent->id();  // for messages, until there is one of its own
-  SL_TRY(parent->FindLost(members));
   const std::string terms = TermsOf(excluded);
   const Secret& parents_secret = parent->tree_->identity().secret;
   const Secret secret = DeriveSecret(parents_secret, "shrink", parent->id(), HashText(terms));
-  SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), secret));
 
   // shared_ptr: the parent's extension and the rendezvous keep it, and neither outlives the other for certain.
   const auto desk = std::make_shared<ShrinkDesk>(parent->RankName(parent->rank()), terms, attempt, members);
-  if (config_.rank == 0) {
+  const auto begin = [&]() -> Status {
+    SL_TRY(parent->FindLost(members));
+    SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), secret));
+    return {};
+  };
+  const Status begun = begin();
+  if (!begun.ok()) {
+    desk->End(begun);  // members that know less than this rank may call it
+  } else if (config_.rank == 0) {
     const auto on_refused = [desk](const Status& why) { desk->Fail(why); };
     desk->HostAt(process_->rendezvous(),
                  process_->rendezvous()->Host({members, terms, config_.timeout_ns / 1000000, kRemedy, on_refused}));
   }
   parent->extension_->SetDesk(FrameType::kJoin, [desk](Switchboard::Caller* caller) { return desk->OnCaller(caller); });
+  SL_TRY(begun);
   uint64_t next_probe_ns = NowNs() + kProbeNs;
   uint32_t probed = 0;
   const auto look = [&]() -> Status {
@@ -204,7 +214,8 @@ Result<Welcome> Communicator::MeetAt(uint32_t host, const JoinRequest& request, 
       return Status(stream.status().code(), name + ", the lowest that is not excluded, does not answer: " +
                                                 stream.status().message() + "; if it is lost, exclude it, too");
     default:
-      return stream.status();
+      return Status(stream.status().code(),
+                    RankName(rank()) + " cannot call " + name + ": " + stream.status().message());
   }
   Result<Welcome> welcome = AwaitWelcome(stream.value(), switchboard, patience, look);
   if (welcome.status().code() == SL_ERR_PEER_LOST) {

@@ -367,6 +367,45 @@ TEST(Shrink, WaitsForTheNextOneWhereItsOwnPartHadFailed) {
   });
 }
 
+// Rank 0, where all meet, has no descriptor left to take part itself. Rank 1 may have come before that, or comes after.
+TEST(Shrink, IsCalledOffWhereAllMeetWhenThatRankFails) {
+#ifdef SL_SANITIZED
+  GTEST_SKIP() << "sanitizers need descriptors themselves";
+#endif
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t parent = team.MakeComm();
+    ASSERT_NE(parent, nullptr);
+    ncclComm_t child = nullptr;
+    std::vector<int> all;
+    if (team.rank() == 0) team.word(1) = static_cast<uint64_t>(getpid());
+    team.Barrier();
+    if (team.rank() == 0) {
+      const rlimit few{256, 256};
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+      ASSERT_TRUE(WaitUntil(10, [&] { return team.word(0) == 1; }));
+      usleep(20'000);  // most times rank 1 has come by then; both ways are right
+      for (int fd = dup(0); fd >= 0; fd = dup(0)) all.push_back(fd);
+    }
+    if (team.rank() == 1) team.word(0) = 1;
+    if (team.rank() != 2) {
+      const double begin = Seconds();
+      EXPECT_NE(Shrink(parent, {2}, &child), ncclSuccess);
+      EXPECT_TRUE(LastErrorHas("process " + std::to_string(team.word(1))));
+      EXPECT_TRUE(LastErrorHas("ulimit -n"));
+      EXPECT_LT(Seconds() - begin, kNoticeSeconds);
+    }
+    for (const int fd : all) close(fd);
+    team.Barrier();
+    if (team.rank() != 2) {
+      NCCL_OK(Shrink(parent, {2}, &child));
+      ExpectMembers(child, team.rank(), {0, 1});
+      End(child);
+    }
+    team.Barrier();
+    End(parent);
+  });
+}
+
 // Two shrinks of one parent with some ranks in common: who is in the second only may be early.
 TEST(Shrink, KeepsAnEarlyCallerForTheNextOne) {
   RunProcesses(4, [](Team& team) {
