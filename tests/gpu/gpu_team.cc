@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/gpu/gpu_team.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -15,7 +16,8 @@ using algo_symmetric::kernels::LaneLayout;
 
 namespace {
 
-constexpr uint32_t kLanes = 2;  // eager, and one for graphs
+constexpr uint32_t kLanes = 2;        // eager, and one for graphs
+constexpr uint32_t kSharedSms = 112;  // of a GPU that several ranks share: all that wait for one another are resident
 
 Family FamilyOf(const std::string& name) {
   for (uint32_t i = 0; i < algo_symmetric::kFamilies; ++i) {
@@ -149,6 +151,10 @@ GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, boo
   int devices = 0;
   Demand(cudaGetDeviceCount(&devices), "count GPUs");
   ConnectAll(devices);
+  if (const uint32_t sharing = (ranks - 1) / static_cast<uint32_t>(devices) + 1; sharing > 1) {
+    settings_.budget.most = kSharedSms / sharing;
+    settings_.staged_blocks = std::min(blocks, settings_.budget.most);
+  }
   std::vector<int> device_of;
   for (uint32_t r = 0; r < ranks; ++r) device_of.push_back(static_cast<int>(r) % devices);
   const uint64_t bytes = CudaAlgorithm::SliceBytes(ranks, settings_);

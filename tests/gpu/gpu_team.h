@@ -53,7 +53,8 @@ struct Rank {
 
 class GpuTeam {
  public:
-  // `family` empty: as the module chooses. `pushes`, `drawn_bytes`: see GpuSettings.
+  // `family` empty: as the module chooses. `pushes`, `drawn_bytes`: see GpuSettings. Ranks that share a GPU get fewer
+  // blocks, if need be.
   GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks = 24, bool pushes = true, uint32_t dawdle_ns = 0,
           uint64_t drawn_bytes = algo_symmetric::kDrawnBytes);
   ~GpuTeam();
@@ -61,6 +62,7 @@ class GpuTeam {
   GpuTeam& operator=(const GpuTeam&) = delete;
 
   uint32_t size() const { return static_cast<uint32_t>(ranks_.size()); }
+  uint32_t blocks() const { return settings_.staged_blocks; }
   Rank& operator[](uint32_t r) { return ranks_[r]; }
   const Heap& heap() const { return *heap_; }
   void Launch(uint32_t r, const sl_op_t& op);

@@ -368,6 +368,7 @@ void SweepTypes(uint32_t ranks) {
   std::printf("\n");
   for (uint32_t blocks : {4, 8, 16, 32}) {
     GpuTeam team(ranks, "direct", blocks, true);
+    if (team.blocks() < blocks) break;
     std::printf("%12u", blocks);
     for (const Column& column : kColumns) {
       sl_op_t op = BenchOf(SL_OP_ALL_REDUCE);
