@@ -151,9 +151,10 @@ GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, boo
   int devices = 0;
   Demand(cudaGetDeviceCount(&devices), "count GPUs");
   ConnectAll(devices);
+  uint32_t most_blocks = 0;
   if (const uint32_t sharing = (ranks - 1) / static_cast<uint32_t>(devices) + 1; sharing > 1) {
-    settings_.budget.most = kSharedSms / sharing;
-    settings_.staged_blocks = std::min(blocks, settings_.budget.most);
+    most_blocks = kSharedSms / sharing;
+    settings_.staged_blocks = std::min(blocks, most_blocks);
   }
   std::vector<int> device_of;
   for (uint32_t r = 0; r < ranks; ++r) device_of.push_back(static_cast<int>(r) % devices);
@@ -168,8 +169,10 @@ GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, boo
     Demand(cudaHostAlloc(&control, sizeof(sl_control_t), cudaHostAllocPortable | cudaHostAllocMapped), "pin memory");
     rank.control = new (control) sl_control_t{};
     sl_comm_shape_t shape{};
+    shape.struct_size = sizeof(shape);
     shape.rank = r;
     shape.size = ranks;
+    shape.processors_max = most_blocks;
     sl_algorithm_env_t env{};
     env.shape = &shape;
     env.device_ops = Ops();
