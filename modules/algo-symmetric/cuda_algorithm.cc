@@ -10,19 +10,6 @@
 
 #include "sdk/datatype.h"
 
-extern "C" {
-extern const unsigned char sl_image_packets[];
-extern const uint64_t sl_image_packets_size;
-extern const unsigned char sl_image_p2p[];
-extern const uint64_t sl_image_p2p_size;
-extern const unsigned char sl_image_staged_integers[];
-extern const uint64_t sl_image_staged_integers_size;
-extern const unsigned char sl_image_lamport[];
-extern const uint64_t sl_image_lamport_size;
-extern const unsigned char sl_image_staged_floats[];
-extern const uint64_t sl_image_staged_floats_size;
-}
-
 namespace sl::algo_symmetric {
 
 using kernels::Args;
@@ -36,48 +23,6 @@ using kernels::Reach;
 
 namespace {
 
-const char* const kPacketKernels[] = {
-    "one_shot_int8",    "one_shot_uint8",   "one_shot_int32",    "one_shot_uint32",  "one_shot_int64",
-    "one_shot_uint64",  "one_shot_float16", "one_shot_float32",  "one_shot_float64", "one_shot_bfloat16",
-    "one_shot_fp8e4m3", "one_shot_fp8e5m2", "one_shot_move",     "two_shot_int8",    "two_shot_uint8",
-    "two_shot_int32",   "two_shot_uint32",  "two_shot_int64",    "two_shot_uint64",  "two_shot_float16",
-    "two_shot_float32", "two_shot_float64", "two_shot_bfloat16", "two_shot_fp8e4m3", "two_shot_fp8e5m2",
-};
-const char* const kP2pKernels[] = {"p2p_fewest", "p2p_few", "p2p_many"};
-constexpr uint32_t kFewest = 0;
-constexpr uint32_t kFew = 1;
-constexpr uint32_t kMany = 2;
-const char* const kIntegerKernels[] = {
-    "staged_int8", "staged_uint8", "staged_int32", "staged_uint32", "staged_int64", "staged_uint64", "staged_move",
-};
-const char* const kFloatKernels[] = {
-    "staged_float16", "staged_float32", "staged_float64", "staged_bfloat16", "staged_fp8e4m3", "staged_fp8e5m2",
-};
-
-struct Image {
-  const unsigned char* binary;
-  uint64_t bytes;
-  const char* const* names;
-  uint32_t kernels;
-};
-
-// The images, in the order of KernelRef::image.
-constexpr uint32_t kPackets = 0;
-constexpr uint32_t kIntegers = 1;
-constexpr uint32_t kFloats = 2;
-constexpr uint32_t kP2p = 3;
-constexpr uint32_t kLamport = 4;
-const Image* Images() {
-  static const Image images[] = {
-      {sl_image_packets, sl_image_packets_size, kPacketKernels, std::size(kPacketKernels)},
-      {sl_image_staged_integers, sl_image_staged_integers_size, kIntegerKernels, std::size(kIntegerKernels)},
-      {sl_image_staged_floats, sl_image_staged_floats_size, kFloatKernels, std::size(kFloatKernels)},
-      {sl_image_p2p, sl_image_p2p_size, kP2pKernels, std::size(kP2pKernels)},
-      {sl_image_lamport, sl_image_lamport_size, kPacketKernels, std::size(kPacketKernels)},
-  };
-  return images;
-}
-
 struct KernelRef {
   uint32_t image;
   uint32_t kernel;
@@ -88,7 +33,7 @@ KernelRef KernelFor(Family family, bool reduces, sl_datatype_t datatype) {
   const uint32_t packets = IsLamport(family) ? kLamport : kPackets;
   if (IsOneShot(family)) return {packets, reduces ? datatype : SL_DATATYPE_COUNT};
   if (IsTwoShot(family)) return {packets, SL_DATATYPE_COUNT + 1 + datatype};
-  if (!reduces) return {kIntegers, std::size(kIntegerKernels) - 1};
+  if (!reduces) return {kIntegers, kMovingIntegers};
   if (datatype < SL_FLOAT16) return {kIntegers, datatype};
   return {kFloats, datatype - SL_FLOAT16};
 }
@@ -116,13 +61,7 @@ bool Overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
   return first < second + b_bytes && second < first + a_bytes;
 }
 
-static_assert(std::size(kPacketKernels) == 2 * SL_DATATYPE_COUNT + 1);
-static_assert(std::size(kIntegerKernels) == SL_FLOAT16 + 1);
-static_assert(std::size(kFloatKernels) == SL_DATATYPE_COUNT - SL_FLOAT16);
-
 }  // namespace
-
-bool CudaAlgorithm::HasKernels() { return sl_image_p2p_size != 0; }  // without nvcc, images are empty
 
 uint64_t CudaAlgorithm::SliceBytes(uint32_t ranks, const GpuSettings& settings) {
   return kSliceHeadBytes + (1 + settings.graph_lanes) * LaneLayout::Of(ranks, settings.staged_blocks).total;
@@ -151,21 +90,10 @@ CudaAlgorithm::~CudaAlgorithm() {
                              " had a buffer out of reach";
     host->log(host->ctx, SL_LOG_INFO, text.c_str());
   }
-  for (sl_image_t* image : images_) {
-    if (image != nullptr) device_ops_->image_unload(device_, image);
-  }
 }
 
-Status CudaAlgorithm::LoadKernels() {
-  for (uint32_t i = 0; i < kImages; ++i) {
-    const Image& image = Images()[i];
-    const sl_image_desc_t desc{sizeof(desc), image.kernels, nullptr, image.binary, image.bytes, image.names};
-    if (sl_status_t status = device_ops_->image_load(device_, &desc, &images_[i]); status != SL_OK) {
-      return {status,
-              "algo-symmetric: the GPU cannot load its kernels; was the module built for this architecture "
-              "(SL_CUDA_ARCHS)?"};
-    }
-  }
+Status CudaAlgorithm::LoadKernels(ImageShelf* shelf) {
+  SL_ASSIGN(images_, shelf->For(device_ops_, device_));
   return {};
 }
 

@@ -8,6 +8,7 @@
 
 #include "modules/algo-symmetric/algorithm.h"
 #include "modules/algo-symmetric/choice.h"
+#include "modules/algo-symmetric/image_shelf.h"
 #include "modules/algo-symmetric/kernels/args.h"
 #include "modules/algo-symmetric/p2p_group.h"
 #include "sdk/status.h"
@@ -16,15 +17,14 @@ namespace sl::algo_symmetric {
 
 class CudaAlgorithm final : public sl_algorithm_t {
  public:
-  // Whether this module was built with GPU kernels.
-  static bool HasKernels();
   // Of each slice, for this many ranks.
   static uint64_t SliceBytes(uint32_t ranks, const GpuSettings& settings);
 
   CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t& env, const GpuSettings& settings);
   ~CudaAlgorithm() override;
 
-  Status LoadKernels();
+  // Before the first launch; `shelf` outlives that.
+  Status LoadKernels(ImageShelf* shelf);
   // For tests: starts all counters whose low half wraps at settings.first_epoch. Before the first operation, on all
   // ranks.
   Status WindCounters();
@@ -38,8 +38,6 @@ class CudaAlgorithm final : public sl_algorithm_t {
   const GpuSettings& settings() const { return settings_; }
 
  private:
-  static constexpr uint32_t kImages = 5;
-
   kernels::Team TeamFor(uint64_t capture) const;
   kernels::Reach ReachFor(const sl_op_t& op, const Choice& choice);
   bool Ask(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses) const;
@@ -49,7 +47,7 @@ class CudaAlgorithm final : public sl_algorithm_t {
 
   const sl_device_ops_t* device_ops_;
   sl_device_t* device_;
-  sl_image_t* images_[kImages] = {};
+  ImageSet images_{};  // of a shelf
   const sl_symmetric_t symmetric_;
   const GpuSettings settings_;
   const kernels::LaneLayout layout_;

@@ -11,6 +11,7 @@ using sl::algo_symmetric::CudaAlgorithm;
 using sl::algo_symmetric::Family;
 using sl::algo_symmetric::GpuSettings;
 using sl::algo_symmetric::HostAlgorithm;
+using sl::algo_symmetric::ImageShelf;
 using sl::algo_symmetric::Layout;
 using sl::algo_symmetric::Sizes;
 
@@ -19,6 +20,7 @@ struct sl_instance_t {
   Sizes sizes;
   GpuSettings gpu;
   std::unique_ptr<const sl::algo_symmetric::ChoiceTable> table;  // what gpu.table points to; stays where it is
+  std::unique_ptr<ImageShelf> images;
 };
 
 namespace {
@@ -53,7 +55,7 @@ sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_dem
   out->symmetric_bytes = 0;
   if (shape->domain_size != shape->size) return SL_OK;
   if (shape->device_kind == SL_DEVICE_HOST) out->symmetric_bytes = Layout::Of(instance->sizes).total;
-  if (shape->device_kind == SL_DEVICE_CUDA && CudaAlgorithm::HasKernels()) {
+  if (shape->device_kind == SL_DEVICE_CUDA && ImageShelf::HasImages()) {
     out->symmetric_bytes = CudaAlgorithm::SliceBytes(shape->size, instance->gpu);
   }
   return SL_OK;
@@ -71,20 +73,20 @@ sl::Result<std::unique_ptr<sl_algorithm_t>> MakeForHost(const sl_instance_t& ins
 }
 
 sl::Result<std::unique_ptr<sl_algorithm_t>> MakeForCuda(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
-  if (!CudaAlgorithm::HasKernels()) {
+  if (!ImageShelf::HasImages()) {
     return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: built without GPU kernels, for want of nvcc");
   }
   if (env.control == nullptr) {
     return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: a GPU communicator needs a control block");
   }
   auto algorithm = std::make_unique<CudaAlgorithm>(instance.host, env, instance.gpu);
-  SL_TRY(algorithm->LoadKernels());
+  SL_TRY(algorithm->LoadKernels(instance.images.get()));
   if (instance.gpu.first_epoch != 0) SL_TRY(algorithm->WindCounters());
   return std::unique_ptr<sl_algorithm_t>(std::move(algorithm));
 }
 
 sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
-  if (env.shape->device_kind == SL_DEVICE_CUDA && !CudaAlgorithm::HasKernels()) return MakeForCuda(instance, env);
+  if (env.shape->device_kind == SL_DEVICE_CUDA && !ImageShelf::HasImages()) return MakeForCuda(instance, env);
   if (env.shape->domain_size != env.shape->size || env.symmetric.base == nullptr) {
     return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: not all ranks share memory with this one");
   }
@@ -107,7 +109,11 @@ sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& op
   gpu.dawdle_ns = static_cast<uint32_t>(value(6));
   gpu.first_epoch = static_cast<uint32_t>(value(7));
   SL_ASSIGN(ChoiceTable table, ChoiceTable::Parse(options.String(8)));
-  sl_instance_t instance{host, {value(0), value(1), value(2)}, gpu, std::make_unique<ChoiceTable>(std::move(table))};
+  sl_instance_t instance{host,
+                         {value(0), value(1), value(2)},
+                         gpu,
+                         std::make_unique<ChoiceTable>(std::move(table)),
+                         std::make_unique<ImageShelf>()};
   instance.gpu.table = instance.table.get();
   instance.gpu.strict = options.Bool(9);
   instance.gpu.depends = options.Bool(10);

@@ -435,6 +435,7 @@ TEST_F(GpuLaunches, LeavesNothingOfManyCommunicators) {
         test.count = 1000;
         size_t free_before = 0;
         int descriptors_before = 0;
+        uint64_t loads_before = 0;
         for (int made = 0; made <= Comms(); ++made) {
           ncclComm_t comm = team.MakeComm();
           {
@@ -446,13 +447,18 @@ TEST_F(GpuLaunches, LeavesNothingOfManyCommunicators) {
           NCCL_OK(ncclCommDestroy(comm));
           team.Barrier();
           const bool is_settled = made == Comms() / 10;  // what the process makes once is there
-          if (is_settled) free_before = FreeMemory(), descriptors_before = OpenDescriptors();
+          if (is_settled) {
+            free_before = FreeMemory();
+            descriptors_before = OpenDescriptors();
+            loads_before = CallsOf("cuModuleLoadData");
+          }
           if (!is_settled && made != Comms()) continue;
           std::printf(
               "rank %d after %d communicators: %d descriptors, %.1f MiB of host memory, %.1f MiB of the GPU free\n",
               team.rank(), made, OpenDescriptors(), ResidentMib(), static_cast<double>(FreeMemory()) / (1 << 20));
         }
         EXPECT_LE(OpenDescriptors(), descriptors_before + 4);
+        EXPECT_EQ(CallsOf("cuModuleLoadData"), loads_before) << "drivers keep some memory of every load";
         EXPECT_GE(FreeMemory() + (size_t{4} << 20), free_before) << "device memory is lost";
       },
       options);

@@ -3,6 +3,8 @@
 // The buffers of one NcclCase on a GPU: an image of the host's, guards included, at any alignment of the element type.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <gtest/gtest.h>
 
 #include "tests/integration/nccl_case.h"
@@ -62,5 +64,12 @@ class GpuBuffers {
   ncclComm_t comm_ = nullptr;
   void* registration_ = nullptr;  // with comm_
 };
+
+// How often the driver of device-cuda's tests was called so; others do not count.
+inline uint64_t CallsOf(const char* name) {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const auto calls = reinterpret_cast<uint64_t (*)(const char*)>(dlsym(driver, "sl_fake_cuda_calls"));
+  return calls != nullptr ? calls(name) : 0;
+}
 
 }  // namespace sl::gpu

@@ -182,7 +182,7 @@ GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, boo
     env.reach_ops = &kReachOps;
     env.reach = reinterpret_cast<sl_reach_t*>(&rank.reach);
     rank.algorithm = std::make_unique<CudaAlgorithm>(nullptr, env, settings_);
-    if (!rank.algorithm->LoadKernels().ok()) Demand(cudaErrorUnknown, "load kernels");
+    if (!rank.algorithm->LoadKernels(&images_).ok()) Demand(cudaErrorUnknown, "load kernels");
   }
 }
 

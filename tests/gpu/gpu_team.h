@@ -81,6 +81,7 @@ class GpuTeam {
   void Issue(uint32_t r, const sl_launch_t& launch);
 
   algo_symmetric::GpuSettings settings_;
+  algo_symmetric::ImageShelf images_;
   std::unique_ptr<Heap> heap_;
   std::vector<Rank> ranks_;
 };
