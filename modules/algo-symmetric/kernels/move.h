@@ -155,11 +155,42 @@ struct Operands {
   }
 };
 
+// Whole vectors of kRanks ranks at most. As many are loaded before the first is used as in ReduceWhole, but each place
+// is reduced by itself.
+template <typename F, sl_reduction_t kReduction, uint32_t kRanks, typename In>
+SL_HD void ReduceOneByOne(const dev::Block& block, const In& in) {
+  constexpr uint32_t kSlots = 8;
+  constexpr uint32_t kVectors = kSlots / kRanks;
+  const uint32_t threads = block.threads();
+  const auto total = static_cast<uint32_t>(in.bytes / kVectorBytes);
+  for (uint32_t first = block.thread(); first < total; first += kVectors * threads) {
+    dev::Vec16 v[kSlots];
+    SL_UNROLL
+    for (uint32_t s = 0; s < kSlots; ++s) {
+      const uint32_t r = s % kRanks;
+      const uint32_t i = first + s / kRanks * threads;
+      if (r < in.size && i < total) v[s] = in.Load(r, i);
+    }
+    SL_UNROLL
+    for (uint32_t k = 0; k < kVectors; ++k) {
+      const uint32_t i = first + k * threads;
+      if (i >= total) break;
+      dev::Accumulator<F, kReduction, kVectorBytes> sum;
+      sum.Start(v[k * kRanks]);
+      SL_UNROLL
+      for (uint32_t r = 1; r < kRanks; ++r) {
+        if (r < in.size) sum.Add(v[k * kRanks + r]);
+      }
+      in.Keep(i, sum.Finish(in.average_over));
+    }
+  }
+}
+
 // Whole vectors. kSlots are loaded before the first is used: one of each of many ranks, or several of few. Which is
 // settled at run time, so that one loop serves all numbers of ranks.
 template <typename F, sl_reduction_t kReduction, typename In>
 SL_HD void ReduceWhole(const dev::Block& block, const In& in) {
-  constexpr uint32_t kSlots = sizeof(typename F::Lane) == 1 ? 4 : 8;           // 16 accumulators leave less room
+  constexpr uint32_t kSlots = sizeof(typename F::Lane) == 1 ? 4 : 8;           // 16 accumulators take their room
   const uint32_t shift = in.size > 4 && kSlots > 4 ? 3 : in.size > 2 ? 2 : 1;  // slots of a vector: 8, 4 or 2
   const uint32_t last = (1u << shift) - 1;
   const uint32_t threads = block.threads();
@@ -190,6 +221,17 @@ SL_HD void ReduceWhole(const dev::Block& block, const In& in) {
   }
 }
 
+// An element of one byte makes many accumulators of a vector: few of them live at once.
+template <typename F, sl_reduction_t kReduction, typename In>
+SL_HD void ReduceVectors(const dev::Block& block, const In& in) {
+  if constexpr (sizeof(typename F::Lane) == 1) {
+    if (in.size <= 2) return ReduceOneByOne<F, kReduction, 2>(block, in);
+    if (in.size <= 4) return ReduceOneByOne<F, kReduction, 4>(block, in);
+    if (in.size <= 8) return ReduceOneByOne<F, kReduction, 8>(block, in);
+  }
+  ReduceWhole<F, kReduction>(block, in);
+}
+
 // Single elements from byte `first` on, at any address.
 template <typename F, sl_reduction_t kReduction, typename In>
 SL_HD void ReduceElements(const dev::Block& block, const In& in, decltype(In::bytes) first) {
@@ -207,7 +249,7 @@ SL_HD void ReduceElements(const dev::Block& block, const In& in, decltype(In::by
 template <typename F, sl_reduction_t kReduction, typename In>
 SL_HD void ReduceBy(const dev::Block& block, const In& in) {
   const bool aligned = in.aligned();
-  if (aligned) ReduceWhole<F, kReduction>(block, in);
+  if (aligned) ReduceVectors<F, kReduction>(block, in);
   ReduceElements<F, kReduction>(block, in, aligned ? in.bytes / kVectorBytes * kVectorBytes : 0);
 }
 
