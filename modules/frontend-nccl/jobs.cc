@@ -6,6 +6,8 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <map>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -58,6 +60,7 @@ ncclResult_t StartCreate(const Job& job) {
 }
 
 ncclResult_t StartSplit(const Job& job) {
+  const Pin pin(job.parent);
   const ncclResult_t ready = RequireReady(job.function, job.parent);
   if (ready != ncclSuccess) return ready;
   const CommSettings& settings = job.comm != nullptr ? job.comm->cold->settings : job.parent->cold->settings;
@@ -69,6 +72,7 @@ ncclResult_t StartSplit(const Job& job) {
 }
 
 ncclResult_t StartShrink(const Job& job) {
+  const Pin pin(job.parent);
   const ncclResult_t ready = RequireReady(job.function, job.parent);
   if (ready != ncclSuccess) return ready;
   const sl_comm_config_t config = KernelConfig(job, job.comm->cold->settings);
@@ -80,6 +84,7 @@ ncclResult_t StartShrink(const Job& job) {
 }
 
 ncclResult_t StartGrow(const Job& job) {
+  const Pin pin(job.parent);
   const ncclResult_t ready = RequireReady(job.function, job.parent);
   if (ready != ncclSuccess) return ready;
   const sl_comm_config_t config = KernelConfig(job, job.comm->cold->settings);
@@ -135,8 +140,10 @@ ncclResult_t AwaitConnection(Job& job, const std::vector<Job>& jobs) {
       AwaitKernel(job.comm, kConnecting, [&jobs] { return std::any_of(jobs.begin(), jobs.end(), HasFailed); });
   if (status == SL_IN_PROGRESS) return ncclInProgress;
   if (status == SL_OK) return BecomeReady(job.function, job.comm);
-  if (status != SL_ERR_ABORTED) return BecomeFailed(job.function, job.comm, status);
-  job.comm = nullptr;  // whoever aborted it ends the handle
+  // A child whose parent was aborted has failed so, too, and its handle is still the program's.
+  const uint32_t phase = job.comm->phase.load(std::memory_order_seq_cst);
+  if (phase != kFree && phase != kDestroying) return BecomeFailed(job.function, job.comm, status);
+  job.comm = nullptr;  // whoever ends it has the handle
   return Fail(ncclInvalidUsage, "%s: the communicator was aborted while it was connecting", job.function);
 }
 
@@ -158,7 +165,8 @@ ncclResult_t Await(Job& job, const std::vector<Job>& jobs) {
       return AwaitPause(job);
     case JobKind::kSplit: {
       if (job.comm != nullptr) return AwaitConnection(job, jobs);
-      const sl_status_t status = LoadedRuntime().comm_wait(job.parent->kernel, SL_NO_DEADLINE);
+      const Pin pin(job.parent);
+      const sl_status_t status = AwaitKernel(job.parent, kReady);
       return status == SL_OK ? ncclSuccess : FailWith(job.function, status);
     }
     case JobKind::kFinalize:
@@ -173,24 +181,39 @@ void Settle(Job& job, ncclResult_t result) {
   if (result != ncclSuccess && result != ncclInProgress) job.text = LastError();
 }
 
-// Registering a window meets the other ranks and has no form that does not wait: one thread each, and none for one.
-void RunWindows(std::vector<Job*>& windows) {
-  const auto run = [](Job* job) {
-    ncclResult_t result = RequireReady(job->function, job->comm);
-    if (result == ncclSuccess) {
-      result = RegisterWindow(job->function, job->comm, job->memory, job->bytes, job->flags, job->out_window);
-    }
-    Settle(*job, result);
-  };
-  if (windows.size() == 1) return run(windows[0]);
+void RunWindow(Job* job) {
+  const Pin pin(job->comm);
+  ncclResult_t result = RequireReady(job->function, job->comm);
+  if (result == ncclSuccess) {
+    result = RegisterWindow(job->function, job->comm, job->memory, job->bytes, job->flags, job->out_window);
+  }
+  Settle(*job, result);
+}
+
+// Registering a window meets the other ranks and has no form that does not wait: those of a communicator one after the
+// other, in the order of their calls, and a thread for each communicator.
+void RunWindows(const std::vector<Job*>& windows) {
+  std::map<const ncclComm*, std::vector<Job*>> by_comm;
+  for (Job* job : windows) by_comm[job->comm].push_back(job);
+  const auto run = [](const std::vector<Job*>& jobs) { std::for_each(jobs.begin(), jobs.end(), RunWindow); };
+  if (by_comm.size() == 1) return run(windows);
   // The program's signals belong to its own threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   std::vector<std::thread> threads;
-  threads.reserve(windows.size());
-  for (Job* job : windows) threads.emplace_back(run, job);
+  threads.reserve(by_comm.size());
+  for (const auto& [comm, jobs] : by_comm) {
+    try {
+      threads.emplace_back(run, jobs);
+    } catch (const std::system_error& why) {
+      for (Job* job : jobs) {
+        Settle(*job, Fail(ncclSystemError, "%s: no thread to meet the other ranks: %s; raise the limit (ulimit -u)",
+                          job->function, why.what()));
+      }
+    }
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   for (std::thread& thread : threads) thread.join();
 }
