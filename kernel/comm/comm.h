@@ -43,12 +43,13 @@ class Communicator {
 
   // Set-up, one of the three, once. Blocks; every wait is bounded by the timeout and by Cancel().
   Status Join(const std::vector<RendezvousId>& given);
-  // `seat` came from the parent's Split.
+  // `seat` came from Split or MeetShrunk.
   struct Seat;
   Status JoinAsChild(Seat seat);
-  // As the parent's ranks but the excluded ones, ascending and not this one's. Needs of the parent what its set-up left
-  // behind, and no other rank of it but the members. In shrink.cc.
-  Status JoinShrunk(Communicator* parent, const std::vector<uint32_t>& excluded);
+  // The parent's ranks but the excluded ones, ascending and not this one's, meet. Needs of the parent what its set-up
+  // left behind, and no other rank of it but the members. `able`: why this rank cannot, which the others are told, or
+  // SL_OK. In shrink.cc.
+  Result<Seat> MeetShrunk(Communicator* parent, const std::vector<uint32_t>& excluded, const Status& able);
 
   // Numbers what is collective over this communicator when it is called; all ranks call in the same order.
   uint64_t TakeTurn() { return tree_->TakeNumber(); }
@@ -59,19 +60,23 @@ class Communicator {
   };
   SplitTurn BeginSplit() { return {tree_->TakeNumber(), ++splits_}; }
   // This rank's seat in the communicator of its color; none when color is negative. Collective over this communicator.
-  Result<Seat> Split(const SplitTurn& turn, int32_t color, int32_t key);
+  // Ends when `child`, which may be NULL, is cancelled, too.
+  Result<Seat> Split(const SplitTurn& turn, int32_t color, int32_t key, const Communicator* child);
 
-  // Collective: all ranks register a window of this size with these flags, or all get the same error. `seen_at` says
-  // for each rank where it sees this one's memory (0: nowhere), the result where this one sees theirs.
+  // Collective: all ranks register a window of this size with these flags, or all get an error. `able`: why this rank
+  // cannot, or SL_OK. `seen_at` says for each rank where it sees this one's memory (0: nowhere), the result where this
+  // one sees theirs.
   struct WindowSight {
     std::vector<uint64_t> seen;
     bool by_all = true;  // every rank sees every rank's memory; equal on all
   };
-  Result<WindowSight> AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
+  Result<WindowSight> AgreeOnWindow(const Status& able, uint64_t bytes, uint32_t flags, bool exportable,
                                     const std::vector<uint64_t>& seen_at);
 
-  // Collective: the id by which this communicator grows to `size` ranks, which one rank at least knows.
-  Result<RendezvousId> AgreeOnId(uint64_t turn, uint32_t size, const std::optional<RendezvousId>& mine) const;
+  // Collective: the id by which this communicator grows to `child`, which one rank at least knows. `able` likewise.
+  // Ends when `child` is cancelled, too.
+  Result<RendezvousId> AgreeOnId(uint64_t turn, const Status& able, const std::optional<RendezvousId>& mine,
+                                 const Communicator& child) const;
 
   // Suspending, in two collective steps, and resuming, in one; no operation is under way. In comm_memory.cc. The first:
   // all agree, or all get the reason of one that has an `objection`.
@@ -228,6 +233,7 @@ class Communicator {
   Status Probe(uint32_t member) const;
   Result<Welcome> MeetAt(uint32_t host, const JoinRequest& request, const Patience& patience,
                          const std::function<Status()>& look) const;
+  void Excuse(uint32_t host, uint32_t attempt, const Status& why) const;
 
   Process* const process_;
   CommConfig config_;

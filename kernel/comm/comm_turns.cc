@@ -10,7 +10,21 @@
 
 namespace sl::kernel {
 
-Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key) {
+namespace {
+
+// What keeps a rank from a call that all make comes before all else that it says: so the others hear it at once, and
+// all stay in step.
+void PutAble(Writer* said, const Status& able) { said->PutText(able.message()); }
+Status CheckAble(Reader* in, const std::string& name, const char* call) {
+  const std::string objection = in->GetText();
+  if (!in->ok() || objection.empty()) return {};
+  return {SL_ERR_MISMATCH, name + " cannot " + call + ": " + objection};
+}
+
+}  // namespace
+
+Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key,
+                                               const Communicator* child) {
   // All members derive the same names; no other split of this communicator has them.
   const uint64_t nonce =
       HashText(std::to_string(nonce_) + "/" + std::to_string(turn.split) + "/" + std::to_string(color));
@@ -21,7 +35,8 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   if (color >= 0) {
     SL_ASSIGN(seat.extension, Extension::Open(process_->switchboard(), seat.identity.secret));
   }
-  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
+  const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_,
+                          child != nullptr ? &child->cancelled_ns_ : nullptr};
   Writer mine;
   mine.Put(color);
   mine.Put(key);
@@ -53,10 +68,11 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   return seat;
 }
 
-Result<Communicator::WindowSight> Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
-                                                              const std::vector<uint64_t>& seen_at) {
+Result<Communicator::WindowSight> Communicator::AgreeOnWindow(const Status& able, uint64_t bytes, uint32_t flags,
+                                                              bool exportable, const std::vector<uint64_t>& seen_at) {
   const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
   Writer mine;
+  PutAble(&mine, able);
   mine.Put(bytes);
   mine.Put(flags);
   mine.Put(static_cast<uint32_t>(exportable));
@@ -64,10 +80,12 @@ Result<Communicator::WindowSight> Communicator::AgreeOnWindow(uint64_t bytes, ui
   mine.Put(static_cast<uint32_t>(seen_at.size()));
   for (const uint64_t address : seen_at) mine.Put(address);
   SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), mine.bytes(), patience));
+  SL_TRY(able);
   WindowSight sight;
   sight.seen.resize(config_.size);
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
+    SL_TRY(CheckAble(&in, RankName(rank), "register the window"));
     const uint64_t their_bytes = in.Get<uint64_t>();
     const uint32_t their_flags = in.Get<uint32_t>();
     const bool their_exportable = in.Get<uint32_t>() != 0;
@@ -97,21 +115,25 @@ Result<Communicator::WindowSight> Communicator::AgreeOnWindow(uint64_t bytes, ui
 
 // The id's secret crosses the tree under a mask that only ranks of this communicator can derive, and that no other turn
 // has.
-Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, uint32_t size,
-                                             const std::optional<RendezvousId>& mine) const {
+Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, const Status& able, const std::optional<RendezvousId>& mine,
+                                             const Communicator& child) const {
+  const uint32_t size = child.size();
   const Secret mask = DeriveSecret(tree_->identity().secret, "grow", nonce_, turn);
   const auto masked = [&mask](RendezvousId id) {
     for (size_t i = 0; i < mask.size(); ++i) id.secret[i] ^= mask[i];
     return id;
   };
   Writer said;
+  PutAble(&said, able);
   said.Put(size);
   said.Put(mine ? EncodeId(masked(*mine)) : sl_unique_id_t{});
   SL_ASSIGN(const Contributions all,
-            tree_->AllGather(turn, said.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
+            tree_->AllGather(turn, said.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_, &child.cancelled_ns_}));
+  SL_TRY(able);
   std::optional<RendezvousId> found;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
+    SL_TRY(CheckAble(&in, RankName(rank), "grow"));
     const uint32_t their_size = in.Get<uint32_t>();
     const auto theirs = in.Get<sl_unique_id_t>();
     if (!in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than grow");

@@ -16,7 +16,9 @@ constexpr uint64_t kLookNs = 20'000'000;
 Result<Frame> AwaitFrame(const Stream& stream, const Patience& patience, const std::function<Status()>& look) {
   for (;;) {
     const uint64_t slice_ns = std::min(patience.deadline_ns, NowNs() + kLookNs);
-    const Status waited = stream.has_input() ? Status() : WaitFor(stream.fd(), POLLIN, {slice_ns, patience.cancel_ns});
+    const Status waited = stream.has_input()
+                              ? Status()
+                              : WaitFor(stream.fd(), POLLIN, {slice_ns, patience.cancel_ns, patience.also_cancel_ns});
     if (waited.ok()) return ReceiveFrame(stream, kMaxHelloBytes, patience);
     if (waited.code() != SL_ERR_TIMEOUT) return waited;
     if (NowNs() >= patience.deadline_ns) {

@@ -78,6 +78,19 @@ class ShrinkDesk {
     return true;
   }
 
+  // Of a rank that cannot take part. Control thread only. False: it waits on.
+  bool OnExcuse(const Switchboard::Caller& caller) {
+    Reader in(caller.body);
+    const auto code = in.Get<sl_status_t>();
+    const Status why(code < SL_OK ? code : SL_ERR_INTERNAL, in.GetText());
+    const auto attempt = in.Get<uint32_t>();
+    if (!in.ok() || attempt < attempt_) return true;  // dropped, or of a shrink that is over here
+    if (attempt > attempt_) return false;
+    Fail(why);
+    if (rendezvous_ != nullptr) rendezvous_->CallOff(nonce_, why);
+    return true;
+  }
+
   // Members that have not come, ascending.
   std::vector<uint32_t> Absent() const {
     std::lock_guard lock(mutex_);
@@ -95,12 +108,14 @@ class ShrinkDesk {
   }
   // All have met, or this rank has given up; then those who have come hear it now.
   void End(const Status& outcome) {
-    if (!outcome.ok()) Fail(outcome);
+    const bool is_aborted = outcome.code() == SL_ERR_ABORTED;  // which others were not
+    const Status why = is_aborted ? Status(SL_ERR_PEER_LOST, name_ + " gave up: " + outcome.message()) : outcome;
+    if (!why.ok()) Fail(why);
     {
       std::lock_guard lock(mutex_);
       over_ = true;
     }
-    if (!outcome.ok() && rendezvous_ != nullptr) rendezvous_->CallOff(nonce_, outcome);
+    if (!why.ok() && rendezvous_ != nullptr) rendezvous_->CallOff(nonce_, why);
   }
 
  private:
@@ -147,7 +162,8 @@ Status Communicator::Probe(uint32_t member) const {
   }
 }
 
-Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t>& excluded) {
+Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const std::vector<uint32_t>& excluded,
+                                                    const Status& able) {
   deadline_ns_ = NowNs() + config_.timeout_ns;
   const uint32_t attempt = ++parent->shrinks_;
   std::vector<uint32_t> members;
@@ -159,13 +175,16 @@ Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t
   nonce_ = parent->id();  // for messages, until there is one of its own
   const std::string terms = TermsOf(excluded);
   const Secret& parents_secret = parent->tree_->identity().secret;
-  const Secret secret = DeriveSecret(parents_secret, "shrink", parent->id(), HashText(terms));
+  Seat seat;
+  seat.identity = {config_.rank, config_.size, 0,
+                   DeriveSecret(parents_secret, "shrink", parent->id(), HashText(terms))};
 
   // shared_ptr: the parent's extension and the rendezvous keep it, and neither outlives the other for certain.
   const auto desk = std::make_shared<ShrinkDesk>(parent->RankName(parent->rank()), terms, attempt, members);
   const auto begin = [&]() -> Status {
+    SL_TRY(able);
     SL_TRY(parent->FindLost(members));
-    SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), secret));
+    SL_ASSIGN(seat.extension, Extension::Open(process_->switchboard(), seat.identity.secret));
     return {};
   };
   const Status begun = begin();
@@ -177,7 +196,12 @@ Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t
                  process_->rendezvous()->Host({members, terms, config_.timeout_ns / 1000000, kRemedy, on_refused}));
   }
   parent->extension_->SetDesk(FrameType::kJoin, [desk](Switchboard::Caller* caller) { return desk->OnCaller(caller); });
-  SL_TRY(begun);
+  parent->extension_->SetDesk(FrameType::kRefuse,
+                              [desk](Switchboard::Caller* caller) { return desk->OnExcuse(*caller); });
+  if (!begun.ok()) {
+    if (config_.rank != 0) parent->Excuse(members[0], attempt, begun);
+    return begun;
+  }
   uint64_t next_probe_ns = NowNs() + kProbeNs;
   uint32_t probed = 0;
   const auto look = [&]() -> Status {
@@ -189,13 +213,28 @@ Status Communicator::JoinShrunk(Communicator* parent, const std::vector<uint32_t
     const std::vector<uint32_t> absent = desk->Absent();
     return absent.empty() ? Status() : parent->Probe(absent[probed++ % absent.size()]);
   };
-  const JoinRequest request{config_.rank, config_.size, extension_->endpoint(), parent->rank(), config_.size,
+  const JoinRequest request{config_.rank, config_.size, seat.extension->endpoint(), parent->rank(), config_.size,
                             terms,        attempt};
   const Result<Welcome> welcome =
       parent->MeetAt(members[0], request, {deadline_ns_ + kHostGivesUpFirstNs, &cancelled_ns_}, look);
   desk->End(welcome.status());
   SL_TRY(welcome.status());
-  return WhyGivenUp(SetUp({config_.rank, config_.size, welcome.value().nonce, secret}, welcome.value().parent));
+  seat.identity.nonce = welcome.value().nonce;
+  seat.parent = welcome.value().parent;
+  return seat;
+}
+
+// This rank cannot come, and tells the others so through the one where all meet.
+void Communicator::Excuse(uint32_t host, uint32_t attempt, const Status& why) const {
+  constexpr uint64_t kPatienceNs = 1'000'000'000;
+  Writer said;
+  said.Put(why.code());
+  said.PutText(RankName(rank()) + ": " + why.message());
+  said.Put(attempt);
+  // If nobody takes it, they wait for this rank as for one that does not call.
+  [[maybe_unused]] const Result<Stream> told =
+      process_->switchboard()->Call(roster_->cards()[host].endpoint, tree_->identity().secret, FrameType::kRefuse,
+                                    said.bytes(), {NowNs() + kPatienceNs, &cancelled_ns_});
 }
 
 Result<Welcome> Communicator::MeetAt(uint32_t host, const JoinRequest& request, const Patience& patience,

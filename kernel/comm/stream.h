@@ -23,9 +23,15 @@ uint64_t NowNs();
 // How long a caller is ready to wait: until a deadline, or until somebody sets `cancel` (looked at every 50 ms).
 struct Patience {
   uint64_t deadline_ns;
-  const std::atomic<uint64_t>* cancel_ns = nullptr;  // from this moment on waiting is pointless; others may set it
+  const std::atomic<uint64_t>* cancel_ns = nullptr;       // from this moment on waiting is pointless; others may set it
+  const std::atomic<uint64_t>* also_cancel_ns = nullptr;  // likewise
 
-  bool cancelled() const { return cancel_ns != nullptr && NowNs() >= cancel_ns->load(std::memory_order_relaxed); }
+  bool cancelled() const { return IsOver(cancel_ns) || IsOver(also_cancel_ns); }
+
+ private:
+  static bool IsOver(const std::atomic<uint64_t>* since_ns) {
+    return since_ns != nullptr && NowNs() >= since_ns->load(std::memory_order_relaxed);
+  }
 };
 
 // Fills `bytes` from the kernel's random source.

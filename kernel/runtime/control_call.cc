@@ -5,6 +5,9 @@
 #include <sched.h>
 
 #include <csignal>
+#include <ctime>
+#include <string>
+#include <system_error>
 
 namespace sl::kernel {
 namespace {
@@ -28,19 +31,26 @@ Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call
   std::lock_guard lock(handle->work_mutex);
   if (handle->working) return Busy();
   if (handle->worker.joinable()) handle->worker.join();
-  handle->working = true;
-  handle->work_outcome = Status(SL_IN_PROGRESS);
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  handle->worker = std::thread([handle, call = std::move(call)] {
-    Status outcome = call();
-    std::lock_guard done(handle->work_mutex);
-    handle->work_outcome = std::move(outcome);
-    handle->working = false;
-    handle->work_done.notify_all();
-  });
+  Status begun;
+  try {
+    handle->worker = std::thread([handle, call = std::move(call)] {
+      Status outcome = call();
+      std::lock_guard done(handle->work_mutex);
+      handle->work_outcome = std::move(outcome);
+      handle->working = false;
+      handle->work_done.notify_all();
+    });
+  } catch (const std::system_error& why) {
+    begun = Status(SL_ERR_LIMIT, std::string("no thread for a call that does not block: ") + why.what() +
+                                     "; raise the limit on threads (ulimit -u)");
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  SL_TRY(begun);
+  handle->working = true;  // the worker ends only behind this lock
+  handle->work_outcome = Status(SL_IN_PROGRESS);
   return Status(SL_IN_PROGRESS);
 }
 
@@ -61,6 +71,11 @@ void JoinWorker(sl_comm_t* handle) {
     worker = std::move(handle->worker);
   }
   if (worker.joinable()) worker.join();
+}
+
+void AwaitVisits(const sl_comm_t* handle) {
+  const timespec nap{0, 50'000};
+  while (handle->visits.load() != 0) nanosleep(&nap, nullptr);
 }
 
 bool DrainWithin(sl_comm_t* handle, uint64_t deadline_ns) {

@@ -20,6 +20,20 @@ Status CheckIdle(sl_comm_t* handle);
 Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call);
 void JoinWorker(sl_comm_t* handle);
 
+// Somebody is inside who may be so while the program ends the communicator. Its waits end with the cancellation.
+class Visit {
+ public:
+  explicit Visit(sl_comm_t* handle) : handle_(handle) { handle_->visits.fetch_add(1); }
+  ~Visit() { handle_->visits.fetch_sub(1); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+ private:
+  sl_comm_t* handle_;
+};
+// Returns when all have left.
+void AwaitVisits(const sl_comm_t* handle);
+
 // After joining: ready for operations, or failed.
 Status BecomeReady(sl_comm_t* handle, Status joined);
 // True once nobody is inside any more, and no launch of it runs.

@@ -133,6 +133,9 @@ struct sl_comm_t {
   std::atomic<uint32_t> holds{1};
   std::atomic<bool> is_dropped{false};  // by the program
 
+  // Calls that may be inside while the program ends it: of its own, and of those that come out of it (Visit).
+  std::atomic<uint32_t> visits{0};
+
   // One non-blocking call at a time.
   std::mutex work_mutex;
   std::thread worker;       // guarded by work_mutex

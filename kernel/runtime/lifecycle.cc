@@ -117,6 +117,7 @@ Status CommState(sl_comm_t* handle) {
 
 Status WaitComm(sl_comm_t* handle, uint64_t deadline_ns) {
   constexpr uint64_t kSliceNs = 1'000'000'000;  // the longest that the clock of a wait is asked for
+  const Visit visit(handle);
   std::unique_lock lock(handle->work_mutex);
   // The worker ends by itself: every wait in it is bounded.
   while (handle->working) {
@@ -152,8 +153,10 @@ Status FinalizeComm(sl_comm_t* handle) {
       const timespec nap{0, 50'000};
       nanosleep(&nap, nullptr);
     }
-    if (!AwaitLaunches(handle, deadline_ns)) {
-      return {SL_ERR_TIMEOUT, "finalize: launches on the device did not end"};
+    constexpr uint64_t kLookNs = 50'000'000;  // between two looks whether it is aborted
+    while (!AwaitLaunches(handle, std::min(deadline_ns, NowNs() + kLookNs))) {
+      if (handle->comm.cancelled()) return {SL_ERR_ABORTED, "the communicator was aborted while it was finalized"};
+      if (NowNs() >= deadline_ns) return {SL_ERR_TIMEOUT, "finalize: launches on the device did not end"};
     }
     SL_TRY(handle->comm.Health());
     SL_TRY(handle->comm.Finalize());
@@ -165,6 +168,7 @@ Status FinalizeComm(sl_comm_t* handle) {
 
 Status DestroyComm(sl_comm_t* handle) {
   JoinWorker(handle);
+  AwaitVisits(handle);
   // Work on streams ends by itself, or by the communicator's failure; on the host both are bounded by the operation's
   // timeout.
   const uint64_t timeout_ms = handle->comm.process()->profile().settings().comm.operation_timeout_ms;
@@ -187,8 +191,9 @@ Status DestroyComm(sl_comm_t* handle) {
 
 Status AbortComm(sl_comm_t* handle) {
   handle->comm.Cancel();
-  // A worker that still sets the communicator up sees the cancellation at its next wait.
+  // A worker that still sets the communicator up sees the cancellation at its next wait, as those do that visit it.
   JoinWorker(handle);
+  AwaitVisits(handle);
   handle->comm.Leave(Fate::kAborted);
   if (!DrainWithin(handle, NowNs() + kStopNs)) {
     Logf(SL_LOG_WARN, "rank {}: work of an aborted communicator did not stop within 1 s; its memory is kept",

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernel/events/last_error.h"
+#include "kernel/runtime/control_call.h"
 #include "kernel/runtime/copies.h"
 
 namespace sl::kernel {
@@ -52,18 +53,21 @@ Status RegisterWindow(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t fl
   if (comm->comm.state.load() != Communicator::State::kReady) {
     return {SL_ERR_STATE, "window: the communicator is not ready"};
   }
-  SL_ASSIGN(RegistrationCache::Entry * entry, comm->registrations.Acquire(memory, bytes));
-  Reach* reach = comm->comm.reach();
+  const Visit visit(comm);
+  const Result<RegistrationCache::Entry*> acquired = comm->registrations.Acquire(memory, bytes);
+  RegistrationCache::Entry* entry = acquired.ok() ? acquired.value() : nullptr;
+  Reach* reach = acquired.ok() ? comm->comm.reach() : nullptr;
   std::vector<uint64_t> seen_at;
   Reach::Pin pin;
   if (reach != nullptr) {
     seen_at.resize(comm->comm.size());
     pin = reach->PinAddresses(memory, bytes, seen_at.data());
   }
-  Result<Communicator::WindowSight> agreed = comm->comm.AgreeOnWindow(bytes, flags, entry->exportable, seen_at);
+  Result<Communicator::WindowSight> agreed =
+      comm->comm.AgreeOnWindow(acquired.status(), bytes, flags, acquired.ok() && entry->exportable, seen_at);
   if (!agreed.ok()) {
     if (reach != nullptr) reach->Unpin(pin);
-    comm->registrations.Release(entry);
+    if (acquired.ok()) comm->registrations.Release(entry);
     return agreed.status();
   }
   Communicator::WindowSight sight = agreed.Take();

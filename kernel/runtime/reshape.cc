@@ -2,7 +2,9 @@
 //
 // Communicators that come out of others: splits, shrinks, grows.
 #include <algorithm>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "kernel/plan/signature.h"
 #include "kernel/runtime/control_call.h"
@@ -62,12 +64,14 @@ Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_co
   if (color < 0) {
     *out_comm = nullptr;
     return RunCall(parent, nonblocking,
-                   [parent, turn, color, key] { return parent->comm.Split(turn, color, key).status(); });
+                   [parent, turn, color, key] { return parent->comm.Split(turn, color, key, nullptr).status(); });
   }
   std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds);
   sl_comm_t* raw = handle.get();
-  Status status = RunCall(raw, nonblocking, [raw, parent, turn, color, key]() -> Status {
-    Result<Communicator::Seat> seat = parent->comm.Split(turn, color, key);
+  auto visit = std::make_shared<Visit>(parent);
+  Status status = RunCall(raw, nonblocking, [raw, parent, visit = std::move(visit), turn, color, key]() mutable {
+    Result<Communicator::Seat> seat = parent->comm.Split(turn, color, key, &raw->comm);
+    visit.reset();  // the parent may go
     if (!seat.ok()) return BecomeReady(raw, seat.status());
     return BecomeReady(raw, raw->comm.JoinAsChild(seat.Take()));
   });
@@ -91,19 +95,25 @@ Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_
   std::sort(sorted.begin(), sorted.end());
   SL_TRY(CheckExcluded(parent->comm, sorted));
   SL_ASSIGN(const ProcessorBounds bounds, BoundsOf(config, parent->comm.config().bounds));
-  if (!abort && !usable.ok()) {
-    return {usable.code(), usable.message() + "; a broken communicator is shrunk with the abort flag"};
+  if (abort) {
+    usable = Status();
+    parent->comm.RevokeForShrink();
+  } else if (!usable.ok()) {
+    usable = Status(usable.code(), usable.message() + "; a broken communicator is shrunk with the abort flag");
   }
-  if (abort) parent->comm.RevokeForShrink();
   std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds);
   sl_comm_t* raw = handle.get();
-  Status status = RunCall(raw, raw->nonblocking, [raw, parent, abort, sorted]() -> Status {
-    if (abort && !DrainWithin(parent, NowNs() + kStopNs)) {
-      return BecomeReady(raw,
-                         {SL_ERR_TIMEOUT, "operations of the communicator that is shrunk did not stop within 1 s"});
-    }
-    return BecomeReady(raw, raw->comm.JoinShrunk(&parent->comm, sorted));
-  });
+  auto visit = std::make_shared<Visit>(parent);
+  Status status =
+      RunCall(raw, raw->nonblocking, [raw, parent, visit = std::move(visit), abort, sorted, usable]() mutable {
+        if (abort && !DrainWithin(parent, NowNs() + kStopNs)) {
+          usable = Status(SL_ERR_TIMEOUT, "operations of the communicator that is shrunk did not stop within 1 s");
+        }
+        Result<Communicator::Seat> seat = raw->comm.MeetShrunk(&parent->comm, sorted, usable);
+        visit.reset();
+        if (!seat.ok()) return BecomeReady(raw, seat.status());
+        return BecomeReady(raw, raw->comm.JoinAsChild(seat.Take()));
+      });
   if (!status.ok()) {
     StopIssuing(raw);
     return status;
@@ -122,14 +132,19 @@ Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, cons
                                 std::to_string(kSignatureMaxRanks) + " at most"};
   }
   std::optional<RendezvousId> mine;
+  Status able;
   if (id != nullptr) {
-    SL_ASSIGN(mine, DecodeId(*id));
+    const Result<RendezvousId> decoded = DecodeId(*id);
+    able = decoded.status();
+    if (decoded.ok()) mine = decoded.value();
   }
   const uint64_t turn = parent->comm.TakeTurn();
   std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds, size);
   sl_comm_t* raw = handle.get();
-  Status status = RunCall(raw, raw->nonblocking, [raw, parent, turn, mine]() -> Status {
-    const Result<RendezvousId> known = parent->comm.AgreeOnId(turn, raw->comm.size(), mine);
+  auto visit = std::make_shared<Visit>(parent);
+  Status status = RunCall(raw, raw->nonblocking, [raw, parent, visit = std::move(visit), turn, able, mine]() mutable {
+    const Result<RendezvousId> known = parent->comm.AgreeOnId(turn, able, mine, raw->comm);
+    visit.reset();
     if (!known.ok()) return BecomeReady(raw, known.status());
     return BecomeReady(raw, raw->comm.Join({known.value()}));
   });
