@@ -161,7 +161,7 @@ class Communicator {
   }
   // Streams of this rank wait for no signal, as long as peers raise none.   [any]
   void ReleaseSignals() const {
-    if (signals_.valid()) signals_.Release(config_.rank);
+    if (has_signals_.load()) signals_.Release(config_.rank);
   }
   // No stream uses them any more.   [control]
   void DetachSignals();
@@ -272,7 +272,10 @@ class Communicator {
   std::shared_ptr<HandleDesk> handle_desk_ = std::make_shared<HandleDesk>();
   std::unique_ptr<Reach> reach_;  // after tree_ and log_heap_, which it uses
   SignalBoard signals_;           // in log_heap_
-  bool is_attached_ = false;      // log_heap_ is, to the device
+  // It stands, for those who do not wait for the set-up. In one order with cancelled_ns_: of who cancels and who sets
+  // it up one sees the other.
+  std::atomic<bool> has_signals_{false};
+  bool is_attached_ = false;  // log_heap_ is, to the device
   std::unique_ptr<LinkTable> links_;
   std::vector<Candidate> algorithms_;
   std::unique_ptr<Selector> selector_;

@@ -73,7 +73,8 @@ Status Communicator::MakeSignals() {
   const uint64_t offset = OpLog::kBytes + OfferBoard::SliceBytes(config_.size);
   signals_ = SignalBoard(log_heap_->base() + offset, log_heap_->stride(), config_.size);
   signals_.Prepare(config_.rank);
-  if (cancelled()) signals_.Release(config_.rank);  // Cancel() may have come before there was anything to write to
+  has_signals_.store(true);
+  if (cancelled_ns_.load() != SL_NO_DEADLINE) ReleaseSignals();  // Cancel() may have come before there were any
   return {};
 }
 
