@@ -53,7 +53,7 @@ TEST_F(Signals, PutsArriveBeforeTheirSignals) {
     for (int round = 0; round < 20; ++round) {
       const int value = 100 * round + team.rank();
       NCCL_OK(PutToAll(mine, comm, team.rank(), &value));
-      ASSERT_TRUE(gpu.Synchronize(10)) << round;
+      ASSERT_TRUE(gpu.Synchronize(30)) << round;
       for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(mine.values()[peer], 100 * round + peer);
       team.Barrier();
     }
@@ -71,13 +71,13 @@ TEST_F(Signals, SignalsAreCounted) {
     for (int i = 0; i < 3; ++i) NCCL_OK(ncclSignal(peer, 0, 0, 0, comm, nullptr));
     ncclWaitSignalDesc_t two = {2, peer, 0, 0};
     NCCL_OK(ncclWaitSignal(1, &two, comm, nullptr));
-    ASSERT_TRUE(gpu.Synchronize(10));
+    ASSERT_TRUE(gpu.Synchronize(30));
     team.Barrier();
     NCCL_OK(ncclWaitSignal(1, &two, comm, nullptr));
     EXPECT_FALSE(gpu.Synchronize(0.05)) << "one is left, and not two";
     team.Barrier();
     NCCL_OK(ncclCommAbort(comm));
-    EXPECT_TRUE(gpu.Synchronize(1)) << "an abort ends it";
+    EXPECT_TRUE(gpu.Synchronize(30)) << "an abort ends it";
   });
 }
 
@@ -123,11 +123,12 @@ std::string Named(Team& team, int rank) {
 
 // The stream of this rank ends without being asked, and the communicator has failed.
 void ExpectEnded(const FakeGpu& gpu, ncclComm_t comm) {
-  EXPECT_TRUE(gpu.Synchronize(10));
+  EXPECT_TRUE(gpu.Synchronize(30));
   EXPECT_TRUE(WaitUntil(10, [&] { return AsyncError(comm) == ncclRemoteError; }));
 }
 
 TEST_F(Signals, WaitThatLastsTooLongIsReportedAndEndsWithAllItWaitsFor) {
+  const Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "2000");
   const LogFile log;
   const Environment reported("STARLING_COMM_REPORT_WAIT_MS", "100");
   RunProcesses(3, [](Team& team) {
@@ -136,23 +137,25 @@ TEST_F(Signals, WaitThatLastsTooLongIsReportedAndEndsWithAllItWaitsFor) {
     team.word(team.rank()).store(static_cast<uint64_t>(getpid()));
     if (team.rank() == 1) {
       NCCL_OK(ncclSignal(0, 0, 0, 0, comm, nullptr));
+      EXPECT_TRUE(gpu.Synchronize(30));
     }
     team.Barrier();
     if (team.rank() == 0) {
       ncclWaitSignalDesc_t wanted[] = {{1, 2, 0, 0}, {2, 1, 0, 0}};
       NCCL_OK(ncclWaitSignal(2, wanted, comm, nullptr));
       ExpectEnded(gpu, comm);
-      EXPECT_TRUE(LastErrorHas("timeout after 400 ms: wait_signals waits for " + Named(team, 1) +
+      EXPECT_TRUE(LastErrorHas("timeout after 2000 ms: wait_signals waits for " + Named(team, 1) +
                                ", signals seen 1, wanted 2, " + Named(team, 2) + ", signals seen 0, wanted 1"));
     }
     team.Barrier();
     NCCL_OK(ncclCommAbort(comm));
   });
-  EXPECT_TRUE(log.Has("waiting for 0 s: wait_signals waits for rank 1 (process "));
+  EXPECT_TRUE(log.Has(" s: wait_signals waits for rank 1 (process "));
 }
 
 // What a stream does before it comes to its wait does not count.
 TEST_F(Signals, WaitThatHasNotBegunHasNoLimit) {
+  const Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "1000");
   RunProcesses(2, [](Team& team) {
     const FakeGpu gpu;
     const ncclComm_t comm = team.MakeComm();
@@ -160,10 +163,10 @@ TEST_F(Signals, WaitThatHasNotBegunHasNoLimit) {
       const FakeGpu::Gate gate(gpu);
       ncclWaitSignalDesc_t one = {1, 1, 0, 0};
       NCCL_OK(ncclWaitSignal(1, &one, comm, nullptr));
-      EXPECT_FALSE(WaitUntil(0.8, [&] { return gpu.IsIdle() || AsyncError(comm) != ncclSuccess; }));
+      EXPECT_FALSE(WaitUntil(1.5, [&] { return gpu.IsIdle() || AsyncError(comm) != ncclSuccess; }));
       gate.Open();
       team.Barrier();
-      EXPECT_TRUE(gpu.Synchronize(10));
+      EXPECT_TRUE(gpu.Synchronize(30));
       EXPECT_EQ(AsyncError(comm), ncclSuccess);
     } else {
       team.Barrier();
@@ -195,6 +198,7 @@ TEST_F(Signals, CapturedWaitForMoreThanAGraphHoldsIsRefused) {
 }
 
 TEST_F(Signals, CapturedWaitThatLastsTooLongEnds) {
+  const Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "400");
   RunProcesses(2, [](Team& team) {
     const FakeGpu gpu;
     const ncclComm_t comm = team.MakeComm();
@@ -207,9 +211,13 @@ TEST_F(Signals, CapturedWaitThatLastsTooLongEnds) {
       NCCL_OK(ncclSignal(0, 0, 0, 0, comm, nullptr));
     }
     void* graph = gpu.EndCapture();
+    if (team.rank() == 1) {
+      gpu.Launch(graph);
+      EXPECT_TRUE(gpu.Synchronize(30));
+    }
     team.Barrier();
-    gpu.Launch(graph);
     if (team.rank() == 0) {
+      gpu.Launch(graph);
       ExpectEnded(gpu, comm);
       EXPECT_TRUE(LastErrorHas("timeout after 400 ms: a captured wait_signals waits for " + Named(team, 1) +
                                ", signals still to come 1"));
@@ -221,6 +229,7 @@ TEST_F(Signals, CapturedWaitThatLastsTooLongEnds) {
 }
 
 TEST_F(Signals, CapturedPutWhoseForerunnerIsNotTakenEnds) {
+  const Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "400");
   RunProcesses(2, [](Team& team) {
     const FakeGpu gpu;
     const ncclComm_t comm = team.MakeComm();
@@ -231,7 +240,7 @@ TEST_F(Signals, CapturedPutWhoseForerunnerIsNotTakenEnds) {
       NCCL_OK(ncclSignal(1, 0, 0, 0, comm, nullptr));
       void* graph = gpu.EndCapture();
       gpu.Launch(graph);
-      EXPECT_TRUE(gpu.Synchronize(10)) << "the first finds room";
+      EXPECT_TRUE(gpu.Synchronize(30)) << "the first finds room";
       gpu.Launch(graph);
       ExpectEnded(gpu, comm);
       EXPECT_TRUE(
@@ -246,7 +255,6 @@ TEST_F(Signals, CapturedPutWhoseForerunnerIsNotTakenEnds) {
 }
 
 TEST_F(Signals, LostRankEndsTheWaitWithItsName) {
-  const Environment forever("STARLING_COMM_OPERATION_TIMEOUT_MS", "60000");
   RunProcesses(3,
                [](Team& team) {
                  const FakeGpu gpu;
@@ -266,7 +274,6 @@ TEST_F(Signals, LostRankEndsTheWaitWithItsName) {
 }
 
 TEST_F(Signals, ReplayThatARankHasNoPartInAnyMoreEnds) {
-  const Environment forever("STARLING_COMM_OPERATION_TIMEOUT_MS", "60000");
   const LogFile log;
   RunProcesses(2, [](Team& team) {
     const FakeGpu gpu;
@@ -281,7 +288,7 @@ TEST_F(Signals, ReplayThatARankHasNoPartInAnyMoreEnds) {
     team.Barrier();
     if (team.rank() == 0) {
       gpu.Launch(graph);
-      EXPECT_TRUE(gpu.Synchronize(10));
+      EXPECT_TRUE(gpu.Synchronize(30));
       gpu.DestroyGraph(graph);
     }
     team.Barrier();

@@ -36,7 +36,7 @@ TEST_F(Unwatched, LaunchesComputeAndEnd) {
     for (int call = 0; call < 50; ++call) {
       int values[] = {team.rank(), call};
       NCCL_OK(Add(comm, values, 2));
-      ASSERT_TRUE(gpu.Synchronize(10));
+      ASSERT_TRUE(gpu.Synchronize(30));
       EXPECT_EQ(values[0], 3);
       EXPECT_EQ(values[1], 3 * call);
     }
@@ -59,7 +59,7 @@ TEST_F(Unwatched, GroupIsOneLaunchWithWhatStays) {
         NCCL_OK(ncclRecv(&received[peer], 1, ncclInt32, peer, comm, nullptr));
       }
       NCCL_OK(ncclGroupEnd());
-      ASSERT_TRUE(gpu.Synchronize(10));
+      ASSERT_TRUE(gpu.Synchronize(30));
       for (int peer = first; peer < end; ++peer) EXPECT_EQ(received[peer], 10 * peer + team.rank());
       team.Barrier();
     };
@@ -81,7 +81,6 @@ TEST_F(Unwatched, RelayedRanksThatChoseDifferentAlgorithmsAreTold) {
   const std::string folders = std::string(std::getenv("STARLING_MODULE_PATH")) + ":" + SL_HOSTILE_DIR + "/uneven";
   const Environment modules("STARLING_MODULE_PATH", folders.c_str());
   const Environment apart("STARLING_COMM_DIRECT_RANKS", "1");
-  const Environment patient("STARLING_COMM_OPERATION_TIMEOUT_MS", "60000");
   for (const int calls : {1, 100}) {
     RunProcesses(2, [calls](Team& team) {
       const FakeGpu gpu;
@@ -104,17 +103,18 @@ TEST_F(Unwatched, RelayedRanksThatChoseDifferentAlgorithmsAreTold) {
 }
 
 TEST_F(Unwatched, LaunchThatWaitsTooLongEndsAndNamesWhoHasNotCalled) {
+  const Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "2000");
   RunProcesses(2, [](Team& team) {
     const FakeGpu gpu;
     const ncclComm_t comm = team.MakeComm();
     int value = 1;
     NCCL_OK(Add(comm, &value, 1));
-    ASSERT_TRUE(gpu.Synchronize(10));
+    ASSERT_TRUE(gpu.Synchronize(30));
     if (team.rank() == 0) {
       NCCL_OK(Add(comm, &value, 1));
-      ASSERT_TRUE(gpu.Synchronize(10)) << "it is ended without being asked";
+      ASSERT_TRUE(gpu.Synchronize(30)) << "it is ended without being asked";
       ASSERT_TRUE(WaitUntil(10, [&] { return AsyncError(comm) == ncclRemoteError; }));
-      EXPECT_TRUE(LastErrorHas("timeout after 400 ms: a launch waits for rank 1 (process "));
+      EXPECT_TRUE(LastErrorHas("timeout after 2000 ms: a launch waits for rank 1 (process "));
       EXPECT_TRUE(LastErrorHas("step 7, seen 1, wanted 2; rank 1 (process "));
       EXPECT_TRUE(LastErrorHas("has not called #2 ("));
     }
@@ -137,7 +137,7 @@ TEST_F(Unwatched, BuffersOverSeveralMappingsAreReachedByTheirDescriptors) {
     const auto sum = [&](int salt) {
       for (int i = 0; i < kValues; ++i) values[i] = i + team.rank() + salt;
       NCCL_OK(ncclAllReduce(values, sums.data(), kValues, ncclInt32, ncclSum, comm, nullptr));
-      ASSERT_TRUE(gpu.Synchronize(10));
+      ASSERT_TRUE(gpu.Synchronize(30));
     };
     for (int round = 0; round < 3; ++round) {
       sum(round);
@@ -159,7 +159,7 @@ TEST_F(Unwatched, CallsThatDifferAreNamedWhileALaunchWaits) {
     const ncclComm_t comm = team.MakeComm();
     int value = 1;
     NCCL_OK(Add(comm, &value, 1, team.rank() == 0 ? ncclSum : ncclMax));
-    ASSERT_TRUE(gpu.Synchronize(10));
+    ASSERT_TRUE(gpu.Synchronize(30));
     ASSERT_TRUE(WaitUntil(10, [&] { return AsyncError(comm) != ncclSuccess; }));
     EXPECT_TRUE(LastErrorHas("operation #1: "));
     EXPECT_TRUE(LastErrorHas("max"));
@@ -177,14 +177,14 @@ TEST_F(Unwatched, RevokeEndsALaunchAndLeavesTheRestOfUse) {
       NCCL_OK(Add(comm, &value, 1));
     }
     NCCL_OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
-    EXPECT_TRUE(gpu.Synchronize(1));
+    EXPECT_TRUE(gpu.Synchronize(30));
     EXPECT_EQ(AsyncError(comm), ncclSuccess);
     EXPECT_EQ(Add(comm, &value, 1), ncclInvalidUsage);
     ncclComm_t child = nullptr;
     NCCL_OK(ncclCommSplit(comm, 0, 0, &child, nullptr));
     value = 1;
     NCCL_OK(Add(child, &value, 1));
-    ASSERT_TRUE(gpu.Synchronize(10));
+    ASSERT_TRUE(gpu.Synchronize(30));
     EXPECT_EQ(value, 2);
     NCCL_OK(ncclCommDestroy(child));
     NCCL_OK(ncclCommDestroy(comm));
@@ -254,7 +254,7 @@ TEST_F(Unwatched, SuspendFreesDeviceMemory) {
       NCCL_OK(ncclCommResume(comm));
       int value = team.rank();
       NCCL_OK(Add(comm, &value, 1));
-      ASSERT_TRUE(gpu.Synchronize(10));
+      ASSERT_TRUE(gpu.Synchronize(30));
       EXPECT_EQ(value, 1);
     }
     NCCL_OK(ncclCommDestroy(comm));
@@ -273,7 +273,7 @@ TEST_F(Unwatched, CapturedGraphsHoldTheMemoryUntilTheyAreGone) {
     void* graph = gpu.EndCapture();
     EXPECT_EQ(value, 1) << "captured, not run";
     gpu.Launch(graph);
-    ASSERT_TRUE(gpu.Synchronize(10));
+    ASSERT_TRUE(gpu.Synchronize(30));
     EXPECT_EQ(value, 4);
     EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage);
     EXPECT_TRUE(LastErrorHas("has 1 captured graph whose operations use the memory"));
