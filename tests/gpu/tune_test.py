@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 BUILD = os.environ["SL_TEST_BUILD_DIR"]
-PATIENCE_S = 150
+PATIENCE_S = 300
 FAMILIES = ("one_shot", "two_shot", "staged", "direct", "lamport_one_shot", "lamport_two_shot")
 MINE = 'profile_version = 1\n# as I wrote it\n[comm]\nreach_mib = 1000\n'
 
@@ -27,7 +27,7 @@ class TuneGpus(unittest.TestCase):
                               text=True, timeout=PATIENCE_S, check=False)
 
     def tune(self, *collectives):
-        done = self.starling("bench", "--tune", self.profile, "--gpus", "2", "-b", "64", "-e", "64", "--budget", "60",
+        done = self.starling("bench", "--tune", self.profile, "--gpus", "2", "-b", "64", "-e", "64", "--budget", "120",
                              *collectives)
         self.assertEqual(done.returncode, 0, done.stdout)
         for family in FAMILIES:

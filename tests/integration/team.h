@@ -58,10 +58,16 @@ class Team {
 
 using Body = std::function<void(Team&)>;
 
+#ifdef SL_SANITIZED
+constexpr int kSlowdown = 4;  // as cmake/SlTest.cmake allows
+#else
+constexpr int kSlowdown = 1;
+#endif
+
 struct TeamOptions {
-  int seconds = 90;            // then the ranks are killed and the test has failed
-  uint64_t may_die = 0;        // bit r: rank r may end by a signal
-  void (*end)(int) = nullptr;  // how a rank ends, given its exit code; NULL: _exit
+  int seconds = 90 * kSlowdown;  // then the ranks are killed and the test has failed
+  uint64_t may_die = 0;          // bit r: rank r may end by a signal
+  void (*end)(int) = nullptr;    // how a rank ends, given its exit code; NULL: _exit
 };
 
 // Runs `body` in `size` processes. A rank that fails, dies or is late fails the test.
