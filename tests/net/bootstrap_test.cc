@@ -334,7 +334,7 @@ TEST_F(NetTest, ACableThatIsOutForAMomentLosesNobody) {
 
 TEST_F(NetTest, RanksThatNeverComeAreNamed) {
   MAKE_NETWORK(3);
-  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "1000");
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "3000");
   Run(3, [](Team& team) {
     const ncclUniqueId id = team.MakeId();
     ncclComm_t comm = nullptr;

@@ -3,6 +3,8 @@
 #include <signal.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <thread>
 
@@ -69,7 +71,17 @@ void NoteThread(void* ctx) {
   }
 }
 
+// A thread that has been joined may be seen for a moment still.
+bool HasStreamThread() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    if (std::ifstream(task.path() / "comm") >> name && name == "sl-stream") return true;
+  }
+  return false;
+}
+
 TEST(Stream, RunsCallbacksOnANamedThreadThatTakesNoSignals) {
+  ASSERT_TRUE(Eventually([] { return !HasStreamThread(); })) << "of a test before this one";
   const uint32_t threads = ThreadCount();
   {
     HostDevice host;

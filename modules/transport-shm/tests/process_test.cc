@@ -35,7 +35,7 @@ TEST_F(Processes, FindAKilledPeerDown) {
   ASSERT_EQ(ops_->connection_state(connection), SL_CONNECTION_UP);
   ASSERT_TRUE(Eventually([&] { return Signal(WindowOf(ops_, connection), 0) == 1; }));
   ASSERT_EQ(kill(pid_, SIGKILL), 0);
-  ASSERT_TRUE(UntilState(connection, SL_CONNECTION_DOWN, 2));
+  ASSERT_TRUE(UntilState(connection, SL_CONNECTION_DOWN));
   EXPECT_EQ(Signal(WindowOf(ops_, connection), 0), 1u) << "what was put before the death stays readable";
 }
 
