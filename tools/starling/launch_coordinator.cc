@@ -23,12 +23,11 @@ class SegmentCoordinator final : public Coordinator {
   void Barrier(bool aligned) override {
     if (SegmentBarrier(segment_, worker_, timeout_s_, aligned)) return;
     int first = static_cast<int>(segment_->failed.load()) - 1;
-    if (first == worker_) {
-      throw CommandError(kExitFailure,
-                         "not all workers came to the barrier within " + std::to_string(timeout_s_) + " s");
-    }
-    throw CommandError(kExitFailure, first < workers() ? "worker " + std::to_string(first) + " gave up"
-                                                       : "another process of the measurement ended");
+    if (first == worker_) throw CommandError(kExitFailure, LateText(timeout_s_));
+    if (first >= workers()) throw CommandError(kExitFailure, "another process of the measurement ended");
+    const std::string doing = GetDoing(segment_->slots[first]);
+    throw CommandError(kExitFailure,
+                       "worker " + std::to_string(first) + " gave up" + (doing.empty() ? "" : ": " + doing));
   }
 
   std::vector<unsigned char> Gather(const void* mine, size_t bytes) override {

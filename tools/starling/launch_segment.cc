@@ -219,6 +219,10 @@ std::string GetDoing(const WorkerSlot& slot) {
   return before % 2 == 0 && slot.point.load() == before ? copy : "";
 }
 
+std::string LateText(int timeout_s) {
+  return "not all workers came to the barrier within " + std::to_string(timeout_s) + " s";
+}
+
 void SegmentFail(Segment* segment, int worker) {
   uint32_t none = 0;
   segment->failed.compare_exchange_strong(none, static_cast<uint32_t>(worker) + 1);
@@ -237,6 +241,8 @@ bool SegmentBarrier(Segment* segment, int worker, int timeout_s, bool aligned) {
     segment->generation.fetch_add(1);  // releases everything written before the barrier; S2
     if (segment->sleepers.load() != 0) FutexWakeAll(segment->generation);
   } else if (!AwaitGeneration(segment, seen, timeout_s)) {
+    // A launcher may end the job with the first worker that leaves: all can say why.
+    SetDoing(segment->slots[worker], LateText(timeout_s));
     SegmentFail(segment, worker);
     return false;
   }

@@ -72,6 +72,9 @@ void SetDoing(WorkerSlot& slot, const std::string& text);
 // Reads it from elsewhere; empty when it changes too fast to read.
 std::string GetDoing(const WorkerSlot& slot);
 
+// Why a worker gives up that waited for others so long.
+std::string LateText(int timeout_s);
+
 // Waits until all workers have come. Spins for a bounded time, then sleeps on a futex. Returns false when a worker gave
 // up or `timeout_s` passed (then the caller is marked as having given up). With `aligned` the workers leave at one
 // common time a few microseconds later, so that a timed loop does not begin with waiting for the last to wake.

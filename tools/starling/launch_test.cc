@@ -143,9 +143,19 @@ TEST(Segment, FreesWaitersWhenAWorkerGivesUp) {
   other.join();
 }
 
-TEST(Segment, BoundsTheWaitForAWorkerThatNeverComes) {
-  SharedSegment segment = SharedSegment::Create(2);
-  EXPECT_THROW(MakeSegmentCoordinator(segment.get(), 0, 1)->Barrier(false), CommandError);
+std::string WhyNoBarrier(SharedSegment& segment, int worker, int timeout_s) {
+  try {
+    MakeSegmentCoordinator(segment.get(), worker, timeout_s)->Barrier(false);
+  } catch (const CommandError& error) {
+    return error.what();
+  }
+  return "the barrier held";
+}
+
+TEST(Segment, BoundsTheWaitForAWorkerThatNeverComesAndTellsTheOthers) {
+  SharedSegment segment = SharedSegment::Create(3);
+  EXPECT_EQ(WhyNoBarrier(segment, 1, 1), "not all workers came to the barrier within 1 s");
+  EXPECT_EQ(WhyNoBarrier(segment, 0, 30), "worker 1 gave up: not all workers came to the barrier within 1 s");
 }
 
 TEST(Segment, IsFoundByItsKey) {
