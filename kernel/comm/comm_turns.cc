@@ -12,15 +12,22 @@ namespace sl::kernel {
 
 namespace {
 
-// What keeps a rank from a call that all make comes before all else that it says: so the others hear it at once, and
-// all stay in step.
-void PutAble(Writer* said, const Status& able) { said->PutText(able.message()); }
-Status CheckAble(Reader* in, const std::string& name, const char* call) {
-  const std::string objection = in->GetText();
-  if (!in->ok() || objection.empty()) return {};
-  return {SL_ERR_MISMATCH, name + " cannot " + call + ": " + objection};
-}
+constexpr const char* kWindow = "window registration";
+constexpr const char* kGrow = "grow";
 
+// What a rank calls, and what keeps it from that, come before all else that it says: so the others hear it at once, and
+// all stay in step.
+void PutAble(Writer* said, const char* call, const Status& able) {
+  said->PutText(call);
+  said->PutText(able.ok() || !able.message().empty() ? able.message() : "it does not say why");
+}
+Status CheckAble(Reader* in, const char* call, const std::string& name) {
+  const bool same = in->GetText() == call;
+  const std::string objection = in->GetText();
+  if (!same || !in->ok()) return {SL_ERR_MISMATCH, name + " called something else than " + call};
+  if (!objection.empty()) return {SL_ERR_MISMATCH, name + " cannot take part in the " + call + ": " + objection};
+  return {};
+}
 }  // namespace
 
 Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key,
@@ -72,7 +79,7 @@ Result<Communicator::WindowSight> Communicator::AgreeOnWindow(const Status& able
                                                               bool exportable, const std::vector<uint64_t>& seen_at) {
   const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
   Writer mine;
-  PutAble(&mine, able);
+  PutAble(&mine, kWindow, able);
   mine.Put(bytes);
   mine.Put(flags);
   mine.Put(static_cast<uint32_t>(exportable));
@@ -85,7 +92,7 @@ Result<Communicator::WindowSight> Communicator::AgreeOnWindow(const Status& able
   sight.seen.resize(config_.size);
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
-    SL_TRY(CheckAble(&in, RankName(rank), "register the window"));
+    SL_TRY(CheckAble(&in, kWindow, RankName(rank)));
     const uint64_t their_bytes = in.Get<uint64_t>();
     const uint32_t their_flags = in.Get<uint32_t>();
     const bool their_exportable = in.Get<uint32_t>() != 0;
@@ -97,7 +104,7 @@ Result<Communicator::WindowSight> Communicator::AgreeOnWindow(const Status& able
       if (by == config_.rank) sight.seen[rank] = address;
     }
     if (!in.ok()) {
-      return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than a window registration");
+      return Status(SL_ERR_LINK_CORRUPT, RankName(rank) + " told too little of its window");
     }
     if (their_bytes != bytes || their_flags != flags) {
       return Status(SL_ERR_MISMATCH, RankName(rank) + " registers a window of " + std::to_string(their_bytes) +
@@ -124,7 +131,7 @@ Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, const Status& able, 
     return id;
   };
   Writer said;
-  PutAble(&said, able);
+  PutAble(&said, kGrow, able);
   said.Put(size);
   said.Put(mine ? EncodeId(masked(*mine)) : sl_unique_id_t{});
   SL_ASSIGN(const Contributions all,
@@ -133,10 +140,10 @@ Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, const Status& able, 
   std::optional<RendezvousId> found;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
-    SL_TRY(CheckAble(&in, RankName(rank), "grow"));
+    SL_TRY(CheckAble(&in, kGrow, RankName(rank)));
     const uint32_t their_size = in.Get<uint32_t>();
     const auto theirs = in.Get<sl_unique_id_t>();
-    if (!in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than grow");
+    if (!in.ok()) return Status(SL_ERR_LINK_CORRUPT, RankName(rank) + " told too little of the id");
     if (their_size != size) {
       return Status(SL_ERR_MISMATCH, RankName(rank) + " grows to " + std::to_string(their_size) + " ranks, rank " +
                                          std::to_string(config_.rank) + " to " + std::to_string(size));
