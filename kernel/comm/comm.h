@@ -233,7 +233,7 @@ class Communicator {
   Status Probe(uint32_t member) const;
   Result<Welcome> MeetAt(uint32_t host, const JoinRequest& request, const Patience& patience,
                          const std::function<Status()>& look) const;
-  void Excuse(uint32_t host, uint32_t attempt, const Status& why) const;
+  void Excuse(uint32_t host, uint32_t attempt, const std::string& terms, const Status& why) const;
 
   Process* const process_;
   CommConfig config_;

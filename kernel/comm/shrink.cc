@@ -84,8 +84,10 @@ class ShrinkDesk {
     const auto code = in.Get<sl_status_t>();
     const Status why(code < SL_OK ? code : SL_ERR_INTERNAL, in.GetText());
     const auto attempt = in.Get<uint32_t>();
-    if (!in.ok() || attempt < attempt_) return true;  // dropped, or of a shrink that is over here
-    if (attempt > attempt_) return false;
+    const std::string terms = in.GetText();
+    if (in.ok() && attempt > attempt_) return false;
+    // Of a shrink that is over here; or this rank knows better already, and the other one will call again.
+    if (!in.ok() || attempt < attempt_ || terms != terms_) return true;
     Fail(why);
     if (rendezvous_ != nullptr) rendezvous_->CallOff(nonce_, why);
     return true;
@@ -199,7 +201,7 @@ Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const 
   parent->extension_->SetDesk(FrameType::kRefuse,
                               [desk](Switchboard::Caller* caller) { return desk->OnExcuse(*caller); });
   if (!begun.ok()) {
-    if (config_.rank != 0) parent->Excuse(members[0], attempt, begun);
+    if (config_.rank != 0) parent->Excuse(members[0], attempt, terms, begun);
     return begun;
   }
   uint64_t next_probe_ns = NowNs() + kProbeNs;
@@ -225,12 +227,13 @@ Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const 
 }
 
 // This rank cannot come, and tells the others so through the one where all meet.
-void Communicator::Excuse(uint32_t host, uint32_t attempt, const Status& why) const {
+void Communicator::Excuse(uint32_t host, uint32_t attempt, const std::string& terms, const Status& why) const {
   constexpr uint64_t kPatienceNs = 1'000'000'000;
   Writer said;
   said.Put(why.code());
   said.PutText(RankName(rank()) + ": " + why.message());
   said.Put(attempt);
+  said.PutText(terms);
   // If nobody takes it, they wait for this rank as for one that does not call.
   [[maybe_unused]] const Result<Stream> told =
       process_->switchboard()->Call(roster_->cards()[host].endpoint, tree_->identity().secret, FrameType::kRefuse,
