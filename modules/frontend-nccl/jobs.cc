@@ -136,8 +136,10 @@ bool HasFailed(const Job& job) {
 // Not for long when another rank of the thread has failed: it would have been waited for, and says why there is none.
 ncclResult_t AwaitConnection(Job& job, const std::vector<Job>& jobs) {
   const Pin pin(job.comm);
-  const sl_status_t status =
-      AwaitKernel(job.comm, kConnecting, [&jobs] { return std::any_of(jobs.begin(), jobs.end(), HasFailed); });
+  const auto is_vain = [&job, &jobs] {
+    return std::any_of(jobs.begin(), jobs.end(), [&job](const Job& one) { return &one != &job && HasFailed(one); });
+  };
+  const sl_status_t status = AwaitKernel(job.comm, kConnecting, is_vain);
   if (status == SL_IN_PROGRESS) return ncclInProgress;
   if (status == SL_OK) return BecomeReady(job.function, job.comm);
   // A child whose parent was aborted has failed so, too, and its handle is still the program's.
