@@ -28,6 +28,7 @@ Status CheckAble(Reader* in, const char* call, const std::string& name) {
   if (!objection.empty()) return {SL_ERR_MISMATCH, name + " cannot take part in the " + call + ": " + objection};
   return {};
 }
+
 }  // namespace
 
 Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key,

@@ -176,8 +176,7 @@ TEST(Turns, AbortOfAChildEndsItsSplit) {
 TEST(Turns, AbortOfTheChildWhereAllMeetIsToldByName) {
   RunProcesses(4, [](Team& team) {
     const ncclComm_t comm = team.MakeComm();
-    const auto parent_process = static_cast<uint64_t>(getpid());
-    if (team.rank() == 0) team.word(1) = parent_process;
+    if (team.rank() == 0) team.word(1) = static_cast<uint64_t>(getpid());
     team.Barrier();
     int excluded = 3;
     ncclComm_t child = nullptr;
