@@ -280,8 +280,8 @@ typedef struct sl_device_ops_t {
   sl_status_t (*reduce)(sl_device_t* device, sl_stream_t* stream, void* dst, const void* const* srcs, uint32_t n_srcs,
                         uint64_t count, sl_datatype_t datatype, sl_reduction_t reduction,
                         const sl_reduce_scale_t* scale);
-  /* Capture state of a stream: 0 none, 1 capturing, with the capture's id.
-   * thread: [any]   returns: SL_OK   since: 1 */
+  /* Capture state of a stream: 1 capturing, with the capture's id; 0 none, with an id that no other stream ever has,
+   * unlike its handle, or 0: unknown.   thread: [any]   returns: SL_OK | SL_ERR_INVALID no stream of it   since: 1 */
   sl_status_t (*capture_state)(sl_device_t* device, sl_stream_t* stream, uint32_t* out_state, uint64_t* out_id);
 
   /* Loads kernels.   thread: [any]   owns: borrows what `desc` points to until image_unload()

@@ -149,9 +149,9 @@ typedef struct sl_transport_ops_t {
    * returns: SL_OK | SL_ERR_LIMIT ports or descriptors exhausted   since: 1 */
   sl_status_t (*listen)(sl_transport_t* transport, uint32_t port, sl_address_t* out_address);
   /* Starts a connection and returns before it is up; watch connection_state. A peer that does not answer makes it DOWN,
-   * within a time that the module bounds.
-   * thread: [control]   blocking: never   owns: borrows both structs; the caller retires the connection
-   * returns: SL_OK | SL_ERR_LINK_DOWN refused at once | SL_ERR_INVALID address of another transport   since: 1 */
+   * within a time that the module bounds.   thread: [control]   blocking: never
+   * owns: borrows both structs; the caller retires the connection   returns: SL_OK | SL_ERR_PEER_LOST nobody listens
+   * there | SL_ERR_LINK_DOWN no way there now | SL_ERR_INVALID address of another transport   since: 1 */
   sl_status_t (*connect)(sl_transport_t* transport, const sl_address_t* address, const sl_connect_args_t* args,
                          sl_connection_t** out_connection);
   /* Takes one connection a peer started, with what it said in connect, but out_args->peer is the rank that connects and
@@ -163,7 +163,7 @@ typedef struct sl_transport_ops_t {
   uint32_t (*connection_state)(sl_connection_t* connection);
   /* The windows, once the connection is up; fills at most out_window->struct_size bytes.
    * thread: [data]   owns: the memory is the connection's   returns: SL_OK | SL_ERR_AGAIN not up yet | SL_ERR_LINK_DOWN
-   * since: 1 */
+   * | SL_ERR_PEER_LOST it is down, as nobody listens there   since: 1 */
   sl_status_t (*window)(sl_connection_t* connection, sl_window_t* out_window);
   /* Ends a connection, whatever its state. On return no write of the peer can land through it any more, neither in this
    * end's window nor in registered memory, and sources of its puts are free. What was put before

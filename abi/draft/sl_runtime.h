@@ -68,7 +68,7 @@ typedef struct sl_comm_info_t {
   uint32_t suspended;        /* 1: by comm_suspend */
   uint32_t graphs;           /* captures its operations are part of that are not gone yet; they hold its memory */
   uint32_t one_sided;        /* 1: put_signal and wait_signals are served */
-  uint32_t reserved2;
+  uint32_t meeting;          /* 1: comm_finalize has completed this rank's work and waits for the other ranks */
 } sl_comm_info_t;
 
 /* How many signals of a rank to wait for. */

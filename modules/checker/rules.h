@@ -72,7 +72,7 @@ struct Rule {
   RULE(ReleaseUnknown, "release-unknown", kArgument, "sl_device.h", "Frees what allocate() made")                      \
   RULE(MemoryAligned, "memory-aligned", kModule, "sl_device.h", "aligned to at least 4,096 when exportable, else 64")  \
   RULE(MemoryZeroed, "memory-zeroed", kModule, "sl_device.h", "Memory, zeroed")                                        \
-  RULE(CaptureFacts, "capture-facts", kModule, "sl_device.h", "0 none, 1 capturing")                                   \
+  RULE(CaptureFacts, "capture-facts", kModule, "sl_device.h", "1 capturing, with the capture's id; 0 none")            \
   RULE(ReduceConstant, "reduce-constant", kModule, "sl_device.h", "Constant while the device is open.")                \
   RULE(ReduceSources, "reduce-sources", kArgument, "sl_device.h", "n_srcs >= 1")                                       \
   /* Algorithms. */                                                                                                    \
