@@ -31,10 +31,10 @@ Result<RendezvousId> IdBehind(const RendezvousId& asked, Process* process, const
 }
 
 // Devices of equal domain reach each other's memory; one that cannot share it has a domain of its own.
-std::array<uint8_t, 16> DomainOf(const sl_device_info_t& device, uint32_t rank) {
+std::array<uint8_t, 16> DomainOf(const Device& device, uint32_t rank) {
   std::array<uint8_t, 16> domain{};
-  if ((device.capabilities & SL_DEVICE_CAN_EXPORT) != 0) {
-    std::copy_n(device.domain, domain.size(), domain.begin());
+  if (device.can_export()) {
+    std::copy_n(device.info.domain, domain.size(), domain.begin());
   } else {
     domain.fill(0xff);
     std::memcpy(domain.data(), &rank, sizeof(rank));
@@ -122,7 +122,7 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
                                       on_report, patience()));
   SL_TRY(MeetOthers());
   FillShape();
-  if (is_relayed() && (device().info.capabilities & SL_DEVICE_CAN_EXPORT) == 0) {
+  if (is_relayed() && !device().can_export()) {
     Logf(SL_LOG_WARN, "device {} cannot share memory between ranks, operations go through the host",
          device().info.name);
   }
@@ -260,7 +260,7 @@ Bytes Communicator::MyCard() const {
   card.machine = ReadMachineId();
   card.cpus = ReadCpuSet();
   card.device_kind = device().info.kind;
-  card.domain = DomainOf(device().info, config_.rank);
+  card.domain = DomainOf(device(), config_.rank);
   card.clique = device().info.clique;
   card.endpoint = extension_->endpoint();
   card.version = SL_VERSION;
@@ -450,7 +450,10 @@ Status Communicator::MakeLinks() {
   const Device& works_on = is_relayed() ? process_->host_device() : device();
   context.device_ops = works_on.ops;
   context.device = works_on.handle;
-  runs_ = std::make_unique<RunPool>(context);
+  auto runs = std::make_unique<RunPool>(context);
+  std::lock_guard lock(mutex_);  // who fails from now on tells it
+  if (!failure_.ok()) runs->Fail(failure_);
+  runs_ = std::move(runs);
   return {};
 }
 
@@ -465,6 +468,7 @@ void Communicator::FillInfo(sl_comm_info_t* info) const {
   // Those of a relayed communicator start on another thread, and may not be counted beside that.
   info->host_bytes = sizeof(*this) + (runs_ != nullptr && !is_relayed() ? runs_->memory_bytes() : 0);
   info->suspended = state.load() == State::kSuspended ? 1 : 0;
+  info->meeting = state.load() == State::kMeeting ? 1 : 0;
   info->one_sided = signals_.valid() ? 1 : 0;
   const auto held = HoldLog();
   if (heap_ == nullptr) {

@@ -34,7 +34,7 @@ class Roster;  // what ranks tell each other at the start
 
 class Communicator {
  public:
-  enum class State : uint32_t { kJoining, kReady, kSuspended, kFinalizing, kFinalized };
+  enum class State : uint32_t { kJoining, kReady, kSuspended, kFinalizing, kMeeting, kFinalized };
 
   Communicator(Process* process, CommConfig config);
   ~Communicator();
@@ -279,7 +279,7 @@ class Communicator {
   std::unique_ptr<LinkTable> links_;
   std::vector<Candidate> algorithms_;
   std::unique_ptr<Selector> selector_;
-  std::unique_ptr<RunPool> runs_;
+  std::unique_ptr<RunPool> runs_;  // set under mutex_
 };
 
 // A place in a communicator that comes out of a split.

@@ -119,13 +119,15 @@ void Communicator::Fail(const Status& status) {
 
 // False when there was one before.
 bool Communicator::KeepFailure(const Status& status) {
+  RunPool* runs;
   {
     std::lock_guard lock(mutex_);
     if (!failure_.ok()) return false;
     failure_ = status;
+    runs = runs_.get();
   }
   broken_.store(true);
-  if (runs_ != nullptr) runs_->Fail(status);
+  if (runs != nullptr) runs->Fail(status);
   const auto level = status.code() == SL_ERR_ABORTED ? SL_LOG_INFO : SL_LOG_ERROR;  // the user's own wish
   Logf(level, "communicator {:016x} rank {}: {}", nonce_, config_.rank, status.message());
   return true;

@@ -50,8 +50,8 @@ Status Communicator::MakeHeap() {
     return {};
   }
   // Equal on all ranks, as the device's kind and comm.reach_mib are.
-  const bool can_share = (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0;
-  const bool reaches = (config_.size == 1 || can_share) && process_->profile().settings().comm.reach_mib != 0;
+  const bool reaches =
+      (config_.size == 1 || device().can_export()) && process_->profile().settings().comm.reach_mib != 0;
   const uint64_t boards_bytes =
       reaches ? OfferBoard::SliceBytes(config_.size) + SignalBoard::SliceBytes(config_.size) : 0;
   if (log_heap_ == nullptr) {
@@ -238,7 +238,7 @@ Result<std::unique_ptr<SymmetricHeap>> Communicator::FetchSegment(const Device& 
 // Every rank asks all others before it answers any: answering waits for nobody but those who have asked. Whether a GPU
 // reaches another one's memory is known when it has mapped it.
 Status Communicator::ShareSlices(uint64_t slice_bytes) {
-  const bool shares = (device().info.capabilities & SL_DEVICE_CAN_EXPORT) != 0;  // else this rank is alone
+  const bool shares = device().can_export();  // else this rank is alone
   SL_ASSIGN(auto heap,
             shares ? SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size, config_.rank, slice_bytes)
                    : SymmetricHeap::CreateAlone(device().ops, device().handle, slice_bytes));

@@ -123,7 +123,11 @@ int ControlThread::RunTimers() {
       task = std::move(first->second.task);
       timers_.erase(first);
     }
-    task();
+    try {
+      task();
+    } catch (const std::exception& error) {
+      Logf(SL_LOG_ERROR, "control thread: {}", error.what());
+    }
   }
 }
 

@@ -78,6 +78,21 @@ std::string FoldersText() {
   return text;
 }
 
+// Once. A program may have meant them, and used them too late. Whether there are any only their driver knows, which
+// asking would start.
+void TellUnusedDevices(const std::vector<Served<sl_device_ops_t>>& providers, const sl_device_ops_t* host) {
+  static std::atomic<bool> told{false};
+  std::string names;
+  for (const auto& provider : providers) {
+    if (provider.ops != host) names += (names.empty() ? "" : ", ") + provider.name;
+  }
+  if (names.empty() || told.exchange(true)) return;
+  Logf(SL_LOG_INFO,
+       "communicators lie in host memory as long as this process uses no device of {}; select one before the first, or "
+       "set roles.device",
+       names);
+}
+
 }  // namespace
 
 bool Process::IsForkedChild() { return forked_child.load(std::memory_order_relaxed); }
@@ -168,7 +183,10 @@ Result<const Device*> Process::FindDevice(int32_t kind, int32_t ordinal) {
     SL_ASSIGN(const Device* device, OpenDevice(provider, ordinal < 0 ? static_cast<int32_t>(current) : ordinal));
     if (kind < 0 || device->info.kind == static_cast<uint32_t>(kind)) return device;
   }
-  if (kind < 0 && (role == "auto" || role == host_device_->name)) return host_device_;
+  if (kind < 0 && (role == "auto" || role == host_device_->name)) {
+    if (role == "auto") TellUnusedDevices(device_providers_, host_device_->ops);
+    return host_device_;
+  }
   return Status(SL_ERR_NOT_FOUND, kind < 0 ? "roles.device is \"" + role + "\", but this machine has no such device"
                                            : "no device of kind " + std::to_string(kind) +
                                                  " is here; `starling "

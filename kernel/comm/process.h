@@ -47,6 +47,8 @@ struct Device {
   bool is_host() const { return info.kind == SL_DEVICE_HOST; }
   // CPU loads and stores reach its memory: the engine can run plans over it.
   bool is_addressable() const { return (info.capabilities & SL_DEVICE_MEMORY_IS_HOST) != 0; }
+  // Its memory can be shared with other processes.
+  bool can_export() const { return (info.capabilities & SL_DEVICE_CAN_EXPORT) != 0; }
   // A launch has an end that the host learns of; elsewhere it is issued and forgotten.
   bool is_watched() const { return (info.capabilities & SL_DEVICE_RUNS_HOST_KERNELS) != 0; }
 };
