@@ -131,16 +131,20 @@ bool ChunkLink::Carries(size_t index) {
 }
 
 // Sender: what this path carried behind what the peer had received goes again, and on the same path: it may be still
-// on its way there, and must not be overtaken by the next chunk of its slot.
+// on its way there, and must not be overtaken by the next chunk of its slot. What went after the query does not: the
+// peer, which takes nothing of what is missing until kResent, would take the first copy of that, and acknowledge it
+// while the second still reads the slot.
 void ChunkLink::Resend(size_t index, uint32_t received_low) {
   Path& path = paths_[index];
   const auto beyond = static_cast<int32_t>(received_low - static_cast<uint32_t>(acked_));
   if (beyond < 0) return;  // acknowledged since
   const uint64_t received = acked_ + static_cast<uint32_t>(beyond);
   if (received > posted_) return Fail(SL_ERR_LINK_CORRUPT, "the peer received a chunk that was not sent");
+  if (!path.AskedAbout(received + 1)) return;
   sl_status_t status = SL_OK;
   if (path.mapped()) status = path.Announce();
-  for (uint64_t k = received + 1; k <= posted_ && status == SL_OK && !path.mapped(); ++k) {
+  const auto goes_on = [&](uint64_t k) { return k <= posted_ && path.AskedAbout(k) && status == SL_OK; };
+  for (uint64_t k = received + 1; goes_on(k) && !path.mapped(); ++k) {
     if (CarrierOf(k) != index) continue;
     status = path.Put(outbox_, OffsetOf(k), k);
     ++resends_;

@@ -240,6 +240,49 @@ TEST(ChunkLink, GoesOnOverThePathsThatAreLeft) {
   }
 }
 
+// A query asks about what went before it. What goes after it, while the answer is on its way, is on its way as well:
+// put a second time, it would still be read from its slot when the first copy's acknowledgement frees that slot.
+TEST(ChunkLink, PutsNothingAgainThatWentAfterTheQuery) {
+  constexpr uint64_t kTickNs = 10'000'000;  // longer than resend_ns
+  FakeNet net(2, false);
+  net.UseDescriptors();  // each call of Progress() looks at the clock
+  LinkTableConfig config = Config(&net, 0, 2, 8);
+  config.connections = 2;
+  LinkTable a(std::move(config));
+  LinkTable b(Config(&net, 1, 2, 8));
+  auto* from = static_cast<ChunkLink*>(a.Get(1, 0));
+  auto* to = static_cast<ChunkLink*>(b.Get(0, 0));
+  const auto is_up = [&] { return from->IsUp(0) && from->IsUp(1) && to->IsUp(0) && to->IsUp(1); };
+  for (uint32_t turn = 0; turn < 100 && !is_up(); ++turn, g_now_ns += kTickNs) {
+    ASSERT_EQ(a.Progress(), SL_OK);
+    ASSERT_EQ(b.Progress(), SL_OK);
+  }
+  ASSERT_TRUE(is_up());
+  const auto post = [from](uint64_t first, uint64_t last) {
+    for (uint64_t k = first; k <= last; ++k) {
+      void* payload = nullptr;
+      ASSERT_EQ(from->Reserve(&payload), SL_OK);
+      ASSERT_EQ(from->Post(kChunkBytes, {k, 0, 0}), SL_OK);
+    }
+  };
+  post(1, 4);
+  const uint64_t before_query = net.puts();
+  for (int i = 0; i < 2 && net.puts() == before_query; ++i, g_now_ns += kTickNs) ASSERT_EQ(a.Progress(), SL_OK);
+  ASSERT_EQ(net.puts(), before_query + 2);  // each path asks
+  ASSERT_EQ(b.Progress(), SL_OK);
+  ASSERT_EQ(net.puts(), before_query + 4);  // and is answered
+  post(5, 8);
+  ASSERT_EQ(a.Progress(), SL_OK);
+  EXPECT_EQ(a.resends(), 0u);
+  for (uint64_t k = 1; k <= 8; ++k) {
+    ASSERT_EQ(b.Progress(), SL_OK);
+    Chunk chunk;
+    ASSERT_EQ(to->Peek(&chunk), SL_OK);
+    EXPECT_EQ(chunk.header->sequence, k);
+    ASSERT_EQ(to->Release(), SL_OK);
+  }
+}
+
 // One path takes three times as long as the other: the link carries what both carry together. Counted in turns, not in
 // time: the net delivers one chunk of the fast path a turn, and one of the slow path every third.
 TEST(ChunkLink, SharesTheWorkByWhatEachPathDelivers) {

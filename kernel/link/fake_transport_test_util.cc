@@ -34,7 +34,9 @@ struct FakeCalls {
     const std::lock_guard lock(net->mutex_);
     const uint32_t peer = address->data[0];
     if (port->shortage != nullptr) return SetLastError(SL_ERR_LIMIT, port->shortage);
-    if (!net->ports_[peer]->listening || !port->up) return SL_ERR_LINK_DOWN;
+    if (!port->up) return SL_ERR_LINK_DOWN;
+    if (port->outage != nullptr) return SetLastError(SL_ERR_LINK_DOWN, port->outage);
+    if (!net->ports_[peer]->listening) return SetLastError(SL_ERR_PEER_LOST, "refused");
     auto pair = std::make_shared<FakePair>();
     pair->ranks = {port->rank, peer};
     for (int side = 0; side < 2; ++side) {
@@ -288,6 +290,11 @@ void FakeNet::UseDescriptors() {
 void FakeNet::StopListening(uint32_t rank) {
   const std::lock_guard lock(mutex_);
   ports_[rank]->listening = false;
+}
+
+void FakeNet::SetOutage(uint32_t rank, const char* words) {
+  const std::lock_guard lock(mutex_);
+  ports_[rank]->outage = words;
 }
 
 void FakeNet::SetShortage(uint32_t rank, const char* words) {

@@ -66,6 +66,7 @@ struct FakePort {
   uint32_t rank;
   bool listening = true;
   bool up = true;
+  const char* outage = nullptr;    // why the network does not carry what it connects with
   const char* shortage = nullptr;  // why it cannot connect, for want of what the system has not got
   uint64_t polls = 0;
   uint64_t messages = 0;
@@ -97,6 +98,8 @@ class FakeNet {
   void StopListening(uint32_t rank);
   // The rank's port is down: it cannot connect.
   void SetPortUp(uint32_t rank, bool up);
+  // The network does not carry the rank's connections, say these words, though its port is up; NULL: not any more.
+  void SetOutage(uint32_t rank, const char* words);
   // The rank lacks what connecting needs, says these words; NULL: not any more.
   void SetShortage(uint32_t rank, const char* words);
   void set_faults(const FakeFaults& faults) {

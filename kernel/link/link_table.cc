@@ -19,10 +19,11 @@ constexpr uint64_t kFirstBackoffNs = 1'000'000;
 constexpr uint64_t kLongestBackoffNs = 100'000'000;
 constexpr uint64_t kLongestTickNs = 5'000'000;
 constexpr uint32_t kCallsPerClock = 16;
-// A transport refuses at once when nobody listens; after so many in a row the process has gone, or has closed.
+// The peer's host says at once that nobody listens; after so many in a row the process has gone, or has closed.
 constexpr uint32_t kRefusalsToGiveUp = 3;
 // What is missing on this side may be there again in a moment; who waits must hear what to do if it is not.
 constexpr uint64_t kShortagePatienceNs = 2'000'000'000;
+constexpr uint64_t kSayFailureAfterNs = 2'000'000'000;
 
 uint64_t MonotonicNs() {
   timespec now;
@@ -280,11 +281,18 @@ void LinkTable::NoteSettled(Entry* entry, uint64_t now_ns) {
   ++unsettled_;
   entry->broken_since_ns = now_ns;
   for (Making& making : entry->paths) {
-    making.refusals = 0;
-    making.short_since_ns = 0;
-    making.backoff_ns = kFirstBackoffNs;
+    ForgetFailures(&making);
     making.next_try_ns = now_ns;
   }
+}
+
+void LinkTable::ForgetFailures(Making* making) {
+  making->refusals = 0;
+  making->why.clear();
+  making->failing_since_ns = 0;
+  making->failure_is_said = false;
+  making->short_since_ns = 0;
+  making->backoff_ns = kFirstBackoffNs;
 }
 
 void LinkTable::AcceptAll() {
@@ -351,7 +359,8 @@ void LinkTable::Settle(Entry* entry, uint64_t now_ns) {
   const bool broken = entry->was_up && !link->up() && !link->failed();
   // Not a difference: it may have been noticed after the caller looked at the clock.
   if (broken && now_ns > entry->broken_since_ns + config_.link_timeout_ns) {
-    link->Fail(SL_ERR_LINK_DOWN, "it went down and could not be made again in time");
+    const std::string why = entry->paths.empty() ? "" : entry->paths[0].why;
+    link->Fail(SL_ERR_LINK_DOWN, "it went down and could not be made again in time" + (why.empty() ? why : ": " + why));
   }
   for (uint32_t i = 0; i < entry->wanted && !link->failed(); ++i) {
     const Making& making = entry->paths[i];
@@ -379,6 +388,7 @@ void LinkTable::StartConnect(Entry* entry, uint32_t index, uint64_t now_ns) {
   args.window_bytes = entry->window_bytes;
   args.signal_count = Path::kSignalCount;
   sl_connection_t* connection = nullptr;
+  ClearLastError();
   const sl_status_t status =
       transport.ops->connect(transport.transport, &transport.peers->at(peer)[remote].address, &args, &connection);
   if (status != SL_OK) return OnRefused(entry, index, status, now_ns);
@@ -392,24 +402,25 @@ void LinkTable::FinishStart(Entry* entry, uint32_t index, uint64_t now_ns) {
   const uint32_t state = transport.ops->connection_state(making.connection);
   if (state == SL_CONNECTION_CONNECTING) return;
   // Of an accepted connection the state does not matter: what the peer put before it left counts.
-  if (Connects(entry->link->peer()) && state != SL_CONNECTION_UP) {
-    DropStarting(&making);
-    return OnRefused(entry, index, SL_ERR_LINK_DOWN, now_ns);
-  }
   LinkConnection connection;
   connection.ops = transport.ops;
   connection.connection = making.connection;
   connection.window.struct_size = sizeof connection.window;
-  const sl_status_t status = transport.ops->window(making.connection, &connection.window);
+  ClearLastError();
+  sl_status_t status = transport.ops->window(making.connection, &connection.window);
+  if (Connects(entry->link->peer()) && state != SL_CONNECTION_UP) {
+    // It ended before it was up; the window's status says whether the peer's host has answered that nobody listens.
+    if (status != SL_ERR_PEER_LOST) status = SL_ERR_LINK_DOWN;
+    DropStarting(&making);
+    return OnRefused(entry, index, status, now_ns);
+  }
   if (status == SL_ERR_AGAIN) return;
   if (status != SL_OK) {
     DropStarting(&making);
     return OnRefused(entry, index, status, now_ns);
   }
   making.connection = nullptr;
-  making.refusals = 0;
-  making.short_since_ns = 0;
-  making.backoff_ns = kFirstBackoffNs;
+  ForgetFailures(&making);
   connection.window.bytes = entry->window_bytes;  // a transport may give more
   connection.bytes_per_second = PortFacts(transport, making.port).bytes_per_second;
   Adopt(entry, index, connection);
@@ -437,23 +448,30 @@ void LinkTable::OnRefused(Entry* entry, uint32_t index, sl_status_t status, uint
   ChunkLink* link = entry->link.get();
   Making& making = entry->paths[index];
   const LinkTransport& transport = config_.transports[making.transport];
+  making.why = LastError();
   Logf(SL_LOG_DEBUG, "rank {} peer {} lane {} path {}: connect over {} failed: {} ({})", config_.rank, link->peer(),
-       link->lane(), index, transport.name, LastError(), StatusName(status));
+       link->lane(), index, transport.name, making.why, StatusName(status));
   making.backoff_ns = std::clamp(2 * making.backoff_ns, kFirstBackoffNs, kLongestBackoffNs);
   making.next_try_ns = now_ns + making.backoff_ns;
   if (link->up()) return;
   if (SL_IS_USAGE_ERROR(status)) return link->Fail(status, "the transport refuses the peer's address");
   if (SL_IS_RESOURCE_ERROR(status)) return OnShortage(link, &making, status, now_ns);
-  // A port that is down may come up; nobody listening does not pass.
-  if (status == SL_ERR_LINK_DOWN && (PortFacts(transport, making.port).state & SL_PORT_UP) != 0) ++making.refusals;
+  // Nobody listening does not pass. Anything else may: a port comes up again, a route is there again.
+  making.refusals = status == SL_ERR_PEER_LOST ? making.refusals + 1 : 0;
   const auto given_up = [](const Making& path) { return path.refusals >= kRefusalsToGiveUp; };
   if (std::all_of(entry->paths.begin(), entry->paths.end(), given_up)) {
-    link->Fail(SL_ERR_PEER_LOST, "the peer does not listen any more");
+    const std::string& why = making.why;
+    return link->Fail(SL_ERR_PEER_LOST, "the peer does not listen any more" + (why.empty() ? why : ": " + why));
   }
+  if (making.failing_since_ns == 0) making.failing_since_ns = now_ns;
+  if (making.failure_is_said || now_ns - making.failing_since_ns < kSayFailureAfterNs) return;
+  making.failure_is_said = true;
+  Logf(SL_LOG_WARN, "rank {} peer {} lane {} path {}: cannot connect over {}: {}; trying again", config_.rank,
+       link->peer(), link->lane(), index, transport.name, making.why);
 }
 
 void LinkTable::OnShortage(ChunkLink* link, Making* making, sl_status_t status, uint64_t now_ns) const {
-  const std::string text = LastError();
+  const std::string& text = making->why;
   if (making->short_since_ns == 0) {
     making->short_since_ns = now_ns;
     Logf(SL_LOG_WARN, "rank {} peer {} lane {}: {}; trying again for a while", config_.rank, link->peer(), link->lane(),

@@ -112,7 +112,10 @@ class LinkTable final : public LinkProvider {
     sl_connection_t* connection = nullptr;
     uint32_t port = 0;
     uint32_t epoch = 0;
-    uint32_t refusals = 0;        // in a row
+    uint32_t refusals = 0;  // by the peer's host, in a row
+    std::string why;        // of the newest failure, in the transport's words
+    uint64_t failing_since_ns = 0;
+    bool failure_is_said = false;
     uint64_t short_since_ns = 0;  // descriptors, ports or memory are missing on this side; 0: they are not
     uint64_t backoff_ns = 0;
     uint64_t next_try_ns = 0;
@@ -148,6 +151,7 @@ class LinkTable final : public LinkProvider {
   void FinishStart(Entry* entry, uint32_t index, uint64_t now_ns);
   void Adopt(Entry* entry, uint32_t index, const LinkConnection& connection);
   void DropStarting(Making* making);
+  static void ForgetFailures(Making* making);
   void OnRefused(Entry* entry, uint32_t index, sl_status_t status, uint64_t now_ns);
   void OnShortage(ChunkLink* link, Making* making, sl_status_t status, uint64_t now_ns) const;
   bool IsComplete(const Entry& entry) const;

@@ -224,6 +224,37 @@ TEST_F(LinkTableTest, GivesUpOnAPeerThatDoesNotListen) {
   EXPECT_EQ(PeekStatus(link), SL_ERR_AGAIN);
   Drive(20);
   EXPECT_EQ(PeekStatus(link), SL_ERR_PEER_LOST);
+  EXPECT_EQ(link->why(), "the peer does not listen any more: refused");
+}
+
+TEST_F(LinkTableTest, OutlivesANetworkThatIsOutForAWhile) {
+  Open(2);
+  net_->SetOutage(0, "no route");
+  Link* link = tables_[0]->Get(1, 0);
+  Drive(5000);
+  EXPECT_EQ(PeekStatus(link), SL_ERR_AGAIN) << "a first connection has the caller's time";
+  net_->SetOutage(0, nullptr);
+  Drive(200);
+  ASSERT_TRUE(Send(link, 1));
+  net_->SetOutage(0, "no route");
+  net_->KillAll();
+  Drive(500);
+  EXPECT_EQ(PeekStatus(link), SL_ERR_AGAIN) << "nobody said that the peer has gone";
+  net_->SetOutage(0, nullptr);
+  Drive(200);
+  EXPECT_TRUE(Send(link, 2));
+}
+
+TEST_F(LinkTableTest, SaysWhatTheTransportSaidWhenAnOutageLasts) {
+  Open(2);
+  Link* link = tables_[0]->Get(1, 0);
+  Drive(10);
+  ASSERT_TRUE(Send(link, 1));
+  net_->SetOutage(0, "no route");
+  net_->KillAll();
+  Drive(1500);
+  EXPECT_EQ(PeekStatus(link), SL_ERR_LINK_DOWN);
+  EXPECT_EQ(link->why(), "it went down and could not be made again in time: no route");
 }
 
 TEST_F(LinkTableTest, OutlivesAShortShortage) {

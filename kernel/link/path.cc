@@ -131,8 +131,11 @@ void Path::TellSeen(uint64_t least) {
 
 sl_status_t Path::Ask() {
   ++query_;
-  return Signal(kQuery, query_ << 32 | newest_);
+  asked_ = newest_;
+  return Signal(kQuery, query_ << 32 | asked_);
 }
+
+bool Path::AskedAbout(uint64_t sequence) const { return !IsAfter(static_cast<uint32_t>(sequence), asked_); }
 
 bool Path::TakeAnswer(uint32_t* out_received) {
   if (query_ == dealt_with_) return false;

@@ -97,6 +97,8 @@ class Path {
   // Lost puts. A sender's query, and whether its newest was answered and not yet dealt with.
   sl_status_t Ask();
   bool TakeAnswer(uint32_t* out_received);
+  // The newest query was about this chunk too, if the path carried it.
+  bool AskedAbout(uint64_t sequence) const;
   sl_status_t SayResent() const { return Signal(kResent, query_); }
   // A receiver's side: whether a new query is here; then Answer() must follow.
   bool HasQuery() const { return Word(kQuery) >> 32 > answered_; }
@@ -115,6 +117,7 @@ class Path {
   uint64_t orders_ = 0;               // chunks put
   uint32_t newest_ = 0;               // highest chunk put, low half
   uint64_t query_ = 0;                // newest query sent
+  uint32_t asked_ = 0;                // highest chunk it was about, low half
   uint64_t dealt_with_ = 0;           // newest query whose answer was acted on
   std::vector<uint64_t> sent_bytes_;  // in all, after the chunk of order k at k % size
   uint64_t seen_ = 0;
