@@ -153,10 +153,10 @@ Status Allocations::Release(const sl_device_t& device, void* memory) {
 
 PointerFacts Allocations::Describe(const sl_device_t& device, const void* pointer) {
   // Values are of 4 or of 8 bytes; into 8 zeroed ones both fit.
-  enum Value { kType, kId, kStart, kBytes, kIpc, kHandles, kPool, kValues };
-  cu::PointerAttribute attributes[kValues] = {cu::kMemoryType,   cu::kBufferId,           cu::kRangeStart,
-                                              cu::kRangeSize,    cu::kIsLegacyIpcCapable, cu::kAllowedHandleTypes,
-                                              cu::kMempoolHandle};
+  enum Value { kType, kId, kStart, kBytes, kIpc, kHandles, kPool, kOrdinal, kValues };
+  cu::PointerAttribute attributes[kValues] = {cu::kMemoryType,    cu::kBufferId,           cu::kRangeStart,
+                                              cu::kRangeSize,     cu::kIsLegacyIpcCapable, cu::kAllowedHandleTypes,
+                                              cu::kMempoolHandle, cu::kDeviceOrdinal};
   uint64_t values[kValues] = {};
   void* out[kValues];
   for (unsigned i = 0; i < kValues; ++i) out[i] = &values[i];
@@ -181,6 +181,11 @@ PointerFacts Allocations::Describe(const sl_device_t& device, const void* pointe
     const cu::Code code = device.calls.PointerGetAttributes(1, &attribute, &out_block, address);
     if (code == cu::kSuccess && block != 0) facts.generation = block;
   }
+  // Peers would be let at this device, not at that one. What is mapped by hand can be shared from anywhere.
+  if (values[kType] == cu::kMemoryTypeDevice && static_cast<uint32_t>(values[kOrdinal]) != device.ordinal) {
+    facts.is_elsewhere = true;
+    facts.is_ipc_capable = false;
+  }
   // The driver rounds allocations up, and knows addresses behind their end.
   return address - facts.base < facts.bytes ? facts : PointerFacts{};
 }
@@ -200,6 +205,10 @@ Result<sl_memory_handle_t> Allocations::Export(const sl_device_t& device, void* 
   const auto refuse = [&](const char* why) { return Status(SL_ERR_INVALID, "device-cuda: " + Text(memory) + why); };
   if (facts.allocation_id == 0 || facts.base != AddressOf(memory)) {
     return refuse(" is not the start of an allocation");
+  }
+  if (facts.is_elsewhere && facts.handle_types == 0) {
+    return refuse(
+        (" lies on another device than " + std::to_string(device.ordinal) + ", which makes no handle of it").c_str());
   }
   if (handle_type == SL_HANDLE_LOCAL) {
     if (!facts.is_ipc_capable && facts.handle_types == 0) return refuse(" is not exportable");

@@ -24,6 +24,7 @@ struct PointerFacts {
   uint64_t generation = 0;
   cu::HandleType handle_types = 0;  // which handles its physical memory may be exported as
   bool is_ipc_capable = false;      // made by cuMemAlloc
+  bool is_elsewhere = false;        // on another device, which alone shares what cuMemAlloc made there
 };
 
 // All calls from any thread. One per opened module: addresses are the process's, whichever device they lie on.

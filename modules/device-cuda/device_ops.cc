@@ -312,7 +312,10 @@ sl_status_t CaptureState(sl_device_t* device, sl_stream_t* stream, uint32_t* out
     return Guard(device->instance->host, [&] { return device->Failure(code, "cuStreamGetCaptureInfo"); });
   }
   *out_state = state == cu::kCaptureActive ? 1 : 0;
-  *out_id = state == cu::kCaptureActive ? id : 0;
+  unsigned long long own_id = 0;
+  const bool asks = state == cu::kCaptureNone && device->calls.StreamGetId != nullptr;
+  if (asks && device->calls.StreamGetId(Native(stream), &own_id) != cu::kSuccess) own_id = 0;
+  *out_id = state == cu::kCaptureActive ? id : own_id;
   return SL_OK;
 }
 

@@ -99,8 +99,10 @@
   X(LaunchKernelEx, cuLaunchKernelEx,                                                                                  \
     (const cu::LaunchConfig* config, cu::Function* function, void** parameters, void** extra))
 
-// NULL where the driver is older: cuFuncLoad came with CUDA 12.4.
-#define SL_CUDA_OPTIONAL_CALLS(X) X(FuncLoad, cuFuncLoad, (cu::Function * function))
+// NULL where the driver is older: cuStreamGetId came with CUDA 12.0, cuFuncLoad with 12.4.
+#define SL_CUDA_OPTIONAL_CALLS(X)                                                  \
+  X(StreamGetId, cuStreamGetId, (cu::Stream * stream, unsigned long long* out_id)) \
+  X(FuncLoad, cuFuncLoad, (cu::Function * function))
 
 namespace sl::device_cuda {
 

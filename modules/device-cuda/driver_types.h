@@ -92,7 +92,7 @@ inline constexpr DeviceAttribute kHandleTypeFabricSupported = 128;
 using PointerAttribute = int;
 inline constexpr PointerAttribute kMemoryType = 2;
 inline constexpr PointerAttribute kBufferId = 7;
-inline constexpr PointerAttribute kIsLegacyIpcCapable = 10;
+inline constexpr PointerAttribute kDeviceOrdinal = 9, kIsLegacyIpcCapable = 10;
 inline constexpr PointerAttribute kRangeStart = 11;
 inline constexpr PointerAttribute kRangeSize = 12;
 inline constexpr PointerAttribute kAllowedHandleTypes = 14;

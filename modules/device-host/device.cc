@@ -133,6 +133,11 @@ sl_stream_t* sl_device_t::CreateStream() {
   return stream.release();
 }
 
+bool sl_device_t::HasStream(sl_stream_t* stream) {
+  std::lock_guard lock(mutex_);
+  return streams_.contains(stream);
+}
+
 Status sl_device_t::DestroyStream(sl_stream_t* stream) {
   if (instance->owner_pid != getpid()) {
     return {SL_ERR_STATE, "device-host: a child of fork cannot destroy its parent's stream"};

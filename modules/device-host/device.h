@@ -51,6 +51,8 @@ struct sl_device_t {
   sl_stream_t* CreateStream();
   // Finishes the stream's work, or cancels it after the option's time; then ends its thread.
   sl::Status DestroyStream(sl_stream_t* stream);
+  // Made here and not destroyed; other pointers are only compared.
+  bool HasStream(sl_stream_t* stream);
 
   sl_instance_t* const instance;
   sl::device_host::Counters counters;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sl.device/1 of the host: checks arguments and calls the nouns. Slots of the data path (launch, pointer_info,
-// capture_state, reduce_function) do without Guard unless they fail or queue.
+// reduce_function) do without Guard unless they fail or queue.
 #include <time.h>
 #include <unistd.h>
 
@@ -326,10 +326,14 @@ sl_status_t Reduce(sl_device_t* device, sl_stream_t* stream, void* dst, const vo
   });
 }
 
-sl_status_t CaptureState(sl_device_t*, sl_stream_t*, uint32_t* out_state, uint64_t* out_id) {
-  *out_state = 0;
-  *out_id = 0;
-  return SL_OK;
+// Where callers learn whether a stream is of this device; calls that issue work do not look.
+sl_status_t CaptureState(sl_device_t* device, sl_stream_t* stream, uint32_t* out_state, uint64_t* out_id) {
+  return Guarded(device, [&]() -> Status {
+    if (stream != nullptr && !device->HasStream(stream)) return Misused("this is no stream of the host");
+    *out_state = 0;
+    *out_id = 0;
+    return {};
+  });
 }
 
 sl_status_t CaptureRetain(sl_device_t* device, sl_stream_t*, void (*)(void*), void*) {

@@ -19,12 +19,17 @@ namespace {
 constexpr int kMaxDevices = 8;
 constexpr uint64_t kMemoryBytes = uint64_t{80} << 30;
 
+struct Failure {
+  uint64_t others;  // that succeed before
+  cu::Code code;
+};
+
 struct State {
   std::recursive_mutex mutex;
   pid_t initialised_by = 0;
   int device_count = 0;
   Context contexts[kMaxDevices] = {};
-  std::map<std::string, cu::Code> failures;  // by call, once each
+  std::map<std::string, Failure> failures;  // by call, once each
   std::map<std::string, uint64_t> calls;
 };
 State& TheState() {
@@ -55,9 +60,11 @@ cu::Code Enter(const char* call) {
   State& state = TheState();
   ++state.calls[call];
   if (const auto found = state.failures.find(call); found != state.failures.end()) {
-    const cu::Code code = found->second;
-    state.failures.erase(found);
-    return code;
+    if (found->second.others-- == 0) {
+      const cu::Code code = found->second.code;
+      state.failures.erase(found);
+      return code;
+    }
   }
   return state.initialised_by == getpid() ? cu::kSuccess : cu::kNotInitialized;
 }
@@ -76,9 +83,11 @@ int DeviceOf(const cu::Context* context) { return reinterpret_cast<const Context
 
 using namespace sl::fake_cuda;  // NOLINT(google-build-using-namespace)
 
-void sl_fake_cuda_fail(const char* call, cu::Code code) {
+void sl_fake_cuda_fail(const char* call, cu::Code code) { sl_fake_cuda_fail_later(call, 0, code); }
+
+void sl_fake_cuda_fail_later(const char* call, uint64_t others, cu::Code code) {
   const Lock lock;
-  TheState().failures[call] = code;
+  TheState().failures[call] = {others, code};
 }
 
 uint64_t sl_fake_cuda_calls(const char* call) {

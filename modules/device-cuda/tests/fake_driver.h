@@ -55,6 +55,8 @@ inline constexpr uint64_t kFakeImageMagic = 0x46414b45494d4147u;
 
 // The next call of `call` ("cuMemAlloc_v2") gives `code`.
 SL_FAKE_EXPORT void sl_fake_cuda_fail(const char* call, cu::Code code);
+// The same of a later call, before which `others` succeed.
+SL_FAKE_EXPORT void sl_fake_cuda_fail_later(const char* call, uint64_t others, cu::Code code);
 // How often the primary context of a device is retained.
 SL_FAKE_EXPORT int sl_fake_cuda_retained(int device);
 // How often a function was called by this process.

@@ -39,6 +39,7 @@ struct Range {
   bool is_registered = false;  // the program's own
   int fd = -1;                 // of plain memory
   Physical* physical = nullptr;
+  int device = -2;  // as the driver says of the host's
 };
 
 struct State {
@@ -127,6 +128,7 @@ cu::Code cuMemAlloc_v2(cu::Address* out, size_t bytes) {
   *out = AddressOf(memory);
   Range range{bytes, cu::kMemoryTypeDevice, ++TheState().last_id};
   range.is_ipc_capable = true;
+  range.device = DeviceOf(CurrentContext());
   range.fd = fd;
   TheState().ranges.emplace(*out, range);
   return cu::kSuccess;
@@ -218,6 +220,9 @@ cu::Code cuPointerGetAttributes(unsigned count, cu::PointerAttribute* attributes
       case cu::kBufferId:
         put64(range.id);
         break;
+      case cu::kDeviceOrdinal:
+        put32(static_cast<unsigned>(range.device));
+        break;
       case cu::kIsLegacyIpcCapable:
         put32(range.is_ipc_capable ? 1 : 0);
         break;
@@ -272,11 +277,13 @@ cu::Code cuIpcOpenMemHandle_v2(cu::Address* out, cu::IpcHandle handle, unsigned)
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return cu::kInvalidValue;
   void* memory = mmap(nullptr, content.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int device = DeviceOfFile(fd);
   close(fd);
   if (memory == MAP_FAILED) return cu::kMapFailed;
   *out = AddressOf(memory);
   Range range{content.bytes, cu::kMemoryTypeDevice, ++TheState().last_id};
   range.is_ipc_mapping = true;
+  range.device = device;
   TheState().ranges.emplace(*out, range);
   return cu::kSuccess;
 }
@@ -351,6 +358,7 @@ cu::Code cuMemMap(cu::Address address, size_t bytes, size_t offset, cu::Memory m
   ++physical->references;
   Range range{bytes, cu::kMemoryTypeDevice, ++TheState().last_id};
   range.physical = physical;
+  range.device = DeviceOfFile(physical->fd);
   TheState().ranges.emplace(address, range);
   return cu::kSuccess;
 }

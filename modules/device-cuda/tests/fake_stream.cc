@@ -23,11 +23,17 @@ namespace {
 
 struct Stream {
   cu::Context* context;
-  std::deque<Work> queue;
-  std::shared_ptr<Capture> capture;  // that it is in; NULL: none
-  GraphPoint point;                  // of the capture
-  bool begins_capture = false;       // and ends it
+  const uint64_t id;
+  std::deque<Work> queue = {};
+  std::shared_ptr<Capture> capture = {};  // that it is in; NULL: none
+  GraphPoint point = {};                  // of the capture
+  bool begins_capture = false;            // and ends it
   bool is_destroyed = false;
+};
+
+// What programs hold. Given out again as soon as its stream is destroyed, whose work goes on.
+struct StreamHandle {
+  std::shared_ptr<Stream> stream;
 };
 
 // Recorded so often; so many of these points were reached.
@@ -87,6 +93,8 @@ struct State {
   std::map<const void*, std::shared_ptr<GraphBody>> graphs;  // that captures have ended with
   std::vector<std::shared_ptr<Stream>> streams;              // destroyed ones until their work is done
   std::map<cu::Context*, std::shared_ptr<Stream>> default_streams;
+  std::vector<StreamHandle*> free_handles;
+  uint64_t stream_ids = 0;
   cu::LaunchConfig last_launch{};
   std::vector<cu::LaunchAttribute> last_attributes;
   bool is_pumping = false;
@@ -111,15 +119,27 @@ constexpr FakeKernel kReduceKernels[] = {SL_REDUCE_KERNELS(SL_FAKE_KERNEL){nullp
 constexpr FakeImage kReductions = {kFakeImageMagic, 90, kReduceKernels};
 constexpr uint32_t kFatbinMagic = 0xba55ed50;
 
+cu::Stream* const kStreamPerThread = reinterpret_cast<cu::Stream*>(2);
+
+std::shared_ptr<Stream> MakeStream() {
+  State& state = TheState();
+  state.streams.push_back(std::shared_ptr<Stream>(new Stream{.context = CurrentContext(), .id = ++state.stream_ids}));
+  return state.streams.back();
+}
+
 Stream* Inside(cu::Stream* stream) {
-  if (stream != nullptr) return reinterpret_cast<Stream*>(stream);
-  std::shared_ptr<Stream>& own = TheState().default_streams[CurrentContext()];
-  if (own == nullptr) {
-    own = std::make_shared<Stream>();
-    own->context = CurrentContext();
-    TheState().streams.push_back(own);
+  if (stream == nullptr) {
+    std::shared_ptr<Stream>& own = TheState().default_streams[CurrentContext()];
+    if (own == nullptr) own = MakeStream();
+    return own.get();
   }
-  return own.get();
+  if (stream == kStreamPerThread) {
+    thread_local std::map<cu::Context*, std::shared_ptr<Stream>> t_streams;
+    std::shared_ptr<Stream>& own = t_streams[CurrentContext()];
+    if (own == nullptr) own = MakeStream();
+    return own.get();
+  }
+  return reinterpret_cast<StreamHandle*>(stream)->stream.get();
 }
 Event* Inside(cu::Event* event) { return reinterpret_cast<Event*>(event); }
 Module* Inside(cu::Module* module) { return reinterpret_cast<Module*>(module); }
@@ -193,18 +213,30 @@ cu::LaunchConfig sl_fake_cuda_last_launch(cu::LaunchAttribute* out_attributes) {
 
 cu::Code cuStreamCreate(cu::Stream** out, unsigned) {
   SL_FAKE_ENTER_CONTEXT(cuStreamCreate, true);
-  auto stream = std::make_shared<Stream>();
-  stream->context = CurrentContext();
-  *out = reinterpret_cast<cu::Stream*>(stream.get());
-  TheState().streams.push_back(std::move(stream));
+  std::vector<StreamHandle*>& free_handles = TheState().free_handles;
+  if (free_handles.empty()) free_handles.push_back(new StreamHandle);
+  StreamHandle* handle = free_handles.back();
+  free_handles.pop_back();
+  handle->stream = MakeStream();
+  *out = reinterpret_cast<cu::Stream*>(handle);
   return cu::kSuccess;
 }
 
 // The work goes on without it.
 cu::Code cuStreamDestroy_v2(cu::Stream* stream) {
   SL_FAKE_ENTER_CONTEXT(cuStreamDestroy, true);
-  Inside(stream)->is_destroyed = true;
+  auto* handle = reinterpret_cast<StreamHandle*>(stream);
+  handle->stream->is_destroyed = true;
+  handle->stream = nullptr;
+  TheState().free_handles.push_back(handle);
   Pump();
+  return cu::kSuccess;
+}
+
+cu::Code cuStreamGetId(cu::Stream* stream, unsigned long long* out_id) {
+  SL_FAKE_ENTER_CONTEXT(cuStreamGetId, false);
+  if (IsOld()) return cu::kNotSupported;
+  *out_id = Inside(stream)->id;
   return cu::kSuccess;
 }
 

@@ -226,6 +226,35 @@ TEST(Handle, LetsAnotherDeviceOfTheProcessIn) {
   }
 }
 
+// A handle would let peers at the wrong one. Of what is mapped by hand anybody makes one.
+TEST(Handle, IsMadeByTheDeviceThatTheMemoryLiesOn) {
+  CudaDevice cuda;
+  sl_device_t* other = nullptr;
+  ASSERT_EQ(cuda.ops->open(cuda.instance, 1, &other), SL_OK) << last_error;
+  for (const uint32_t kind : {SL_MEMORY_PLAIN, SL_MEMORY_EXPORTABLE}) {
+    void* memory = nullptr;
+    ASSERT_EQ(cuda.ops->allocate(other, kind, kBytes, &memory), SL_OK) << last_error;
+    const sl_pointer_info_t info = cuda.InfoOf(memory);
+    EXPECT_NE(info.allocation_id, 0u);
+    const bool mapped_by_hand = kind == SL_MEMORY_EXPORTABLE;
+    EXPECT_EQ(info.exportable, mapped_by_hand ? 1u : 0u);
+    sl_memory_handle_t handle{};
+    handle.struct_size = sizeof(handle);
+    for (const uint32_t type : {SL_HANDLE_LOCAL, SL_HANDLE_IPC, SL_HANDLE_FD}) {
+      if (mapped_by_hand) break;
+      EXPECT_EQ(cuda.ops->export_memory(cuda.device, memory, type, &handle), SL_ERR_INVALID);
+      EXPECT_NE(last_error.find("lies on another device than 0"), std::string::npos) << last_error;
+    }
+    ASSERT_EQ(cuda.ops->export_memory(other, memory, SL_HANDLE_LOCAL, &handle), SL_OK) << last_error;
+    sl_mapping_t* mapping = nullptr;
+    void* address = nullptr;
+    ASSERT_EQ(cuda.ops->import_memory(cuda.device, &handle, nullptr, &mapping, &address), SL_OK) << last_error;
+    EXPECT_EQ(cuda.ops->unmap(cuda.device, mapping), SL_OK) << last_error;
+    EXPECT_EQ(cuda.ops->release(other, memory), SL_OK) << last_error;
+  }
+  cuda.ops->close(other);
+}
+
 TEST(Handle, IsNotMadeOfMemoryThatCannotBeShared) {
   CudaDevice cuda;
   void* memory = cuda.Allocate(SL_MEMORY_HOST, kBytes);

@@ -244,5 +244,18 @@ TEST(Stream, TakesWorkFromManyThreads) {
   host.ops->image_unload(host.device, image);
 }
 
+TEST(Stream, IsKnownFromItsMakingToItsEnd) {
+  HostDevice host;
+  sl_stream_t* stream = host.NewStream();
+  uint32_t state = 1;
+  uint64_t id = 1;
+  EXPECT_EQ(host.ops->capture_state(host.device, stream, &state, &id), SL_OK);
+  EXPECT_EQ(state, 0u);
+  EXPECT_EQ(host.ops->capture_state(host.device, nullptr, &state, &id), SL_OK);
+  EXPECT_EQ(host.ops->capture_state(host.device, reinterpret_cast<sl_stream_t*>(1), &state, &id), SL_ERR_INVALID);
+  EXPECT_EQ(host.ops->stream_destroy(host.device, stream), SL_OK);
+  EXPECT_EQ(host.ops->capture_state(host.device, stream, &state, &id), SL_ERR_INVALID);
+}
+
 }  // namespace
 }  // namespace sl::device_host

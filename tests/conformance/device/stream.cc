@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "tests/conformance/device/bench.h"
@@ -293,13 +294,18 @@ void Fuzz(Trial& trial) {
 
 void NotCaptured(Trial& trial) {
   Bench bench(trial);
-  for (sl_stream_t* stream : {bench.MakeStream(), static_cast<sl_stream_t*>(nullptr)}) {
+  std::set<uint64_t> ids;
+  for (sl_stream_t* stream : {bench.MakeStream(), bench.MakeStream(), static_cast<sl_stream_t*>(nullptr)}) {
     uint32_t state = 77;
     uint64_t id = 77;
     const sl_status_t status = bench.ops.capture_state(bench.device, stream, &state, &id);
     if (status == SL_ERR_UNSUPPORTED) trial.Skip("the device has no capture_state");
     trial.Expect(status == SL_OK && state == 0, "a stream that nobody captures: {}, state {}", StatusName(status),
                  state);
+    trial.Expect(id == 0 || ids.insert(id).second, "two streams have the id {}", id);
+    const uint64_t before = id;
+    bench.ops.capture_state(bench.device, stream, &state, &id);
+    trial.Expect(id == before, "the id of a stream was {} and is {}", before, id);
   }
 }
 
