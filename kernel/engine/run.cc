@@ -79,7 +79,6 @@ sl_status_t Run::TakeTurns() {
     if (links[i].recv_lane != kNoLink) links_[i].recv_ticket = link->TakeRecvTicket();
   }
   begun_ = true;
-  pool_->context().links->BeginUse();
   pool_->begun_.store(number_ + 1, std::memory_order_release);
   return SL_OK;
 }
@@ -101,6 +100,7 @@ Status Run::Prepare(const Plan& plan, const sl_op_t& op) {
   status_ = Status();
   finished_ = false;
   begun_ = false;
+  in_use_ = false;
   number_ = pool_->started_++;
   plan_ = &plan;
   plan.Hold();
@@ -118,7 +118,7 @@ sl_status_t Run::Stop(Status status) {
   finished_ = true;
   status_ = std::move(status);
   NotifyPeers();
-  if (begun_) pool_->context().links->EndUse();
+  if (in_use_) pool_->context().links->EndUse();
   if (!status_.ok()) {
     const auto code = static_cast<uint64_t>(static_cast<int64_t>(status_.code()));
     Record(SL_EVENT_FAULT, op_.peer, 0, 0, code, lanes_.empty() ? 0 : lanes_[0].step);
@@ -143,9 +143,23 @@ sl_status_t Run::Poll(sl_wait_t* wait) {
   if (!links->TryDrive()) [[unlikely]]
     return WaitToBegin(wait);
   sl_status_t status = begun_ ? SL_OK : TakeTurns();
-  if (status == SL_OK) status = PollLanes(wait);
+  if (status == SL_OK) {
+    if (!in_use_) links->BeginUse();
+    in_use_ = true;
+    status = PollLanes(wait);
+  }
   links->StopDriving();
   return status;
+}
+
+bool Run::TryBegin() {
+  if (begun_) return true;
+  LinkProvider* links = pool_->context().links;
+  if (finished_ || pool_->failed() || pool_->begun_.load(std::memory_order_acquire) != number_) return false;
+  if (!links->TryDrive()) return false;
+  TakeTurns();  // a failure is told by Poll
+  links->StopDriving();
+  return begun_;
 }
 
 sl_status_t Run::WaitToBegin(sl_wait_t* wait) {

@@ -43,6 +43,11 @@ class Run final : public Work {
   // doorbell do not sleep for long, there may be work left | an error, for good; status() has the text
   sl_status_t Poll(sl_wait_t* wait) override;
 
+  // Takes its turns before its first Poll, if all that were started before it have theirs and nobody is at the links.
+  // One that has them may be left alone as long as one before it is on its way over the same link.
+  // thread: [data], where it was started   returns: whether it has them
+  bool TryBegin();
+
   // The outcome so far: SL_OK while it runs.
   const Status& status() const { return status_; }
   bool finished() const { return finished_; }
@@ -124,7 +129,8 @@ class Run final : public Work {
   uint32_t algorithm_ = 0;  // OpTag's
   Status status_;
   bool finished_ = true;
-  bool begun_ = false;  // has its links and turns
+  bool begun_ = false;   // has its links and turns
+  bool in_use_ = false;  // keeps the keeper from its links
   bool moved_ = false;
   bool notify_any_ = false;
   bool scale_inputs_ = false;  // multiply raw contributions

@@ -6,19 +6,26 @@
 // What a group needs while it is issued lives in an arena on the caller's stack, so that groups of up to some twenty
 // operations allocate nothing.
 #include <algorithm>
+#include <map>
 #include <memory_resource>
 #include <numeric>
+#include <tuple>
 
 #include "kernel/events/last_error.h"
 #include "kernel/runtime/copies.h"
 #include "kernel/runtime/op_life.h"
 #include "kernel/runtime/relay_job.h"
+#include "kernel/runtime/transfer_steps.h"
 #include "sdk/datatype.h"
 
 namespace sl::kernel {
 namespace {
 
 constexpr size_t kArenaBytes = 8192;
+// So many launches are polled one and all.
+constexpr size_t kFewLaunches = 64;
+// Of one direction between two ranks, when there are more: the next ones may use lanes that the first one has left.
+constexpr size_t kPolledPerQueue = 4;
 
 bool IsSelf(const sl_group_entry_t& entry) {
   const sl_op_t& op = *entry.op;
@@ -96,6 +103,12 @@ class GroupIssue {
     sl_stream_t* stream;
     bool operator==(const Follower&) const = default;
   };
+  // The messages of one direction between two ranks. Each waits for the end of the one that had its place before.
+  struct Queue {
+    size_t messages = 0;
+    char places[kPolledPerQueue] = {};
+  };
+  using Queues = std::pmr::map<std::tuple<const sl_comm_t*, int32_t, uint32_t>, Queue>;
   // The work of a communicator whose ranks' devices do not all reach each other's memory, on its way to the device.
   struct Relayed {
     const Member* member;
@@ -110,6 +123,7 @@ class GroupIssue {
     }
     SL_TRY(CheckUsable(entry.comm, *entry.op));
     SL_TRY(CheckOp(entry.comm->comm, *entry.op));
+    SL_TRY(CheckStream(entry.comm, entry.stream));
     if (IsSelf(entry)) {
       (entry.op->kind == SL_OP_SEND ? self_sends_ : self_recvs_).push_back(&entry);
     } else if ((entry.op->kind == SL_OP_SEND || entry.op->kind == SL_OP_RECV) && entry.op->count != 0) {
@@ -206,7 +220,7 @@ class GroupIssue {
       member.handle->pending.Give(pending);
       return filled;
     }
-    has_copies_ |= copies;
+    takes_turns_ |= copies;
     copies_.push_back(copies ? choice.value() : nullptr);
     launch.done = LeaveAndGive;
     launch.done_ctx = pending;
@@ -230,24 +244,74 @@ class GroupIssue {
     }
     if (first == nullptr) return {};
     if (ops.size() == 1) return AddLaunch(member, first);
-    sl_launch_t& launch = launches_.emplace_back();
-    filled_.push_back(first);
+    const auto count = static_cast<uint32_t>(ops.size());
+    const Result<const Choice*> choice = ChooseForGroup(member.handle, ops.data(), count);
+    AddGroupLaunch(member, first);
+    SL_TRY(choice.status());
+    const Status whole = FillOneForAll(*choice.value(), ops.data(), count);
+    return whole.code() == SL_ERR_LIMIT ? FillSeveral(member, *choice.value(), ops) : whole;
+  }
+
+  void AddGroupLaunch(const Member& member, Pending* pending) {
+    launches_.emplace_back();
+    filled_.push_back(pending);
     streams_.push_back(member.lead);
     copies_.push_back(nullptr);
-    const auto count = static_cast<uint32_t>(ops.size());
-    Status filled = FillGroupLaunch(first, ops.data(), count, first->args, sizeof(first->args), &launch);
-    const uint32_t capacity = member.handle->comm.device().info.max_argument_bytes;
-    if (filled.code() != SL_ERR_LIMIT || capacity <= sizeof(first->args)) return filled;
-    void* arguments = arguments_->allocate(capacity, alignof(std::max_align_t));
-    return FillGroupLaunch(first, ops.data(), count, arguments, capacity, &launch);
   }
+
+  // Fills the launch that was added last. Room for many arguments is taken when it is needed.
+  Status FillOneForAll(const Choice& choice, const sl_op_t* ops, uint32_t count) {
+    Pending* pending = filled_.back();
+    const Status filled = FillGroupLaunch(choice, ops, count, pending->args, sizeof(pending->args), &launches_.back());
+    const uint32_t capacity = ArgumentBytes(*pending->handle);
+    if (filled.code() != SL_ERR_LIMIT || capacity <= sizeof(pending->args)) return filled;
+    void* arguments = arguments_->allocate(capacity, alignof(std::max_align_t));
+    return FillGroupLaunch(choice, ops, count, arguments, capacity, &launches_.back());
+  }
+
+  // More than one launch takes; the first one was added. How much fits the algorithm alone knows: it is asked with an
+  // eighth less each time.
+  Status FillSeveral(const Member& member, const Choice& choice, const std::pmr::vector<sl_op_t>& ops) {
+    sl_comm_t* handle = member.handle;
+    const TransferSteps steps(ops, handle->comm.rank(), handle->comm.size());
+    const auto fewer = [](uint32_t count) { return count - (count + 7) / 8; };
+    uint32_t most = fewer(steps.count());
+    for (uint32_t begin = 0; begin != steps.count();) {
+      if (begin != 0) AddGroupLaunch(member, TakeFor(handle, steps.ops()[begin]));
+      void* arguments = arguments_->allocate(ArgumentBytes(*handle), alignof(std::max_align_t));
+      uint32_t end = steps.Cut(begin, most);
+      for (;;) {
+        Status filled = FillGroupLaunch(choice, steps.ops() + begin, end - begin, arguments, ArgumentBytes(*handle),
+                                        &launches_.back());
+        if (filled.ok()) break;
+        const uint32_t nearer = steps.Cut(begin, fewer(end - begin));
+        if (filled.code() != SL_ERR_LIMIT || nearer == end) return filled;
+        end = nearer;
+      }
+      most = end - begin + (end - begin) / 7 + 1;
+      begin = end;
+    }
+    takes_turns_ = true;
+    return {};
+  }
+
+  static Pending* TakeFor(sl_comm_t* handle, const sl_op_t& op) {
+    Pending* pending = handle->pending.Take();
+    pending->handle = handle;
+    pending->op = op;
+    pending->run = nullptr;
+    return pending;
+  }
+
+  // Of a launch; 4,096 at least.
+  static uint32_t ArgumentBytes(const sl_comm_t& handle) { return handle.comm.device().info.max_argument_bytes; }
 
   Status JoinStreams(const sl_group_entry_t& entry) {
     Member& member = members_[entry.comm->group_member];
     if (member.order == nullptr) {
       member.lead = entry.stream;
-      SL_ASSIGN(member.order, OrderOf(member.handle, entry.stream));
-      return ChainStreams(member.handle, member.order, entry.stream);
+      SL_ASSIGN(member.order, JoinOrder(member.handle, entry.stream));
+      return {};
     }
     if (entry.stream == member.lead) return {};
     const Follower follower{entry.comm->group_member, entry.stream};
@@ -275,12 +339,26 @@ class GroupIssue {
     return {};
   }
 
+  // Messages of one direction between two ranks go over their links one after the other. So only a few of each are
+  // polled, or a group of n would take n² polls. From the first that cannot begin yet on all are: each of them waits
+  // for those before it to begin, whatever their links.
+  void QueueMessages(Queues* queues) {
+    for (size_t i = 0; i < launches_.size(); ++i) {
+      const Pending& pending = *filled_[i];
+      if (pending.run == nullptr || pending.op.seq != 0 || !pending.run->TryBegin()) continue;
+      Queue& queue = (*queues)[{pending.handle, pending.op.peer, pending.op.kind}];
+      launches_[i].chain = &queue.places[queue.messages++ % kPolledPerQueue];
+    }
+  }
+
   Status LaunchAll() {
     std::pmr::vector<const sl_launch_t*> pointers(launches_.get_allocator());
     pointers.reserve(launches_.size());
     for (const sl_launch_t& launch : launches_) pointers.push_back(&launch);
     const Device& device = filled_.front()->handle->comm.device();
     if (!device.is_watched()) return LaunchUnwatched();
+    Queues queues(launches_.get_allocator());
+    if (launches_.size() > kFewLaunches) QueueMessages(&queues);
     filled_.clear();  // each is given back by its launch
     const sl_status_t status = device.ops->launch_batch(device.handle, static_cast<uint32_t>(pointers.size()),
                                                         streams_.data(), pointers.data());
@@ -289,17 +367,21 @@ class GroupIssue {
     return {status, LastError()};
   }
 
-  // On the device of each, whose queue takes all it needs; an error leaves what was launched before it.
+  // On the device of each, whose queue takes all it needs; an error leaves what was launched besides, whose end is
+  // marked all the same: its memory must not go before.
   Status LaunchUnwatched() {
     Status outcome;
+    std::pmr::vector<bool> has_begun(members_.size(), launches_.get_allocator());
     for (const size_t i : OrderOfLaunches()) {
       Status issued = IssueUnwatched(i);
+      if (issued.ok() || copies_[i] != nullptr) has_begun[filled_[i]->handle->group_member] = true;
       if (outcome.ok()) outcome = std::move(issued);
     }
     for (Pending* pending : filled_) pending->handle->pending.Give(pending);
     filled_.clear();
     for (const Member& member : members_) {
-      if (outcome.ok() && member.order != nullptr) outcome = MarkEnd(member.handle, *member.order, member.lead);
+      if (!has_begun[member.handle->group_member]) continue;
+      outcome = MarkEndOf(outcome, member.handle, *member.order, member.lead);
     }
     return outcome;
   }
@@ -315,17 +397,27 @@ class GroupIssue {
     return status == SL_OK ? Status() : Status(status, LastError());
   }
 
-  // As they were called; but with copies among them, communicators take turns: a queue that is full makes its caller
-  // wait until the device gets on, and that waits for the ranks that this very thread issues next.
+  // As they were called; but where a communicator may fill a queue of the device, with copies or with many launches,
+  // streams take turns: a queue that is full makes its caller wait until the device gets on, and that waits for the
+  // ranks that this very thread issues next.
   std::pmr::vector<size_t> OrderOfLaunches() const {
     std::pmr::vector<size_t> order(launches_.size(), launches_.get_allocator());
     std::iota(order.begin(), order.end(), size_t{0});
-    if (!has_copies_ || members_.size() == 1) return order;
+    if (!takes_turns_ || members_.size() == 1) return order;
     std::pmr::vector<size_t> turns(launches_.get_allocator());
     std::pmr::vector<size_t> issued(members_.size(), launches_.get_allocator());
-    for (const Pending* pending : filled_) turns.push_back(issued[pending->handle->group_member]++);
+    for (const Pending* pending : filled_) turns.push_back(issued[FirstOnStreamOf(pending->handle->group_member)]++);
     std::stable_sort(order.begin(), order.end(), [&turns](size_t a, size_t b) { return turns[a] < turns[b]; });
     return order;
+  }
+
+  // Communicators that share a stream keep their order in it: other ranks may need fewer launches for the same.
+  uint32_t FirstOnStreamOf(uint32_t member) const {
+    const auto shares = [&](const Member& other) {
+      return other.lead == members_[member].lead &&
+             &other.handle->comm.device() == &members_[member].handle->comm.device();
+    };
+    return static_cast<uint32_t>(std::find_if(members_.begin(), members_.end(), shares) - members_.begin());
   }
 
   // What was begun is enqueued, whatever becomes of the others: its host side waits for it.
@@ -343,7 +435,7 @@ class GroupIssue {
       }
     }
     for (const Relayed& one : jobs) {
-      if (outcome.ok()) outcome = MarkEnd(one.member->handle, *one.member->order, one.member->lead);
+      outcome = MarkEndOf(outcome, one.member->handle, *one.member->order, one.member->lead);
     }
     return outcome;
   }
@@ -377,7 +469,7 @@ class GroupIssue {
   std::pmr::vector<sl_launch_t> launches_;
   std::pmr::vector<sl_stream_t*> streams_;
   std::pmr::vector<const Choice*> copies_;  // of each launch; NULL: it is one
-  bool has_copies_ = false;
+  bool takes_turns_ = false;
   std::pmr::vector<Pending*> transfers_;  // of devices whose launches nobody watches, till they are joined
   std::pmr::vector<Pending*> relayed_;    // through host memory, till their jobs begin
   std::pmr::memory_resource* arguments_;

@@ -30,6 +30,7 @@ struct IssueOrder {
   uint64_t capture = 0;           // 0: of eager operations; else the communicator's how-manieth capture
   uint64_t capture_id = 0;        // the device's name for it
   sl_stream_t* stream = nullptr;  // of the newest operation
+  uint64_t stream_id = 0;         // the device's for it; 0: unknown
   bool begun = false;
 };
 
@@ -117,6 +118,7 @@ struct sl_comm_t {
   std::vector<uint64_t> signals_awaited;  // from each rank
   sl_image_t* engine_image = nullptr;
   sl_event_t* order_event = nullptr;  // of the eager order; where nobody watches launches, behind the newest
+  std::atomic<bool> unmarked{false};  // what was launched may run on unknown to it: it could not be recorded
   sl_event_t* join_event = nullptr;   // between streams of a group or of a capture, used at once
   sl::kernel::PendingPool pending;
   std::unique_ptr<sl::kernel::Relay> relay;  // where ranks' devices do not all reach each other's memory

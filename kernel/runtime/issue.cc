@@ -19,8 +19,8 @@ Status IssueAtOnce(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op
   if (op.count == 0) return {};
   SL_ASSIGN(const Choice* choice, Choose(pending));
   if (choice->run == SL_RUN_COPIES) {
-    SL_TRY(IssueCopies(*pending, *choice, order, stream));
-    return MarkEnd(handle, order, stream);
+    const Status issued = IssueCopies(*pending, *choice, order, stream);
+    return MarkEndOf(issued, handle, order, stream);
   }
   sl_launch_t launch;
   SL_TRY(FillLaunch(pending, *choice, &launch));
@@ -107,7 +107,7 @@ Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& o
   do {
     enqueued = handle->relay->Enqueue(job.value());
   } while (enqueued.code() == SL_ERR_AGAIN);
-  return enqueued.ok() ? MarkEnd(handle, order, stream) : enqueued;
+  return MarkEndOf(enqueued, handle, order, stream);
 }
 
 }  // namespace
@@ -116,12 +116,12 @@ Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   const InCall in_call(handle);
   SL_TRY(CheckUsable(handle, op));
   SL_TRY(CheckOp(handle->comm, op));
+  SL_TRY(CheckStream(handle, stream));
   if ((op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) && op.peer == static_cast<int32_t>(handle->comm.rank())) {
     return {SL_ERR_INVALID, "a send to the own rank needs its receive in the same group"};
   }
   handle->comm.selector()->Collect();
-  SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
-  SL_TRY(ChainStreams(handle, order, stream));
+  SL_ASSIGN(IssueOrder * order, JoinOrder(handle, stream));
   if (handle->relay != nullptr) [[unlikely]]
     return IssueRelayed(handle, *order, op, stream);
   const bool at_once = stream == nullptr || !handle->comm.device().is_watched();
@@ -144,19 +144,21 @@ Status PrepareToIssue(sl_comm_t* handle) {
   handle->signals_raised.resize(handle->comm.size());
   handle->signals_awaited.resize(handle->comm.size());
   if (Reach* reach = handle->comm.reach(); reach != nullptr) {
-    reach->WatchUse(
-        [&device, event = handle->order_event] {
-          return device.ops->event_query(device.handle, event) != SL_ERR_AGAIN;
-        },
-        [handle] { return handle->in_call.load(std::memory_order_acquire) != 0; });
+    reach->WatchUse([handle] { return !LaunchesMayRun(*handle); },
+                    [handle] { return handle->in_call.load(std::memory_order_acquire) != 0; });
   }
   return {};
 }
 
+bool LaunchesMayRun(const sl_comm_t& handle) {
+  const Device& device = handle.comm.device();
+  const sl_status_t marked = device.ops->event_query(device.handle, handle.order_event);
+  return marked == SL_ERR_AGAIN || (marked == SL_OK && handle.unmarked.load());  // else nothing runs on it any more
+}
+
 bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns) {
-  const Device& device = handle->comm.device();
-  if (device.is_watched() || !handle->eager.begun) return true;
-  while (device.ops->event_query(device.handle, handle->order_event) == SL_ERR_AGAIN) {
+  if (handle->comm.device().is_watched() || !handle->eager.begun) return true;
+  while (LaunchesMayRun(*handle)) {
     if (NowNs() >= deadline_ns) return false;
     if (handle->comm.is_stopped()) handle->comm.ReleaseSignals();
     const timespec nap{0, 50'000};

@@ -61,6 +61,8 @@ sl_status_t CheckWait(void* pending, const sl_wait_t* wait, uint64_t waited_ns);
 // Loads the engine's kernel and the event that orders streams. Once, when the communicator is ready.
 Status PrepareToIssue(sl_comm_t* handle);
 void StopIssuing(sl_comm_t* handle);
+// Whether eager launches may still run that nobody watches.   [any]
+bool LaunchesMayRun(const sl_comm_t& handle);
 // Until the eager launches that nobody watches have ended, at most until the deadline; true when they have.
 bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns);
 

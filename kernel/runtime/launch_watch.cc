@@ -90,8 +90,7 @@ void LaunchWatch::Look() {
 
 bool LaunchWatch::MayRun() const {
   if (handle_->in_call.load(std::memory_order_seq_cst) != 0 || handle_->graphs() != 0) return true;
-  const Device& device = handle_->comm.device();
-  return device.ops->event_query(device.handle, handle_->order_event) == SL_ERR_AGAIN;
+  return LaunchesMayRun(*handle_);
 }
 
 LaunchWatch::Seen* LaunchWatch::Find(const sl_control_t& said, uint64_t now_ns) {

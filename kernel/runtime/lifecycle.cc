@@ -159,6 +159,7 @@ Status FinalizeComm(sl_comm_t* handle) {
       if (NowNs() >= deadline_ns) return {SL_ERR_TIMEOUT, "finalize: launches on the device did not end"};
     }
     SL_TRY(handle->comm.Health());
+    handle->comm.state.store(Communicator::State::kMeeting);
     SL_TRY(handle->comm.Finalize());
     SL_TRY(FindMismatch(handle));
     handle->comm.state.store(Communicator::State::kFinalized);

@@ -20,8 +20,7 @@ Status NoHandle(const char* noun, const void* handle) {
 Status AllocateMemory(int32_t device_kind, uint64_t bytes, void** out_memory) {
   SL_ASSIGN(Process * process, Process::Get());
   SL_ASSIGN(const Device* device, process->FindDevice(device_kind, -1));
-  const bool can_share = (device->info.capabilities & SL_DEVICE_CAN_EXPORT) != 0;
-  const uint32_t memory_kind = can_share ? SL_MEMORY_EXPORTABLE : SL_MEMORY_PLAIN;
+  const uint32_t memory_kind = device->can_export() ? SL_MEMORY_EXPORTABLE : SL_MEMORY_PLAIN;
   const sl_status_t status = device->ops->allocate(device->handle, memory_kind, bytes, out_memory);
   return status == SL_OK ? Status() : Status(status, LastError());
 }

@@ -100,42 +100,48 @@ StreamValues TakeRoom(SignalBoard::Entry* here) {
   return values;
 }
 
-}  // namespace
-
-Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* stream) {
-  const InCall in_call(handle);
-  SL_TRY(CheckServed(handle, "put_signal"));
-  SL_TRY(CheckPeer(handle->comm, "put_signal", peer));
-  void* target = nullptr;
-  if (put.bytes != 0) {
-    SL_ASSIGN(target, TargetOf(*handle, put, peer));
-  }
-  SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
-  SL_TRY(ChainStreams(handle, order, stream));
+Status IssuePut(sl_comm_t* handle, const IssueOrder& order, const Put& put, void* target, uint32_t peer,
+                sl_stream_t* stream) {
   const StreamCalls calls(handle->comm.device(), stream);
   const SignalBoard& board = handle->comm.signals();
   SignalBoard::Entry* there = board.At(peer, handle->comm.rank());
-  if (order->capture != 0) SL_TRY(calls.Issue(TakeRoom(board.At(handle->comm.rank(), peer))));
+  if (order.capture != 0) SL_TRY(calls.Issue(TakeRoom(board.At(handle->comm.rank(), peer))));
   if (put.bytes != 0 && target != put.memory) SL_TRY(calls.Copy(target, put.memory, put.bytes));
   StreamValues signal;
-  if (order->capture != 0) {
+  if (order.capture != 0) {
     signal.Write(&there->flag, 1);
   } else {
     signal.Write(&there->raised, handle->signals_raised[peer] + 1);
   }
   SL_TRY(calls.Issue(signal));
-  if (order->capture == 0) ++handle->signals_raised[peer];
+  if (order.capture == 0) ++handle->signals_raised[peer];
   ++handle->operations;
-  return MarkEnd(handle, *order, stream);
+  return {};
+}
+
+}  // namespace
+
+Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* stream) {
+  const InCall in_call(handle);
+  SL_TRY(CheckServed(handle, "put_signal"));
+  SL_TRY(CheckStream(handle, stream));
+  SL_TRY(CheckPeer(handle->comm, "put_signal", peer));
+  void* target = nullptr;
+  if (put.bytes != 0) {
+    SL_ASSIGN(target, TargetOf(*handle, put, peer));
+  }
+  SL_ASSIGN(IssueOrder * order, JoinOrder(handle, stream));
+  const Status issued = IssuePut(handle, *order, put, target, peer, stream);
+  return MarkEndOf(issued, handle, *order, stream);
 }
 
 Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts, sl_stream_t* stream) {
   const InCall in_call(handle);
   SL_TRY(CheckServed(handle, "wait_signals"));
+  SL_TRY(CheckStream(handle, stream));
   for (const sl_signal_count_t& wanted : counts) SL_TRY(CheckPeer(handle->comm, "wait_signals", wanted.peer));
   SL_TRY(CheckCount(handle->comm.device(), stream, counts));
-  SL_ASSIGN(IssueOrder * order, OrderOf(handle, stream));
-  SL_TRY(ChainStreams(handle, order, stream));
+  SL_ASSIGN(IssueOrder * order, JoinOrder(handle, stream));
   const StreamCalls calls(handle->comm.device(), stream);
   SL_TRY(calls.Issue(order->capture == 0 ? AwaitCounted(handle, counts) : TakeFlags(*handle, counts)));
   ++handle->operations;

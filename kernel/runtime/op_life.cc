@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/runtime/op_life.h"
 
+#include <cstdio>
 #include <cstring>
 
 #include "kernel/events/last_error.h"
@@ -14,6 +15,8 @@ namespace sl::kernel {
 namespace {
 
 constexpr uint64_t kCheckIntervalNs = 10'000'000;
+constexpr uint64_t kUnmarkedNs = 500'000'000;  // launches end some milliseconds after they are told to
+constexpr uint64_t kUnmarkedLookNs = 1'000'000;
 
 void EmitOp(const Communicator& comm, const sl_op_t& op, uint32_t kind, uint64_t value, uint64_t value2) {
   if (!EventWanted(kind)) [[likely]]
@@ -44,6 +47,58 @@ Status WhyUnusable(const Communicator& comm) {
   return {SL_ERR_STATE, "the communicator was finalized; no operation may follow"};
 }
 
+Result<IssueOrder*> OrderOfCapture(sl_comm_t* handle, uint64_t id, sl_stream_t* stream) {
+  for (IssueOrder& order : handle->captured) {
+    if (order.capture != 0 && order.capture_id == id) return &order;
+  }
+  SL_TRY(HoldByGraph(handle, handle->captures + 1, stream));
+  handle->watch.Expect();  // who launches the graph later does not say so
+  const uint64_t number = ++handle->captures;
+  IssueOrder* order = &handle->captured[number % std::size(handle->captured)];
+  *order = {.capture = number, .capture_id = id};
+  return order;
+}
+
+// A handle may be that of another stream now: the driver gives it out again once its stream is destroyed, whose work
+// goes on, and cudaStreamPerThread is a stream of every thread.
+bool IsNewest(const IssueOrder& order, const Device& device, sl_stream_t* stream, uint64_t stream_id) {
+  if (!order.begun || stream != order.stream) return false;
+  return order.capture != 0 || device.is_watched() || (stream_id != 0 && stream_id == order.stream_id);
+}
+
+// `stream` goes on after the operations issued in this order so far.
+Status ChainStreams(sl_comm_t* handle, IssueOrder* order, sl_stream_t* stream, uint64_t stream_id) {
+  const Device& device = handle->comm.device();
+  if (IsNewest(*order, device, stream, stream_id)) [[likely]]
+    return {};
+  const bool is_marked = order->capture == 0 && !device.is_watched();
+  const bool may_run = !device.is_watched() || handle->pending.outstanding() != 0;
+  if (order->begun && may_run) {
+    sl_event_t* event = order->capture == 0 ? handle->order_event : handle->join_event;
+    sl_status_t status = is_marked ? SL_OK : device.ops->event_record(device.handle, event, order->stream);
+    if (status == SL_OK) status = device.ops->stream_wait_event(device.handle, stream, event);
+    if (status != SL_OK) return {status, LastError()};
+  }
+  order->stream = stream;
+  order->stream_id = stream_id;
+  order->begun = true;
+  return {};
+}
+
+// The stream cannot be asked later, when it may be gone.
+Status EndUnmarked(sl_comm_t* handle, sl_stream_t* stream, const Status& why) {
+  const Device& device = handle->comm.device();
+  handle->comm.FailLaunches(why);
+  const uint64_t deadline_ns = NowNs() + kUnmarkedNs;
+  sl_status_t ended = SL_ERR_TIMEOUT;
+  while (ended == SL_ERR_TIMEOUT && NowNs() < deadline_ns) {
+    handle->comm.ReleaseSignals();  // the stream may come to one wait after the other
+    ended = device.ops->stream_wait_idle(device.handle, stream, NowNs() + kUnmarkedLookNs);
+  }
+  if (ended != SL_OK) handle->unmarked.store(true);
+  return why;
+}
+
 }  // namespace
 
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) { return CheckUsable(handle, OpKindName(op.kind)); }
@@ -57,6 +112,23 @@ Status CheckUsable(sl_comm_t* handle, const char* what) {
   return why.ok() ? why : Status(why.code(), std::string(what) + " not started: " + why.message());
 }
 
+// The likely way to a stream of another device: a program of GPUs whose communicator came before its first use of one.
+Status CheckStream(const sl_comm_t* handle, sl_stream_t* stream) {
+  const Device& device = handle->comm.device();
+  if (stream == nullptr || stream == handle->eager.stream || !device.is_host()) [[likely]]
+    return {};
+  uint32_t state = 0;
+  uint64_t id = 0;
+  if (device.ops->capture_state(device.handle, stream, &state, &id) != SL_ERR_INVALID) return {};
+  char text[320];
+  std::snprintf(text, sizeof(text),
+                "stream %p is no stream of the host, and this communicator lies in host memory because the process had "
+                "not used CUDA when it was made, or because roles.device says so; call cudaSetDevice before making it, "
+                "or set roles.device = \"cuda\"",
+                static_cast<void*>(stream));
+  return {SL_ERR_INVALID, text};
+}
+
 Result<bool> IsCaptured(const Device& device, sl_stream_t* stream, uint64_t* out_id) {
   if ((device.info.capabilities & SL_DEVICE_CAN_CAPTURE) == 0) return false;
   uint32_t state = 0;
@@ -66,36 +138,15 @@ Result<bool> IsCaptured(const Device& device, sl_stream_t* stream, uint64_t* out
   return state != 0;
 }
 
-Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream) {
+Result<IssueOrder*> JoinOrder(sl_comm_t* handle, sl_stream_t* stream) {
   uint64_t id = 0;
   SL_ASSIGN(const bool is_captured, IsCaptured(handle->comm.device(), stream, &id));
-  if (!is_captured) return &handle->eager;
-  for (IssueOrder& order : handle->captured) {
-    if (order.capture != 0 && order.capture_id == id) return &order;
+  IssueOrder* order = &handle->eager;
+  if (is_captured) {
+    SL_ASSIGN(order, OrderOfCapture(handle, id, stream));
   }
-  SL_TRY(HoldByGraph(handle, handle->captures + 1, stream));
-  handle->watch.Expect();  // who launches the graph later does not say so
-  const uint64_t number = ++handle->captures;
-  IssueOrder* order = &handle->captured[number % std::size(handle->captured)];
-  *order = {number, id, nullptr, false};
+  SL_TRY(ChainStreams(handle, order, stream, is_captured ? 0 : id));
   return order;
-}
-
-Status ChainStreams(sl_comm_t* handle, IssueOrder* order, sl_stream_t* stream) {
-  if (stream == order->stream && order->begun) [[likely]]
-    return {};
-  const Device& device = handle->comm.device();
-  const bool is_marked = order->capture == 0 && !device.is_watched();
-  const bool may_run = !device.is_watched() || handle->pending.outstanding() != 0;
-  if (order->begun && may_run) {
-    sl_event_t* event = order->capture == 0 ? handle->order_event : handle->join_event;
-    sl_status_t status = is_marked ? SL_OK : device.ops->event_record(device.handle, event, order->stream);
-    if (status == SL_OK) status = device.ops->stream_wait_event(device.handle, stream, event);
-    if (status != SL_OK) return {status, LastError()};
-  }
-  order->stream = stream;
-  order->begun = true;
-  return {};
 }
 
 // A program may destroy a stream whose work has ended, and then it must not be named any more.
@@ -104,7 +155,12 @@ Status MarkEnd(sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream) 
   if (device.is_watched() || order.capture != 0) return {};
   const sl_status_t status = device.ops->event_record(device.handle, handle->order_event, stream);
   handle->watch.Expect();
-  return status == SL_OK ? Status() : Status(status, LastError());
+  return status == SL_OK ? Status() : EndUnmarked(handle, stream, {status, LastError()});
+}
+
+Status MarkEndOf(const Status& issued, sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream) {
+  Status marked = MarkEnd(handle, order, stream);
+  return issued.ok() ? marked : issued;
 }
 
 // Numbers the operation and tells the log of calls.
@@ -169,24 +225,27 @@ Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch) {
   return {};
 }
 
-Status FillGroupLaunch(Pending* first, const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
-                       sl_launch_t* launch) {
-  sl_comm_t* handle = first->handle;
+Result<const Choice*> ChooseForGroup(sl_comm_t* handle, const sl_op_t* ops, uint32_t count) {
   SL_ASSIGN(const Choice* choice, handle->comm.selector()->Select(ops[0]));
   for (uint32_t i = 1; i < count; ++i) {
     SL_ASSIGN(const Choice* other, handle->comm.selector()->Select(ops[i]));
     if (other->algorithm == choice->algorithm) continue;
-    return {SL_ERR_UNSUPPORTED, std::string("a group whose transfers are served by ") + choice->name + " and by " +
-                                    other->name + "; pin one by a [[select]] rule"};
+    return Status(SL_ERR_UNSUPPORTED, std::string("a group whose transfers are served by ") + choice->name +
+                                          " and by " + other->name + "; pin one by a [[select]] rule");
   }
   handle->last_choice = choice;
   for (uint32_t i = 0; i < count; ++i) EmitOp(handle->comm, ops[i], SL_EVENT_OP_BEGIN, ops[i].kind, choice->index);
+  return choice;
+}
+
+Status FillGroupLaunch(const Choice& choice, const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
+                       sl_launch_t* launch) {
   *launch = {};
   launch->struct_size = sizeof(*launch);
-  const sl_status_t status = choice->ops->launch_group(choice->algorithm, ops, count, args, capacity, launch);
+  const sl_status_t status = choice.ops->launch_group(choice.algorithm, ops, count, args, capacity, launch);
   if (status == SL_OK) return {};
   return {status,
-          std::string("a group of ") + std::to_string(count) + " transfers, " + choice->name + ": " + LastError()};
+          std::string("a group of ") + std::to_string(count) + " transfers, " + choice.name + ": " + LastError()};
 }
 
 // The outcome of a launch becomes that of the operation; a failure is the communicator's.

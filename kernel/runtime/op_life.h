@@ -23,15 +23,19 @@ class InCall {
 // SL_OK when operations may be issued; else why `op`, or `what`, was not started.
 Status CheckUsable(sl_comm_t* handle, const char* what);
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op);
-// Whether the stream is in a capture, and in which.
+// SL_ERR_INVALID with the remedy when the device is the host and `stream` is not one of its streams. Before anything of
+// the operation has begun: its number must not be lost.
+Status CheckStream(const sl_comm_t* handle, sl_stream_t* stream);
+// Whether the stream is in a capture, and in which; else the stream's id, 0: unknown.
 Result<bool> IsCaptured(const Device& device, sl_stream_t* stream, uint64_t* out_id);
-// The eager operations, or those of the capture that `stream` is in.
-Result<IssueOrder*> OrderOf(sl_comm_t* handle, sl_stream_t* stream);
-// `stream` goes on after the operations issued in this order so far.
-Status ChainStreams(sl_comm_t* handle, IssueOrder* order, sl_stream_t* stream);
+// The eager operations, or those of the capture that `stream` is in: it goes on after what was issued of them so far.
+Result<IssueOrder*> JoinOrder(sl_comm_t* handle, sl_stream_t* stream);
 // The end of what this order has issued to `stream` can be waited for from now on, whatever becomes of the stream.
-// Nothing to do where the end of a launch is known.
+// Nothing to do where the end of a launch is known. When it cannot be marked, the communicator fails and its launches
+// are ended; of those that do not end soon it keeps the memory.
 Status MarkEnd(sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream);
+// `issued`, and where that failed half-way the same for what the device has got of it.
+Status MarkEndOf(const Status& issued, sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream);
 // Numbers the operation and tells the log of calls.
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending);
 // Tells observers that it begins, served by the choice of that index.
@@ -40,8 +44,11 @@ void TellBegin(const Pending& pending, uint32_t choice);
 Result<const Choice*> Choose(Pending* pending);
 // Fills the launch of a choice that is no list of copies. Everything it points to lives in `pending`.
 Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch);
-// The same for several operations of one communicator at once, of which `first` is one.
-Status FillGroupLaunch(Pending* first, const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
+// What serves several operations of one communicator in one launch; tells observers that they begin.
+Result<const Choice*> ChooseForGroup(sl_comm_t* handle, const sl_op_t* ops, uint32_t count);
+// Fills one launch for them.
+// returns: SL_ERR_LIMIT it cannot take so many | errors of the algorithm
+Status FillGroupLaunch(const Choice& choice, const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
                        sl_launch_t* launch);
 // The outcome of a launch becomes that of the operation; a failure is the communicator's.
 Status Leave(Pending* pending, sl_status_t code);

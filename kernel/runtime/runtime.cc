@@ -4,7 +4,11 @@
 // does the work, and turns exceptions and Status into codes with a thread-local text.
 #include "sl_runtime.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "kernel/events/last_error.h"
@@ -375,10 +379,22 @@ const sl_runtime_ops_t kOps = {
     .wait_signals = WaitSignalsOf,
 };
 
+// Before the first descriptor is made here. In a daemon that has closed its standard ones, ours would get their
+// numbers, and log lines would go into our own connections. Open across exec, as programs expect of these.
+bool FillStandardDescriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) continue;
+    const int filler = open("/dev/null", O_RDWR);
+    if (filler > STDERR_FILENO) close(filler);  // another thread was quicker
+  }
+  return true;
+}
+
 }  // namespace
 
 sl_status_t sl_runtime_query(uint32_t revision, const sl_runtime_ops_t** out_ops) {
   if (revision > SL_RUNTIME_REVISION || out_ops == nullptr) return SL_ERR_UNSUPPORTED;
+  [[maybe_unused]] static const bool filled = FillStandardDescriptors();
   *out_ops = &kOps;
   return SL_OK;
 }

@@ -37,10 +37,9 @@ bool SameWait(const sl_wait_t& a, const sl_wait_t& b) {
   return a.peer == b.peer && a.what == b.what && a.step == b.step && a.seen == b.seen && a.wanted == b.wanted;
 }
 
-// Ranks that have not called this collective yet.
+// Ranks that have not called this collective yet, as far as this rank can see.
 std::string Absent(sl_comm_t* handle, const Pending& pending) {
   Communicator& comm = handle->comm;
-  if (pending.op.seq == 0) return comm.RankName(static_cast<uint32_t>(pending.op.peer));
   if (comm.shape().domain_size != comm.size()) return "a rank";
   std::string names;
   for (uint32_t rank = 0; rank < comm.size(); ++rank) {
@@ -52,6 +51,10 @@ std::string Absent(sl_comm_t* handle, const Pending& pending) {
 
 std::string WhoIsMissing(sl_comm_t* handle, const Pending& pending) {
   if (pending.op.capture != 0) return "it is part of a graph; a rank has not launched its graph, or is late";
+  if (pending.op.seq == 0) {  // sends and receives are not counted
+    const std::string peer = handle->comm.RankName(static_cast<uint32_t>(pending.op.peer));
+    return "it is not known whether " + peer + " has called it";
+  }
   const std::string absent = Absent(handle, pending);
   return absent.empty() ? "all ranks have called it" : "not called by " + absent;
 }

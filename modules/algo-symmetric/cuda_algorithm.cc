@@ -259,11 +259,25 @@ sl_status_t CudaAlgorithm::FillGroup(const sl_op_t* ops, uint32_t count, uint32_
 
 sl_status_t CudaAlgorithm::LaunchGroup(const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
                                        sl_launch_t* out) {
-  const sl_status_t status = FillGroup<FewestMessages>(ops, count, kFewest, args, out);
-  if (status != SL_ERR_LIMIT) return status;
-  if (count <= FewMessages::kMost) return FillGroup<FewMessages>(ops, count, kFew, args, out);
-  if (capacity < sizeof(ManyMessages)) return SL_ERR_LIMIT;
-  return FillGroup<ManyMessages>(ops, count, kMany, args, out);
+  sl_status_t status = FillGroup<FewestMessages>(ops, count, kFewest, args, out);
+  if (status != SL_ERR_LIMIT) return status == SL_OK ? status : Refuse(status, 0);
+  if (count <= FewMessages::kMost || capacity < sizeof(ManyMessages)) {
+    status = FillGroup<FewMessages>(ops, count, kFew, args, out);
+    return status == SL_OK ? status : Refuse(status, FewMessages::kMost);
+  }
+  status = FillGroup<ManyMessages>(ops, count, kMany, args, out);
+  return status == SL_OK ? status : Refuse(status, ManyMessages::kMost);
+}
+
+// Says why.
+sl_status_t CudaAlgorithm::Refuse(sl_status_t status, uint32_t most_messages) const {
+  if (host == nullptr) return status;
+  std::string text = "not only sends and receives, or one to the own rank without its other end";
+  if (status == SL_ERR_LIMIT) {
+    text = "more than a launch takes, which is " + std::to_string(most_messages) + " messages, on " +
+           std::to_string(kernels::kP2pBlocks) + " blocks that wait for peers";
+  }
+  return host->set_error(host->ctx, status, text.c_str());
 }
 
 }  // namespace sl::algo_symmetric

@@ -44,6 +44,7 @@ class CudaAlgorithm final : public sl_algorithm_t {
   void FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, uint32_t threads, sl_launch_t* out) const;
   template <typename GroupArgs>
   sl_status_t FillGroup(const sl_op_t* ops, uint32_t count, uint32_t kernel, void* args, sl_launch_t* out);
+  sl_status_t Refuse(sl_status_t status, uint32_t most_messages) const;
 
   const sl_device_ops_t* device_ops_;
   sl_device_t* device_;

@@ -366,6 +366,38 @@ TEST_F(GpuLaunches, ServesTwoCommunicatorsInOppositeOrders) {
       Patient());
 }
 
+// The first call waits for rank 1, and the second comes on another stream of the same handle, which waits for the
+// first.
+TEST_F(Gpu, OrdersCallsOnStreamsOfOneHandle) {
+  enum { kDestroyed, kOfThreads };
+  RunGpuRanks(2, [](GpuRank& me) {
+    for (int round = 0; round < 6; ++round) {
+      NcclCase test;
+      test.count = size_t{1} << round;
+      test.salt = static_cast<uint32_t>(round);
+      GpuBuffers first(test, me.team.rank(), 2, 0);
+      GpuBuffers second(test, me.team.rank(), 2, 0);
+      if (me.team.rank() == 1) me.team.Barrier();
+      const bool of_threads = round % 2 == kOfThreads;
+      const auto per_thread = reinterpret_cast<CudaStream>(2);
+      std::thread([&] {
+        UseMyGpu(me.team.rank());
+        const CudaStream stream = of_threads ? per_thread : MakeStream();
+        NCCL_OK(first.Issue(me.comm, stream));
+        if (!of_threads) DestroyStream(stream);
+      }).join();
+      const CudaStream stream = of_threads ? per_thread : MakeStream();
+      NCCL_OK(second.Issue(me.comm, stream));
+      if (me.team.rank() == 0) me.team.Barrier();
+      ASSERT_TRUE(WaitFor(stream, kPatience)) << "round " << round << " hangs";
+      EXPECT_EQ(first.Check(), "");
+      EXPECT_EQ(second.Check(), "");
+      if (!of_threads) DestroyStream(stream);
+    }
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
+}
+
 // The graph is launched after its communicator was destroyed, and computes.
 TEST_F(GpuLaunches, KeepsTheMemoryOfACommunicatorForItsGraphs) {
   RunGpuRanks(2, [](GpuRank& me) {

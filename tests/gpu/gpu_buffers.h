@@ -72,4 +72,13 @@ inline uint64_t CallsOf(const char* name) {
   return calls != nullptr ? calls(name) : 0;
 }
 
+// The call that follows `others` of the same name fails, CUDA being out of memory. False with any other driver.
+inline bool FailCall(const char* name, uint64_t others) {
+  constexpr int kOutOfMemory = 2;
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const auto fail = reinterpret_cast<void (*)(const char*, uint64_t, int)>(dlsym(driver, "sl_fake_cuda_fail_later"));
+  if (fail != nullptr) fail(name, others, kOutOfMemory);
+  return fail != nullptr;
+}
+
 }  // namespace sl::gpu

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/integration/nccl_case.h"
@@ -232,6 +234,22 @@ TEST(Collectives, OfOneGroupProgressTogether) {
     }
     NCCL_OK(ncclCommDestroy(first));
     NCCL_OK(ncclCommDestroy(second));
+  });
+}
+
+// NCCL_HOSTID makes a host of every rank, and loopback still leads from one to the other.
+TEST(Hosts, OfOneMachineMeetOverLoopback) {
+  const Environment loopback("NCCL_SOCKET_IFNAME", "=lo");
+  RunProcesses(3, [](Team& team) {
+    setenv("NCCL_HOSTID", std::to_string(team.rank()).c_str(), 1);
+    const ncclComm_t comm = team.MakeComm();
+    for (const size_t count : {1, 1000, 1000000}) {
+      const NcclCase test{Kind::kAllReduce, ncclFloat32, ncclSum, count, 0, false, 1};
+      NcclBuffers buffers(test, team.rank(), team.size());
+      NCCL_OK(buffers.Issue(comm, nullptr));
+      ASSERT_EQ(buffers.Check(), "");
+    }
+    NCCL_OK(ncclCommDestroy(comm));
   });
 }
 

@@ -3,6 +3,7 @@
 // Sends, receives and communicators made of communicators, through nccl.h.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <vector>
 
 #include "tests/integration/team.h"
@@ -98,6 +99,55 @@ TEST(Messages, KeepTheirOrderBetweenTwoRanks) {
     for (size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], static_cast<int64_t>(i));
     NCCL_OK(ncclCommDestroy(comm));
   });
+}
+
+// Of many, only a few are looked at at a time; they differ in size, and so in the lanes they use.
+void ExchangeMany(Team& team, cudaStream_t stream, const std::function<bool()>& wait, bool with_collective) {
+  const ncclComm_t comm = team.MakeComm();
+  const int count = 300;
+  const auto size_of = [](int i) { return i % 50 == 7 ? size_t{100000} : static_cast<size_t>(1 + i % 5); };
+  std::vector<std::vector<int>> sent;
+  std::vector<std::vector<int>> received;
+  for (int peer = 0; peer < team.size(); ++peer) {
+    for (int i = 0; i < count; ++i) {
+      sent.emplace_back(size_of(i), (team.rank() * 10 + peer) * 1000 + i);
+      received.emplace_back(size_of(i), -1);
+    }
+  }
+  int sum = 1;
+  NCCL_OK(ncclGroupStart());
+  for (int i = 0; i < count; ++i) {
+    if (with_collective && i == count / 2) {
+      NCCL_OK(ncclAllReduce(&sum, &sum, 1, ncclInt32, ncclSum, comm, stream));
+    }
+    for (int peer = 0; peer < team.size(); ++peer) {
+      const auto at = static_cast<size_t>(peer * count + i);
+      NCCL_OK(ncclSend(sent[at].data(), sent[at].size(), ncclInt32, peer, comm, stream));
+      NCCL_OK(ncclRecv(received[at].data(), received[at].size(), ncclInt32, peer, comm, stream));
+    }
+  }
+  NCCL_OK(ncclGroupEnd());
+  ASSERT_TRUE(wait());
+  EXPECT_EQ(sum, with_collective ? team.size() : 1);
+  for (int peer = 0; peer < team.size(); ++peer) {
+    for (int i = 0; i < count; ++i) {
+      const std::vector<int> wanted(size_of(i), (peer * 10 + team.rank()) * 1000 + i);
+      ASSERT_EQ(received[static_cast<size_t>(peer * count + i)], wanted) << "message " << i << " from rank " << peer;
+    }
+  }
+  NCCL_OK(ncclCommDestroy(comm));
+}
+
+TEST(Messages, OfALargeGroupArriveInOrder) {
+  for (const bool with_collective : {false, true}) {
+    RunProcesses(3, [with_collective](Team& team) {
+      ExchangeMany(
+          team, nullptr, [] { return true; }, with_collective);
+      HostStream stream;
+      ExchangeMany(
+          team, stream.get(), [&stream] { return stream.Synchronize(60); }, with_collective);
+    });
+  }
 }
 
 TEST(Messages, ToTheOwnRankNeedTheirReceiveInTheGroup) {
