@@ -108,10 +108,7 @@ Result<Connection*> Transport::Connect(const sl_address_t& bytes, const sl_conne
 
 Result<Connection*> Transport::Accept() {
   const std::lock_guard lock(mutex_);
-  if (ready_.empty()) {
-    AdmitVisitors();
-    HearVisitors();
-  }
+  if (ready_.empty()) AttendToVisitors();
   if (ready_.empty()) return Status(SL_ERR_AGAIN);
   Connection* connection = ready_.front();
   ready_.pop_front();
@@ -146,14 +143,21 @@ void Transport::Look() {
   const uint64_t time = now();
   if (time >= next_look_ns_.load(std::memory_order_relaxed)) {
     next_look_ns_.store(time + settings_.liveness_interval_ns, std::memory_order_relaxed);
-    AdmitVisitors();
-    HearVisitors();
+    AttendToVisitors();
     StartConnections();
     WatchPeers();
   }
   for (Entry& entry : connections_) {
     if (!entry.connection->starting()) entry.connection->ExchangeProbes();
   }
+}
+
+void Transport::AttendToVisitors() {
+  // Who has spoken needs its place no longer: nobody is crowded out for those who come now but the silent.
+  static_assert(kAcceptBurst <= kMaxVisitors);
+  HearVisitors();
+  AdmitVisitors();
+  HearVisitors();
 }
 
 void Transport::AdmitVisitors() {

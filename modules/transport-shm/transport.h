@@ -78,6 +78,7 @@ class Transport {
             std::unique_ptr<Mapping> port);
   uint64_t now() const { return host_->now_ns(host_->ctx); }
   // All below: with mutex_ held.
+  void AttendToVisitors();
   void AdmitVisitors();
   void HearVisitors();
   bool Hear(Visitor* visitor);  // false: nothing said yet

@@ -73,7 +73,7 @@ Result<Fd> ConnectTo(const char name[kNameBytes]) {
   const socklen_t bytes = SocketName(name, &address);
   if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), bytes) != 0) {
     if (errno == EAGAIN || errno == EINTR) return Status(SL_ERR_AGAIN);
-    if (errno == ECONNREFUSED) return Status(SL_ERR_LINK_DOWN, "nobody listens any more; the process has gone");
+    if (errno == ECONNREFUSED) return Status(SL_ERR_PEER_LOST, "nobody listens any more; the process has gone");
     return SocketError("connect");
   }
   int32_t pid = 0;

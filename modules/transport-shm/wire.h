@@ -59,7 +59,7 @@ Proof ProveReply(const uint8_t secret[32], const Reply& reply, const Proof& hell
 // A nonblocking listener under a fresh random name, which is stored to `out_name`.
 Result<Fd> MakeListener(char out_name[kNameBytes]);
 
-// A nonblocking connection to the listener `name`. AGAIN: its backlog is full. LINK_DOWN: nobody listens.
+// A nonblocking connection to the listener `name`. AGAIN: its backlog is full. PEER_LOST: nobody listens.
 // DENIED: somebody else than this user listens there.
 Result<Fd> ConnectTo(const char name[kNameBytes]);
 

@@ -119,10 +119,20 @@ sl_status_t Connection::Probe(uint64_t cookie) noexcept {
 }
 
 sl_status_t Connection::GetWindow(sl_window_t* out_window) const noexcept {
-  if (State() == SL_CONNECTION_CONNECTING) return SL_ERR_AGAIN;
+  const uint32_t state = State();
+  if (state == SL_CONNECTION_CONNECTING) return SL_ERR_AGAIN;
+  if (state == SL_CONNECTION_DOWN && failure_ != nullptr) return SL_ERR_LINK_DOWN;
   const FrameReader::Target& target = window_->target();
   Answer(out_window, {0, target.signal_count, target.window, target.signals, nullptr, target.window_bytes});
   return SL_OK;
+}
+
+Status Connection::WhyNotUp() const {
+  const std::string to = "connect to rank " + std::to_string(hello_.to) + ": ";
+  if (failure_code_ == 0) return Status(SL_ERR_LINK_DOWN, to + failure_);
+  const Status status = SocketError("connect", failure_code_);
+  // Whatever it is, another attempt may get through.
+  return Status(status.code() == SL_ERR_PEER_LOST ? SL_ERR_PEER_LOST : SL_ERR_LINK_DOWN, to + status.message());
 }
 
 bool Connection::Drive(uint32_t events) noexcept {
@@ -147,7 +157,8 @@ bool Connection::Dial() noexcept {
   const Hello& hello = caller_->hello();
   // The first bytes of a stream always find room.
   if (code != 0 || send(stream_.get(), &hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) {
-    End(SL_CONNECTION_DOWN, SL_LOG_DEBUG, "cannot connect: ", std::strerror(code != 0 ? code : errno));
+    failure_code_ = code != 0 ? code : errno;
+    End(SL_CONNECTION_DOWN, SL_LOG_DEBUG, "cannot connect: ", std::strerror(failure_code_));
     return false;
   }
   phase_ = Phase::kGreeting;
@@ -244,6 +255,7 @@ void Connection::CheckPeer(uint64_t now_ns) noexcept {
 }
 
 void Connection::End(uint32_t state, sl_log_level_t level, const char* why, const char* detail) noexcept {
+  if (phase_ == Phase::kDialling || phase_ == Phase::kGreeting) failure_ = why;
   phase_ = Phase::kOver;
   state_.store(state, std::memory_order_seq_cst);
   Watch(0, EPOLL_CTL_DEL);

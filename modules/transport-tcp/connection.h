@@ -45,7 +45,9 @@ class Connection {
   sl_status_t Probe(uint64_t cookie) noexcept;
   void Notify() noexcept { Flush(); }
   uint32_t State() const noexcept { return state_.load(std::memory_order_seq_cst); }
+  // As sl_transport_ops_t::window; of a connection that ended before it was up WhyNotUp() says more.
   sl_status_t GetWindow(sl_window_t* out_window) const noexcept;
+  Status WhyNotUp() const;
 
   // Goes on connecting, receives, sends what waits. `events` are epoll's, or what they may be. True when something
   // moved.
@@ -94,6 +96,9 @@ class Connection {
   FrameReader reader_;
   Phase phase_;
   std::atomic<uint32_t> state_;
+  // Why it never came up; written before state_ goes to DOWN.
+  const char* failure_ = nullptr;
+  int failure_code_ = 0;  // errno of connect()
 
   // Sending.
   SendQueue queue_;

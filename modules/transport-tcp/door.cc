@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "modules/transport-tcp/socket.h"
@@ -51,7 +52,7 @@ Status Door::Open(uint32_t port, const Interface& interface, Address* out_addres
   address.reach = interface.reach();
   std::copy(interface.ip.begin(), interface.ip.end(), address.ip);
   std::copy(number.begin(), number.end(), address.listener);
-  std::memcpy(address.host, shared_->env.host_id, sizeof address.host);
+  std::copy(shared_->loopback_id.begin(), shared_->loopback_id.end(), address.loopback);
   *out_address = address;
   listeners_.push_back(std::move(listener));
   return Status();
@@ -60,13 +61,13 @@ Status Door::Open(uint32_t port, const Interface& interface, Address* out_addres
 void Door::Look(std::vector<Guest>* guests) {
   Hear(guests);
   if (shared_->now() < closed_until_ns_) return;
-  for (const Listener& listener : listeners_) Admit(listener);
+  for (const Listener& listener : listeners_) Admit(listener, guests);
   // An honest peer has spoken by the time it is let in.
   Hear(guests);
 }
 
-void Door::Admit(const Listener& listener) {
-  for (int i = 0; i < kAcceptBurst; ++i) {
+void Door::Admit(const Listener& listener, std::vector<Guest>* guests) {
+  for (int i = 0; i < kAcceptBurst && MakeRoom(guests); ++i) {
     Fd stream(accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!stream.valid()) {
       if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -80,11 +81,6 @@ void Door::Admit(const Listener& listener) {
       shared_->Log(SL_LOG_WARN, fresh.ok() ? "cannot watch a new stream" : fresh.status().message());
       continue;
     }
-    // Of too many silent ones the oldest has had the most time.
-    if (visitors_.size() >= shared_->settings.handshake_slots) {
-      visitors_.pop_front();
-      DropStranger("crowded out");
-    }
     Host::Identity self = {shared_->env.job_secret, shared_->env.rank, shared_->env.size, {}};
     std::copy(std::begin(listener.address.listener), std::end(listener.address.listener), self.listener.begin());
     visitors_.push_back({std::move(stream), listener.port, shared_->now() + shared_->settings.handshake_timeout_ns,
@@ -92,19 +88,38 @@ void Door::Admit(const Listener& listener) {
   }
 }
 
-void Door::Hear(std::vector<Guest>* guests) {
-  std::deque<Visitor> stay;
-  for (Visitor& visitor : visitors_) {
-    const Step step = Hear(&visitor);
-    if (step == Step::kMore) {
-      stay.push_back(std::move(visitor));
-    } else if (step == Step::kDone) {
-      guests->push_back({std::move(visitor.stream), visitor.host.hello(), visitor.port});
-    } else {
-      DropStranger(visitor.host.why().empty() ? "that hung up" : visitor.host.why());
+// Of those who have not shown a good hello the oldest has had the most time. False: all have, and no place is free.
+bool Door::MakeRoom(std::vector<Guest>* guests) {
+  if (visitors_.size() < shared_->settings.handshake_slots) return true;
+  for (auto visitor = visitors_.begin(); visitor != visitors_.end(); ++visitor) {
+    if (visitor->host.proved()) continue;
+    // It may have spoken since it was heard last.
+    if (!Settle(&*visitor, guests)) {
+      if (visitor->host.proved()) continue;
+      Drop(&*visitor, "crowded out");
     }
+    visitors_.erase(visitor);
+    return true;
   }
-  visitors_ = std::move(stay);
+  return false;
+}
+
+void Door::Hear(std::vector<Guest>* guests) {
+  for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
+    visitor = Settle(&*visitor, guests) ? visitors_.erase(visitor) : std::next(visitor);
+  }
+}
+
+// Hears a visitor. True: it is through, or was dropped.
+bool Door::Settle(Visitor* visitor, std::vector<Guest>* guests) {
+  const Step step = Hear(visitor);
+  if (step == Step::kMore) return false;
+  if (step == Step::kDone) {
+    guests->push_back({std::move(visitor->stream), visitor->host.hello(), visitor->port});
+  } else {
+    Drop(visitor, visitor->host.why().empty() ? "that hung up" : visitor->host.why());
+  }
+  return true;
 }
 
 Step Door::Hear(Visitor* visitor) {
@@ -125,12 +140,15 @@ Step Door::Hear(Visitor* visitor) {
 
 void Door::Expire(uint64_t now_ns) {
   while (!visitors_.empty() && now_ns >= visitors_.front().deadline_ns) {
+    Drop(&visitors_.front(), "that stayed silent");
     visitors_.pop_front();
-    DropStranger("that stayed silent");
   }
 }
 
-void Door::DropStranger(const std::string& why) {
+void Door::Drop(Visitor* visitor, const std::string& why) {
+  // Forked children may hold copies: closing alone would neither take it from epoll nor end the stream.
+  epoll_ctl(shared_->epoll.get(), EPOLL_CTL_DEL, visitor->stream.get(), nullptr);
+  shutdown(visitor->stream.get(), SHUT_RDWR);
   const uint64_t count = shared_->counters.strangers.fetch_add(1, std::memory_order_relaxed) + 1;
   shared_->Log(count == 1 ? SL_LOG_WARN : SL_LOG_DEBUG, "dropped a connection " + why);
 }

@@ -59,6 +59,8 @@ class Host {
   // After so many bytes were stored to room(): kMore | kSay, the challenge | kDone | kRefused.
   Step Advance(size_t bytes);
 
+  // It has shown a hello that somebody made who knows the secret.
+  bool proved() const { return proved_; }
   const Hello& hello() const { return hello_.message(); }
   const Challenge& challenge() const { return challenge_; }
   const std::string& why() const { return why_; }

@@ -2,8 +2,10 @@
 #include "modules/transport-tcp/interface.h"
 
 #include <arpa/inet.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
@@ -120,6 +122,26 @@ std::string Interface::IpText() const {
   char text[INET6_ADDRSTRLEN] = {};
   inet_ntop(family == 4 ? AF_INET : AF_INET6, ip.data(), text, sizeof text);
   return reach() == Reach::kLink ? std::string(text) + "%" + name : text;
+}
+
+LoopbackId ReadLoopbackId() {
+  LoopbackId id = {};
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  size_t digits = 0;
+  for (const char c : boot) {
+    if (!std::isxdigit(static_cast<unsigned char>(c)) || digits == 2 * id.size()) continue;
+    const int value = c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
+    id[digits / 2] = static_cast<uint8_t>(id[digits / 2] << 4 | value);
+    ++digits;
+  }
+  struct stat space = {};
+  if (stat("/proc/self/ns/net", &space) != 0) return id;
+  for (size_t i = 0; i < sizeof(uint64_t); ++i) {
+    id[i] ^= static_cast<uint8_t>(uint64_t{space.st_ino} >> 8 * i);
+    id[i + sizeof(uint64_t)] ^= static_cast<uint8_t>(uint64_t{space.st_dev} >> 8 * i);
+  }
+  return id;
 }
 
 Result<std::vector<Interface>> ListInterfaces() {

@@ -3,6 +3,7 @@
 // Network interfaces of this host, and which of them become ports.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -42,6 +43,11 @@ struct InterfaceFilter {
 
 // What an interface that does not say is taken for, as NCCL does.
 constexpr uint64_t kAssumedMegabits = 10'000;
+
+// Equal on processes that reach each other by loopback: of the running system and the network namespace, whatever
+// NCCL_HOSTID says, which makes several hosts of one.
+using LoopbackId = std::array<uint8_t, 16>;
+LoopbackId ReadLoopbackId();
 
 // Every address of every interface, in the system's order.
 Result<std::vector<Interface>> ListInterfaces();

@@ -71,7 +71,10 @@ sl_status_t Accept(sl_transport_t* transport, sl_connection_t** out_connection, 
 
 uint32_t ConnectionState(sl_connection_t* connection) { return Of(connection)->State(); }
 sl_status_t GetWindow(sl_connection_t* connection, sl_window_t* out_window) {
-  return Of(connection)->GetWindow(out_window);
+  const sl_status_t status = Of(connection)->GetWindow(out_window);
+  if (status == SL_OK || status == SL_ERR_AGAIN) [[likely]]
+    return status;
+  return Guard(Of(connection)->owner()->host(), [&] { return Of(connection)->WhyNotUp(); });
 }
 sl_status_t Put(sl_connection_t* connection, const sl_put_t* put) { return Of(connection)->Put(*put); }
 sl_status_t Probe(sl_connection_t* connection, uint64_t cookie) { return Of(connection)->Probe(cookie); }

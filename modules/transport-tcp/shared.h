@@ -9,6 +9,7 @@
 #include <string>
 
 #include "modules/transport-tcp/completions.h"
+#include "modules/transport-tcp/interface.h"
 #include "modules/transport-tcp/settings.h"
 #include "sdk/fd.h"
 #include "sl_transport.h"
@@ -40,6 +41,7 @@ struct Shared {
   const sl_host_t* host = nullptr;
   Settings settings;
   sl_transport_env_t env = {};
+  LoopbackId loopback_id = ReadLoopbackId();
   Fd epoll;
   // Somebody may sleep on `epoll`, or there are too many streams to try each: a full one must be watched.
   std::atomic<bool> watch_full{false};

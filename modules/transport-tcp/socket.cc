@@ -91,6 +91,7 @@ Status SocketError(const std::string& what, int code) {
                                       ": the system has no memory for sockets; raise net.ipv4.tcp_mem, or use "
                                       "smaller socket_buffer_bytes");
     case ECONNREFUSED:
+      return Status(SL_ERR_PEER_LOST, what + ": nobody listens there any more (" + std::strerror(code) + ")");
     case ECONNRESET:
     case EPIPE:
     case ETIMEDOUT:

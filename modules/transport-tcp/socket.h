@@ -14,8 +14,8 @@
 
 namespace sl::transport_tcp {
 
-// A Status for `code` (an errno): LIMIT with a remedy when something is exhausted, LINK_DOWN when the network or the
-// peer refuses, else SYSTEM.
+// A Status for `code` (an errno): LIMIT with a remedy when something is exhausted, PEER_LOST when the peer's host says
+// that nobody listens, LINK_DOWN when the network does not carry, else SYSTEM.
 Status SocketError(const std::string& what, int code);
 
 // Random bytes of the operating system.

@@ -85,8 +85,8 @@ void Transport::PortInfo(uint32_t index, sl_port_t* out_port) const {
   port.latency_ns = interface.loopback ? kLoopbackLatencyNs : shared_.settings.latency_ns;
   port.numa_node = interface.numa_node;
   port.rail = index;
-  // Routed addresses of one family reach each other; loopback ends at the host.
-  if (interface.loopback) std::memcpy(port.fabric, shared_.env.host_id, sizeof port.fabric);
+  // Routed addresses of one family reach each other; loopback ends at its namespace.
+  if (interface.loopback) std::copy(shared_.loopback_id.begin(), shared_.loopback_id.end(), port.fabric);
   if (!interface.loopback) port.fabric[0] = interface.family;
   port.max_inline_bytes = SendQueue::kInlineBytes;
   Answer(out_port, port);
@@ -111,8 +111,8 @@ Status Transport::WhyUnreachable(const Address& address, const sl_connect_args_t
                                       ", port " + from.name + " is IPv" + std::to_string(from.family) +
                                       "; set the option family on all ranks");
   }
-  const bool same_host = std::memcmp(address.host, shared_.env.host_id, sizeof address.host) == 0;
-  if (!same_host && (address.reach == Reach::kHost || from.loopback)) {
+  const bool leads_there = std::equal(shared_.loopback_id.begin(), shared_.loopback_id.end(), address.loopback);
+  if (!leads_there && (address.reach == Reach::kHost || from.loopback)) {
     return Status(SL_ERR_INVALID, RankText(args.peer) +
                                       "loopback does not reach another host; name an interface in the option "
                                       "interfaces, comm.interface or NCCL_SOCKET_IFNAME");

@@ -41,7 +41,7 @@ struct Address {
   uint16_t reserved;
   uint8_t ip[16];  // network order; IPv4 in the first four, zeros behind
   uint8_t listener[kNonceBytes];
-  uint8_t host[16];  // host id, compared where the reach is the host
+  uint8_t loopback[16];  // LoopbackId, compared where the reach is the host
 };
 static_assert(sizeof(Address) == 60 && sizeof(Address) <= sizeof(sl_address_t::data));
 

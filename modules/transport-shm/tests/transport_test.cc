@@ -236,7 +236,7 @@ TEST_F(Shm, RefusesAConnectWhenTheListenerHasGone) {
   ops_->close(b_);
   sl_connection_t* connection = nullptr;
   const sl_connect_args_t args = Args(1);
-  EXPECT_EQ(ops_->connect(a_, &address_, &args, &connection), SL_ERR_LINK_DOWN);
+  EXPECT_EQ(ops_->connect(a_, &address_, &args, &connection), SL_ERR_PEER_LOST);
   EXPECT_NE(LastText().find("rank 1"), std::string::npos) << LastText();
   b_ = module_.Open(1, 2);
 }

@@ -86,7 +86,10 @@ TEST(Errors, NameTheRemedyOfWhatIsExhausted) {
   EXPECT_NE(SocketError("x", EADDRNOTAVAIL).message().find("ip_local_port_range"), std::string::npos);
   EXPECT_EQ(SocketError("x", ENOBUFS).code(), SL_ERR_LIMIT);
   EXPECT_NE(SocketError("x", ENOBUFS).message().find("net.ipv4.tcp_mem"), std::string::npos);
-  EXPECT_EQ(SocketError("x", ECONNREFUSED).code(), SL_ERR_LINK_DOWN);
+  EXPECT_EQ(SocketError("x", ECONNREFUSED).code(), SL_ERR_PEER_LOST);
+  for (const int passing : {ENETUNREACH, EHOSTUNREACH, ENETDOWN, ETIMEDOUT, ECONNRESET}) {
+    EXPECT_EQ(SocketError("x", passing).code(), SL_ERR_LINK_DOWN) << passing;
+  }
   EXPECT_EQ(SocketError("x", EIO).code(), SL_ERR_SYSTEM);
 }
 

@@ -6,9 +6,15 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -129,7 +135,8 @@ TEST(Ports, HaveFactsOfTheirInterface) {
   EXPECT_STREQ(port.name, "lo");
   EXPECT_EQ(port.state, SL_PORT_UP);
   EXPECT_EQ(port.numa_node, -1);
-  EXPECT_EQ(port.fabric[0], 3) << "loopback ends at the host";
+  const LoopbackId here = ReadLoopbackId();
+  EXPECT_TRUE(std::equal(here.begin(), here.end(), port.fabric)) << "loopback ends at its network namespace";
   EXPECT_EQ(port.max_inline_bytes, 200u);
   module.ops->close(transport);
 }
@@ -156,7 +163,7 @@ TEST(Ports, ThatCannotReachAnAddressSayWhy) {
   EXPECT_EQ(pair.ops->connect(pair.a, &bytes, &args, &connection), SL_ERR_INVALID);
   EXPECT_NE(Module::LastError().find("it listens on IPv6, port lo is IPv4"), std::string::npos);
   address = Decoded(pair.address);
-  address.host[0] ^= 1;
+  address.loopback[0] ^= 1;
   EncodeAddress(address, &bytes);
   EXPECT_EQ(pair.ops->connect(pair.a, &bytes, &args, &connection), SL_ERR_INVALID);
   EXPECT_NE(Module::LastError().find("loopback does not reach another host"), std::string::npos);
@@ -172,9 +179,13 @@ TEST(Ports, RefuseToConnectWhereNobodyListens) {
   const sl_status_t status = pair.ops->connect(pair.a, &pair.address, &args, &connection);
   if (status == SL_OK) {
     EXPECT_TRUE(pair.Until([&] { return pair.ops->connection_state(connection) == SL_CONNECTION_DOWN; }));
+    sl_window_t window = {};
+    window.struct_size = sizeof window;
+    EXPECT_EQ(pair.ops->window(connection, &window), SL_ERR_PEER_LOST);
   } else {
-    EXPECT_EQ(status, SL_ERR_LINK_DOWN);
+    EXPECT_EQ(status, SL_ERR_PEER_LOST);
   }
+  EXPECT_NE(Module::LastError().find("nobody listens"), std::string::npos) << Module::LastError();
 }
 
 TEST(Settings, FollowTheJobUnlessAnOptionSays) {
@@ -300,6 +311,37 @@ TEST(Strangers, WhoSpeakSlowlyAreDroppedWhenTheirTimeIsUp) {
   EXPECT_EQ(pair.module.CountLines(SL_LOG_WARN, "that stayed silent"), 1u);
 }
 
+TEST(Strangers, ThatAreDroppedAreGoneThoughAChildHoldsTheirStream) {
+  Module module(With("handshake_timeout_ms", "50"));
+  sl_transport_t* b = module.Open(1, 2);
+  sl_address_t bytes;
+  ASSERT_EQ(module.ops->listen(b, 0, &bytes), SL_OK);
+  sl_wait_object_t object = {};
+  object.struct_size = sizeof object;
+  ASSERT_EQ(module.ops->wait_object(b, &object), SL_OK);
+  const Fd guest = Knock(bytes);
+  pollfd news = {object.fd, POLLIN, 0};
+  ASSERT_TRUE(Eventually([&] {
+    module.ops->progress(b);
+    return poll(&news, 1, 0) == 0;  // let in, and silent
+  }));
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  EXPECT_TRUE(Eventually([&] {
+    module.ops->progress(b);
+    return HungUp(guest);
+  }));
+  EXPECT_TRUE(Eventually([&] {
+    module.ops->progress(b);
+    return poll(&news, 1, 0) == 0;
+  })) << "nothing is left to look at";
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  module.ops->close(b);
+}
+
 TEST(Strangers, WithARecordedHelloGetNoFurther) {
   Module module;
   sl_transport_t* b = module.Open(1, 2);
@@ -330,6 +372,98 @@ TEST(Strangers, WithARecordedHelloGetNoFurther) {
     return HungUp(guest);
   }));
   EXPECT_EQ(module.CountLines(SL_LOG_WARN, "with a repeated hello"), 1u);
+  module.ops->close(b);
+}
+
+// A peer of the job, a step at a time.
+class Greeter {
+ public:
+  Greeter(const sl_address_t& bytes, uint8_t number) : stream_(Knock(bytes)) {
+    std::memset(secret_, 7, sizeof secret_);
+    const Address address = Decoded(bytes);
+    Nonce listener;
+    Nonce fresh = {number};
+    std::copy(std::begin(address.listener), std::end(address.listener), listener.begin());
+    Hello hello = {};
+    hello.to = 1;
+    hello.tag = number;
+    hello.window_bytes = 4096;
+    caller_.emplace(secret_, hello, listener, fresh);
+  }
+  void SayHello() { Say(&caller_->hello(), sizeof(Hello)); }
+  bool IsChallenged() {
+    const ssize_t got = recv(stream_.get(), caller_->room(), caller_->room_bytes(), MSG_DONTWAIT);
+    return got > 0 && caller_->Advance(static_cast<size_t>(got)) == Step::kDone;
+  }
+  void Confirm() { Say(&caller_->confirm(), sizeof caller_->confirm()); }
+
+ private:
+  void Say(const void* bytes, size_t count) {
+    EXPECT_EQ(send(stream_.get(), bytes, count, MSG_NOSIGNAL), static_cast<ssize_t>(count));
+  }
+  uint8_t secret_[32];
+  const Fd stream_;
+  std::optional<Caller> caller_;
+};
+
+TEST(Strangers, CrowdOutNobodyWhoHasProvedItself) {
+  Module module(With("handshake_slots", "4"));
+  sl_transport_t* b = module.Open(1, 2);
+  sl_address_t bytes;
+  ASSERT_EQ(module.ops->listen(b, 0, &bytes), SL_OK);
+  std::deque<Greeter> peers;
+  std::vector<Fd> strangers;
+  for (uint8_t i = 0; i < 4; ++i) {
+    peers.emplace_back(bytes, i);
+    peers.back().SayHello();
+    ASSERT_TRUE(Eventually([&] {
+      module.ops->progress(b);
+      return peers.back().IsChallenged();
+    })) << i;
+    for (int k = 0; k < 8; ++k) strangers.push_back(Knock(bytes));
+    for (int k = 0; k < 100; ++k) module.ops->progress(b);
+  }
+  for (Greeter& peer : peers) peer.Confirm();
+  uint32_t through = 0;
+  EXPECT_TRUE(Eventually([&] {
+    module.ops->progress(b);
+    sl_connection_t* connection = nullptr;
+    sl_connect_args_t said = {};
+    said.struct_size = sizeof said;
+    through += module.ops->accept(b, &connection, &said) == SL_OK ? 1 : 0;
+    return through == peers.size();
+  })) << through;
+  module.ops->close(b);
+}
+
+// More peers than there are places speak at once: those for whom there is none wait in the backlog.
+TEST(Door, LetsEveryPeerInWhenAllPlacesAreTaken) {
+  Module module(With("handshake_slots", "4"));
+  sl_transport_t* b = module.Open(1, 2);
+  sl_address_t bytes;
+  ASSERT_EQ(module.ops->listen(b, 0, &bytes), SL_OK);
+  std::deque<Greeter> peers;
+  for (uint8_t i = 0; i < 32; ++i) {
+    peers.emplace_back(bytes, i);
+    peers.back().SayHello();
+  }
+  std::vector<Greeter*> waiting;
+  for (Greeter& peer : peers) waiting.push_back(&peer);
+  uint32_t through = 0;
+  EXPECT_TRUE(Eventually([&] {
+    module.ops->progress(b);
+    std::erase_if(waiting, [](Greeter* peer) {
+      const bool challenged = peer->IsChallenged();
+      if (challenged) peer->Confirm();
+      return challenged;
+    });
+    sl_connection_t* connection = nullptr;
+    sl_connect_args_t said = {};
+    said.struct_size = sizeof said;
+    through += module.ops->accept(b, &connection, &said) == SL_OK ? 1 : 0;
+    return through == peers.size();
+  })) << through;
+  EXPECT_EQ(CountersOf(b).strangers, 0u);
   module.ops->close(b);
 }
 
