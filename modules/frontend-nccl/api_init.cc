@@ -49,6 +49,7 @@ ncclResult_t CheckInit(const InitRequest& request) {
 
 // A handle in phase kQueued with its settings, from which a job is made.
 ncclResult_t NewHandle(const char* function, CommSettings settings, ncclComm** out_comm) {
+  FreeLate();
   ncclComm* comm = Allocate();
   if (comm == nullptr) {
     return Fail(ncclSystemError, "%s: this process holds %u communicators already; destroy some first", function,

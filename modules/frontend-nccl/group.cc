@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/frontend-nccl/group.h"
 
+#include <pthread.h>
+
 #include <algorithm>
-#include <memory>
 #include <new>
 
 #include "modules/frontend-nccl/red_op.h"
@@ -17,7 +18,23 @@ constinit thread_local int t_group_depth = 0;
 
 namespace {
 
-constinit thread_local std::unique_ptr<ThreadState> t_state;
+// Without a destructor: programs call from destructors of static and thread_local objects, which may run after ours
+// would have. A key's destructor runs after all of them, and not at all in exit().
+constinit thread_local ThreadState* t_state = nullptr;
+
+// The group that the thread left open ends with it, so that an open group always has its state.
+void FreeState(void* state) {
+  t_state = nullptr;
+  t_group_depth = 0;
+  delete static_cast<ThreadState*>(state);
+}
+
+// Without a key, or room for one in this thread, the state stays when the thread ends.
+void FreeAtThreadEnd(ThreadState* state) {
+  static pthread_key_t key;
+  static const bool has_key = pthread_key_create(&key, FreeState) == 0;
+  if (has_key) pthread_setspecific(key, state);
+}
 
 constexpr unsigned kSimInfoMagic = 0x74685283;
 
@@ -119,8 +136,11 @@ double EstimateUs(const PendingOp& pending) {
 }  // namespace
 
 ThreadState* MyState() noexcept {
-  if (t_state == nullptr) t_state.reset(new (std::nothrow) ThreadState);
-  return t_state.get();
+  if (t_state == nullptr) [[unlikely]] {
+    t_state = new (std::nothrow) ThreadState;
+    if (t_state != nullptr) FreeAtThreadEnd(t_state);
+  }
+  return t_state;
 }
 
 void Group::Clear() {

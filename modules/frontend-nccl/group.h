@@ -102,6 +102,8 @@ ncclResult_t SimulateGroup(ncclSimInfo_t* info) noexcept;
 // Communicators that one program call destroys, or one group. In destroy.cc.
 ncclResult_t StartFinalize(const char* function, ncclComm* comm);
 ncclResult_t AwaitFinalize(const char* function, ncclComm* comm);
+// Frees those that were destroyed while ranks of other processes were late, and that have met them since.
+void FreeLate();
 // Ends the handles. A rank whose siblings in this process were not destroyed yet is left to the last of them, so that
 // one thread may destroy its ranks one after the other.
 ncclResult_t DestroyComms(const char* function, const std::vector<ncclComm*>& comms);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one thread has: the depth of its groups, which every operation reads, and the rest, made when first needed.
+// What one thread has: the depth of its groups, which every operation reads, and the rest, made when first needed, also
+// in a thread that ends, where it may be needed again after it was freed. An open group has it.
 #pragma once
 
 #include <string>

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -269,6 +270,79 @@ TEST(Exit, FromAnotherThreadThanTheOneThatWaitsIsSafe) {
       EndsWith(exit));
 }
 
+// Makes the library keep all that it keeps for a thread: a group's calls and an error's text.
+void Use(ncclComm_t comm) {
+  std::vector<float> values(1, 1);
+  NCCL_OK(ncclGroupStart());
+  for (int i = 0; i < 2; ++i) {
+    NCCL_OK(ncclAllReduce(values.data(), values.data(), 1, ncclFloat32, ncclSum, comm, nullptr));
+  }
+  NCCL_OK(ncclGroupEnd());
+  EXPECT_NE(ncclAllReduce(values.data(), values.data(), 1, static_cast<ncclDataType_t>(99), ncclSum, comm, nullptr),
+            ncclSuccess);
+}
+
+// The same once more and the end of `comm`, where memory that the library has freed belongs to somebody else.
+void UseLate(ncclComm_t comm) {
+  std::vector<std::string> others;
+  for (size_t i = 0; i < 6000; ++i) others.emplace_back(1 + i % 3000, 'x');
+  Use(comm);
+  std::vector<float> values(1, 1);
+  EXPECT_EQ(ncclAllReduce(values.data(), values.data(), 1, ncclFloat32, ncclSum, nullptr, nullptr),
+            ncclInvalidArgument);
+  EXPECT_TRUE(LastErrorHas("comm"));
+  NCCL_OK(ncclCommDestroy(comm));
+  for (const std::string& other : others) EXPECT_EQ(other.find_first_not_of('x'), std::string::npos);
+}
+
+// What an object of the program that owns a communicator does at its end. The rank's result is out by then, so that
+// only its death can tell.
+struct Owner {
+  ~Owner() {
+    if (comm != nullptr) UseLate(comm);
+    if (testing::Test::HasFailure()) std::abort();
+  }
+  ncclComm_t comm = nullptr;
+};
+
+ncclComm_t MakeUsed(Team& team) {
+  const ncclComm_t comm = team.MakeComm();
+  Use(comm);
+  return comm;
+}
+
+TEST(Exit, LeavesCallsInDestructorsOfStaticObjectsSafe) {
+  RunProcesses(
+      1,
+      [](Team& team) {
+        static Owner owner;
+        owner.comm = MakeUsed(team);
+      },
+      EndsWith(exit));
+}
+
+TEST(Exit, OfAThreadLeavesCallsInDestructorsOfThreadLocalObjectsSafe) {
+  RunProcesses(1, [](Team& team) {
+    std::thread([&team] {
+      thread_local Owner owner;  // made before anything of the library, and so ended after it
+      owner.comm = MakeUsed(team);
+    }).join();
+  });
+}
+
+TEST(Exit, OfAThreadLeavesCallsInDestructorsOfKeysSafe) {
+  RunProcesses(1, [](Team& team) {
+    std::thread([&team] {
+      auto* owner = new Owner;
+      owner->comm = MakeUsed(team);
+      pthread_key_t key;  // made after the library's, and so ended after it
+      ASSERT_EQ(pthread_key_create(&key, [](void* made) { delete static_cast<Owner*>(made); }), 0);
+      ASSERT_EQ(pthread_setspecific(key, owner), 0);
+      NCCL_OK(ncclGroupStart());  // ends with the thread
+    }).join();
+  });
+}
+
 volatile sig_atomic_t broken_pipes = 0;
 
 TEST(Signals, NoPipeBreaksAudibly) {
@@ -332,6 +406,46 @@ TEST(Signals, AreBlockedInEveryThreadOfTheLibrary) {
     EXPECT_TRUE(stream.Synchronize());
     NCCL_OK(ncclCommDestroy(comm));
   });
+}
+
+std::string TargetOf(int fd) {
+  char target[256] = "";
+  const ssize_t length = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof(target) - 1);
+  return {target, static_cast<size_t>(std::max<ssize_t>(length, 0))};
+}
+
+// Log lines go there, and a connection of ours would be broken by them.
+TEST(Descriptors, LeaveClosedStandardOnesToNobody) {
+  for (const unsigned closed : {7u, 4u, 3u, 2u}) {
+    RunProcesses(2, [closed](Team& team) {
+      std::string open[3];
+      const int kept = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);  // for what gtest has to say
+      for (int fd = 0; fd < 3; ++fd) {
+        open[fd] = TargetOf(fd);
+        if ((closed >> fd & 1) != 0) close(fd);
+      }
+      const ncclComm_t comm = team.MakeComm();
+      float value = 1;
+      const auto bad = static_cast<ncclDataType_t>(99);
+      const ncclResult_t refused = ncclAllReduce(&value, &value, 1, bad, ncclSum, comm, nullptr);
+      const ncclResult_t summed = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr);
+      std::string now[3];
+      bool passed_on[3];
+      for (int fd = 0; fd < 3; ++fd) {
+        now[fd] = TargetOf(fd);
+        passed_on[fd] = (fcntl(fd, F_GETFD) & FD_CLOEXEC) == 0;
+      }
+      dup2(kept, STDOUT_FILENO);
+      dup2(kept, STDERR_FILENO);
+      EXPECT_EQ(refused, ncclInvalidArgument);
+      EXPECT_EQ(summed, ncclSuccess) << ncclGetLastError(nullptr);
+      for (int fd = 0; fd < 3; ++fd) {
+        EXPECT_EQ(now[fd], (closed >> fd & 1) != 0 ? "/dev/null" : open[fd]) << fd;
+        EXPECT_TRUE(passed_on[fd]) << fd;
+      }
+      NCCL_OK(ncclCommDestroy(comm));
+    });
+  }
 }
 
 TEST(Descriptors, CloseOnExecAndMappingsStayOutOfChildren) {

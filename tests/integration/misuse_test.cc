@@ -391,5 +391,34 @@ TEST(Abort, EndsACommunicatorThatIsStillConnecting) {
   });
 }
 
+// Handles of CUDA's: its default streams are small numbers, others are pointers to what nobody here knows.
+TEST(Stream, OfAnotherDeviceIsRefusedWithTheRemedy) {
+  RunProcesses(2, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    const HostStream own;
+    float value = 1;
+    const auto add = [&](cudaStream_t stream) {
+      return ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, stream);
+    };
+    std::vector<uint64_t> foreign(64, 1);
+    for (const uintptr_t handle : {uintptr_t{1}, uintptr_t{2}, reinterpret_cast<uintptr_t>(foreign.data())}) {
+      const auto stream = reinterpret_cast<cudaStream_t>(handle);
+      EXPECT_EQ(add(stream), ncclInvalidArgument);
+      EXPECT_TRUE(LastErrorHas("this communicator lies in host memory"));
+      EXPECT_TRUE(LastErrorHas("cudaSetDevice"));
+      EXPECT_TRUE(LastErrorHas("roles.device"));
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(add(own.get()));
+      NCCL_OK(add(stream));
+      EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+      EXPECT_TRUE(LastErrorHas("this communicator lies in host memory"));
+    }
+    EXPECT_EQ(value, 1);
+    NCCL_OK(add(nullptr));
+    EXPECT_EQ(value, 2);
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
 }  // namespace
 }  // namespace sl::integration

@@ -58,6 +58,18 @@ TEST(Lifetime, OneThreadDestroysItsRanksInTurn) {
   for (ncclComm_t comm : comms) NCCL_GOOD(ncclCommDestroy(comm));
 }
 
+TEST(Lifetime, OneThreadFinalizesItsRanksInTurn) {
+  const std::vector<ncclComm_t> each = MakeComms(3);
+  EXPECT_EQ(SumOfOnes(each), 3.0f);
+  for (ncclComm_t comm : each) {
+    NCCL_GOOD(ncclCommFinalize(comm));
+    NCCL_GOOD(ncclCommDestroy(comm));
+  }
+  const std::vector<ncclComm_t> all = MakeComms(3);
+  for (ncclComm_t comm : all) NCCL_GOOD(ncclCommFinalize(comm));
+  for (ncclComm_t comm : all) NCCL_GOOD(ncclCommDestroy(comm));
+}
+
 TEST(Lifetime, RanksOfThreadsAreDestroyedByAnother) {
   ncclUniqueId id;
   NCCL_GOOD(ncclGetUniqueId(&id));

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -48,6 +50,31 @@ TEST(Turns, WindowsOfAGroupAreRegisteredInTheirOrder) {
     }
     for (const ncclComm_t comm : comms) ExpectInStep(comm, 3);
   });
+}
+
+// As PyTorch does, which walks over its communicators in the order of a hash table. A rank that leaves is late for
+// none.
+TEST(Turns, RanksEndTheirCommunicatorsInOrdersOfTheirOwn) {
+  TeamOptions exits;
+  exits.end = [](int code) { std::exit(code); };
+  for (const bool finalizes : {false, true}) {
+    RunProcesses(
+        3,
+        [finalizes](Team& team) {
+          ncclComm_t comms[] = {team.MakeComm(), team.MakeComm(), team.MakeComm()};
+          std::rotate(std::begin(comms), comms + team.rank(), std::end(comms));
+          float one = 1, sum = 0;
+          for (int turn = 0; turn < 3; ++turn) {
+            const ncclComm_t comm = comms[(turn + 3 - team.rank()) % 3];
+            NCCL_OK(ncclAllReduce(&one, &sum, 1, ncclFloat32, ncclSum, comm, nullptr));
+          }
+          if (finalizes) {
+            for (ncclComm_t comm : comms) NCCL_OK(ncclCommFinalize(comm));
+          }
+          for (ncclComm_t comm : comms) NCCL_OK(ncclCommDestroy(comm));
+        },
+        exits);
+  }
 }
 
 // A window that leaves its allocation, on one rank.

@@ -242,6 +242,27 @@ TEST_F(Unwatched, ProfileBoundsWhatAProgramAsksFor) {
   });
 }
 
+// The communicator came before the program's first use of a GPU, and so lies in host memory.
+TEST_F(Unwatched, LateUseIsToldAndItsStreamsAreRefused) {
+  const Environment log("STARLING_LOG", "info");
+  const Environment device("STARLING_ROLES_DEVICE", "auto");
+  RunProcesses(2, [](Team& team) {
+    testing::internal::CaptureStderr();
+    const ncclComm_t comm = team.MakeComm();
+    const ncclComm_t other = team.MakeComm();
+    const std::string lines = testing::internal::GetCapturedStderr();
+    const size_t told = lines.find("lie in host memory as long as this process uses no device of cuda");
+    EXPECT_NE(told, std::string::npos) << lines;
+    EXPECT_EQ(lines.find("lie in host memory", told + 1), std::string::npos) << "more than once: " << lines;
+    const FakeGpu gpu;
+    int value = 1;
+    const ncclResult_t result = ncclAllReduce(&value, &value, 1, ncclInt32, ncclSum, comm, gpu.MakeStream());
+    EXPECT_EQ(result, ncclInvalidArgument);
+    EXPECT_TRUE(LastErrorHas("the process had not used CUDA when it was made"));
+    for (ncclComm_t one : {other, comm}) NCCL_OK(ncclCommDestroy(one));
+  });
+}
+
 TEST_F(Unwatched, SuspendFreesDeviceMemory) {
   RunProcesses(2, [](Team& team) {
     const FakeGpu gpu;
