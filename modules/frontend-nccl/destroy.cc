@@ -71,7 +71,8 @@ bool IsStillMeeting(const ncclComm* comm) {
 
 pid_t g_late_process = 0;  // not its forked children
 
-void AwaitLateAtExit() {
+// Registered behind what the communicators live on, the driver of a device among it, and so called before its end.
+void EndLateAtExit() {
   if (getpid() != g_late_process) return;
   const Clock::time_point deadline = Clock::now() + kExitPatience;
   const auto is_waiting = [] {
@@ -79,11 +80,12 @@ void AwaitLateAtExit() {
     return std::any_of(Late().begin(), Late().end(), IsStillMeeting);
   };
   while (is_waiting() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  FreeLate();
 }
 
 void LeaveForLater(ncclComm* comm) {
   const std::lock_guard<std::mutex> lock(g_families_mutex);
-  if (g_late_process == 0 && std::atexit(AwaitLateAtExit) == 0) g_late_process = getpid();
+  if (g_late_process == 0 && std::atexit(EndLateAtExit) == 0) g_late_process = getpid();
   Late().push_back(comm);
 }
 
