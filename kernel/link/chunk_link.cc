@@ -28,7 +28,7 @@ ChunkLink::~ChunkLink() {
 }
 
 sl_status_t ChunkLink::Reserve(void** out_payload) {
-  if (paths_up_ == 0 || posted_ - acked_ >= geometry_.slots) [[unlikely]] {
+  if (paths_up_ == 0 || posted_ - freed_ >= geometry_.slots) [[unlikely]] {
     if (const sl_status_t status = ReserveSlow(); status != SL_OK) return status;
   }
   if (!reserved_) {
@@ -44,7 +44,7 @@ sl_status_t ChunkLink::ReserveSlow() {
   if (paths_up_ == 0) return SL_ERR_AGAIN;
   RefreshAcked();
   if (transmitted_ != posted_ || done_pending_) Pump();
-  return posted_ - acked_ < geometry_.slots ? SL_OK : SL_ERR_AGAIN;
+  return posted_ - freed_ < geometry_.slots ? SL_OK : SL_ERR_AGAIN;
 }
 
 sl_status_t ChunkLink::Post(uint32_t bytes, const OpTag& tag) {
@@ -105,6 +105,7 @@ sl_status_t ChunkLink::SendNext(uint32_t* full) {
     const sl_status_t status = path->Put(outbox_, OffsetOf(sequence), sequence);
     if (status == SL_OK) {
       CarrierOf(sequence) = static_cast<uint8_t>(index);
+      if (sequence <= newest_) NoteCopy(path, sequence);
     } else if (status == SL_ERR_AGAIN) {
       *full |= 1u << index;
     } else {
@@ -112,7 +113,7 @@ sl_status_t ChunkLink::SendNext(uint32_t* full) {
       return SL_ERR_AGAIN;  // who lost the path has pumped
     }
   }
-  ++transmitted_;
+  newest_ = std::max(newest_, ++transmitted_);
   return SL_OK;
 }
 
@@ -186,6 +187,15 @@ void ChunkLink::RefreshAcked() {
     acked_ = std::max(acked_, done);  // a fresh window begins with 0
   }
   transmitted_ = std::max(transmitted_, acked_);
+  RefreshFreed();
+}
+
+void ChunkLink::RefreshFreed() {
+  const auto has_copies = [](const Path& path) { return path.HasCopies(); };
+  if (held_ != UINT64_MAX && transmitted_ >= newest_ && std::none_of(paths_.begin(), paths_.end(), has_copies))
+      [[unlikely]]
+    held_ = UINT64_MAX;
+  freed_ = std::max(freed_, std::min(acked_, held_ - 1));
 }
 
 sl_status_t ChunkLink::Peek(Chunk* out_chunk) {
@@ -265,7 +275,7 @@ void ChunkLink::DescribeWait(bool sending, sl_wait_t* wait) const {
   wait->peer = static_cast<int32_t>(peer_);
   wait->what = !up() ? "connection" : sending ? "credit" : "chunk";
   wait->doorbell = up() ? doorbell_ : nullptr;
-  wait->seen = sending ? acked_ : done_;
+  wait->seen = sending ? freed_ : done_;
   const uint64_t credit = posted_ + 1 > geometry_.slots ? posted_ + 1 - geometry_.slots : 0;
   wait->wanted = sending ? credit : done_ + 1;
 }

@@ -23,6 +23,9 @@
 // one; both ends repeat what they have released. A chunk that arrives twice stands in two windows and is taken from
 // one. A fresh path has fresh windows, so that nothing late can land where it is looked at.
 //
+// What is put twice may be acknowledged for its first copy while the second still waits to be read from its slot. So a
+// link of several paths leaves the slot as it is until the path of the copy has told that it, or later news, is there.
+//
 // thread: as link.h says; the table's calls count as the link's, so everything of one rank is serialised by its user.
 #pragma once
 
@@ -111,6 +114,8 @@ class ChunkLink final : public Link {
   bool SendDoneOn(size_t index);
   sl_status_t ReserveSlow();
   void RefreshAcked();
+  void RefreshFreed();
+  void NoteCopy(Path* path, uint64_t sequence);
   sl_status_t WhyNoChunk();
   bool FindChunk(bool* out_corrupt);
   bool FindAt(size_t index, bool* out_corrupt);
@@ -141,7 +146,9 @@ class ChunkLink final : public Link {
   uint64_t send_offset_ = 0;   // of chunk posted + 1
   uint64_t posted_ = 0;
   uint64_t transmitted_ = 0;
+  uint64_t newest_ = 0;  // highest that was ever transmitted
   uint64_t acked_ = 0;
+  uint64_t freed_ = 0;         // of acked_, the chunks whose slots may be written again
   uint8_t* outbox_ = nullptr;  // slots of what was sent: staging, or the window behind owner_
   Path* owner_ = nullptr;      // the mapped path in use
   uint8_t* reserved_payload_ = nullptr;
@@ -171,6 +178,7 @@ class ChunkLink final : public Link {
 
   uint64_t stalled_at_ = 0;  // acked when it last moved; UINT64_MAX: nothing was outstanding
   uint64_t stalled_since_ns_ = 0;
+  uint64_t held_ = UINT64_MAX;  // lowest chunk that a copy may still be read of
   uint64_t resends_ = 0;
 };
 

@@ -103,17 +103,18 @@ void ChunkLink::AskIfStalled(uint64_t now_ns) {
     uint32_t received = 0;
     if (paths_[i].up() && paths_[i].TakeAnswer(&received)) Resend(i, received);
   }
-  if (acked_ == posted_) {
+  const bool is_settled = acked_ == posted_ && held_ == UINT64_MAX;
+  if (is_settled) {
     stalled_at_ = UINT64_MAX;
   } else if (acked_ != stalled_at_) {
     stalled_at_ = acked_;
     stalled_since_ns_ = now_ns;
   }
   // A query asks about everything, so it must come after everything.
-  if (acked_ == posted_ || transmitted_ != posted_ || now_ns - stalled_since_ns_ < context_->resend_ns) return;
+  if (is_settled || transmitted_ != posted_ || now_ns - stalled_since_ns_ < context_->resend_ns) return;
   stalled_since_ns_ = now_ns;
   for (size_t i = 0; i < paths_.size(); ++i) {
-    if (!paths_[i].up() || !Carries(i)) continue;
+    if (!paths_[i].up() || !(Carries(i) || paths_[i].HasCopies())) continue;
     const sl_status_t status = paths_[i].Ask();
     if (status != SL_OK && status != SL_ERR_AGAIN) {
       OnPutFailed(i, status);
@@ -147,12 +148,21 @@ void ChunkLink::Resend(size_t index, uint32_t received_low) {
   for (uint64_t k = received + 1; goes_on(k) && !path.mapped(); ++k) {
     if (CarrierOf(k) != index) continue;
     status = path.Put(outbox_, OffsetOf(k), k);
+    if (status == SL_OK) NoteCopy(&path, k);
     ++resends_;
   }
   // When the queue was full, the next query settles it.
   if (status == SL_OK) status = path.SayResent();
   if (status != SL_OK && status != SL_ERR_AGAIN) return OnPutFailed(index, status);
   path.Notify();
+}
+
+// Nothing but the slot's next chunk can come behind the copy where there is only one path. On a mapped one nothing is
+// read.
+void ChunkLink::NoteCopy(Path* path, uint64_t sequence) {
+  if (paths_.size() == 1 || path->mapped()) return;
+  path->MarkCopy();
+  held_ = std::min(held_, sequence);
 }
 
 sl_status_t ChunkLink::Attach(uint32_t index, const LinkConnection& connection, uint32_t epoch,
@@ -177,7 +187,7 @@ sl_status_t ChunkLink::Attach(uint32_t index, const LinkConnection& connection, 
   const bool reserved_there = reserved_ && was_mapped && owner_ == &path && before != nullptr;
   LinkConnection old;
   if (path.open()) old = path.TakeOut();
-  path.Open(connection, epoch, geometry_);
+  path.Open(connection, index, epoch, geometry_);
   ++paths_up_;
   if (takes_over) owner_ = path.mapped() ? &path : nullptr;
   doorbell_ = doorbell;

@@ -186,6 +186,20 @@ FakeFaults Kills(uint32_t every) {
   faults.kill_every_puts = every;
   return faults;
 }
+// Paths end while others have much to deliver, out of memory that they read late.
+FakeFaults LateReads() {
+  FakeFaults faults;
+  faults.kill_every_puts = 61;
+  faults.delay_polls = 20;
+  faults.reads_late = true;
+  return faults;
+}
+FakeFaults EverythingLate() {
+  FakeFaults faults = Everything();
+  faults.kill_every_puts = 101;
+  faults.reads_late = true;
+  return faults;
+}
 FakeFaults SmallQueue() {
   FakeFaults faults;
   faults.queue_capacity = 1;
@@ -204,6 +218,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TwoPaths", false, 8, {}, false, 2}, Case{"ManyPathsOneSlot", false, 1, {}, true, 16},
         Case{"PathsSmallQueue", false, 8, SmallQueue(), false, 3}, Case{"PathsDrop", false, 8, Drops(50'000), true, 3},
         Case{"PathsKills", false, 8, Kills(301), true, 4}, Case{"PathsEverything", false, 8, Everything(), true, 3},
+        Case{"PathsReadLate", false, 8, LateReads(), false, 4},
+        Case{"PathsReadLateHeld", false, 3, LateReads(), true, 3},
+        Case{"PathsEverythingLate", false, 5, EverythingLate(), false, 4},
         Case{"MappedIsAlone", true, 8, Kills(997), true, 4}, Case{"Everything", false, 8, Everything(), false},
         Case{"EverythingHeld", false, 3, Everything(), true}),
     [](const auto& test) { return std::string(test.param.name); });

@@ -105,8 +105,14 @@ struct FakeCalls {
     end->pair->states[1 - end->side].compare_exchange_strong(up, SL_CONNECTION_CLOSED);
     end->pair->states[end->side] = SL_CONNECTION_CLOSED;
     end->pair->inbound[end->side].clear();
+    for (FakePut& item : end->pair->inbound[1 - end->side]) ReadSource(&item);
     --net->live_ends_;
     delete end;
+  }
+
+  static void ReadSource(FakePut* item) {
+    if (item->source != nullptr) std::memcpy(item->bytes.data(), item->source, item->bytes.size());
+    item->source = nullptr;
   }
 
   static void Store(FakePair* pair, uint32_t side, uint32_t signal, uint64_t value) {
@@ -143,8 +149,12 @@ struct FakeCalls {
       return SL_OK;
     }
     const auto* bytes = static_cast<const uint8_t*>(put->source);
-    FakePut item{{}, put->offset, put->signal, put->signal_value, net->ports_[pair.ranks[peer]]->polls};
-    if (bytes != nullptr) item.bytes.assign(bytes, bytes + put->bytes);
+    FakePut item{{}, nullptr, put->offset, put->signal, put->signal_value, net->ports_[pair.ranks[peer]]->polls};
+    if (bytes != nullptr) {
+      item.bytes.resize(put->bytes);
+      item.source = bytes;
+      if (!net->faults_.reads_late) ReadSource(&item);
+    }
     if (net->faults_.delay_polls != 0) item.due += net->random_() % net->faults_.delay_polls;
     if (net->Chance(net->faults_.duplicate_per_million)) pair.inbound[peer].push_back(item);
     pair.inbound[peer].push_back(std::move(item));
@@ -174,11 +184,12 @@ struct FakeCalls {
         if (pair->ranks[side] != port->rank || (side == 1 && !pair->accepted)) continue;
         auto& inbound = pair->inbound[side];
         for (; !inbound.empty() && inbound.front().due <= port->polls; inbound.pop_front()) {
-          const FakePut& item = inbound.front();
+          FakePut& item = inbound.front();
           if (!net->pace_.empty() && !item.bytes.empty()) {
             if (port->polls < pair->ready[side]) break;
             pair->ready[side] = port->polls + net->pace_[pair->number % net->pace_.size()];
           }
+          ReadSource(&item);
           if (!item.bytes.empty()) {
             std::memcpy(Aligned(pair->windows[side]) + item.offset, item.bytes.data(), item.bytes.size());
           }

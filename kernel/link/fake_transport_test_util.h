@@ -26,6 +26,7 @@ struct FakeFaults {
   uint32_t delay_polls = 0;            // up to so many progress() calls of the receiver
   uint32_t queue_capacity = 64;        // then AGAIN
   uint32_t kill_every_puts = 0;        // resets the connection that makes the n-th put
+  bool reads_late = false;             // sources of puts are read when they are delivered, as a NIC may
   uint64_t seed = 1;
 };
 
@@ -41,6 +42,7 @@ struct FakeEnd {
 
 struct FakePut {
   std::vector<uint8_t> bytes;
+  const uint8_t* source;  // of as many bytes, which are still to be read; NULL: they were
   uint64_t offset;
   uint32_t signal;
   uint64_t value;

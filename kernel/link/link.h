@@ -36,14 +36,12 @@ struct OpTag {
 // What travels before each payload; wire bytes, little-endian.
 struct ChunkHeader {
   uint32_t sequence;   // low half of the chunk's number, 1 for a direction's first
-  uint32_t order;      // low half of its number among the chunks put on the same connection, plus kOrderBias
+  uint32_t order;      // low half of its number among the chunks put on the same connection, plus Path's mark
   uint32_t bytes;      // of payload
   uint32_t algorithm;  // OpTag's
   uint64_t op_seq;
   uint64_t signature;
 };
-// Keeps an empty slot, all zeros, from looking like a chunk.
-constexpr uint32_t kOrderBias = uint32_t{1} << 31;
 static_assert(sizeof(ChunkHeader) == 32);
 
 // A chunk that has arrived; valid until Release().

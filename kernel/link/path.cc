@@ -9,6 +9,13 @@ namespace {
 // A sample of the rate counts for so much; the rest is what was known before.
 constexpr double kNewest = 0.125;
 
+// Chunks put on a path behind one that is still to be taken: a window's, and again as many with every query.
+constexpr uint32_t kMostBehind = uint32_t{1} << 24;
+
+// Multiples of 2^32 over the golden ratio: those of all indices and epochs there will be lie far apart (Knuth, The Art
+// of Computer Programming, 6.4).
+uint32_t MarkOf(uint32_t index, uint32_t epoch) { return (epoch * 16 + index + 1) * 2654435769u; }
+
 // Number and order, the order in the high half.
 std::atomic_ref<uint64_t> StampOf(ChunkHeader* header) {
   return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(header));
@@ -19,11 +26,12 @@ bool IsAfter(uint32_t a, uint32_t b) { return static_cast<int32_t>(a - b) > 0; }
 
 }  // namespace
 
-void Path::Open(const LinkConnection& connection, uint32_t epoch, const LinkGeometry& geometry) {
+void Path::Open(const LinkConnection& connection, uint32_t index, uint32_t epoch, const LinkGeometry& geometry) {
   const double known = rate_;
   *this = Path();
   link_ = connection;
   epoch_ = epoch;
+  mark_ = MarkOf(index, epoch);
   slots_ = geometry.slots;
   chunk_bytes_ = geometry.chunk_bytes;
   rate_ = known != 0 ? known : static_cast<double>(connection.bytes_per_second) * 1e-9;
@@ -54,8 +62,7 @@ sl_status_t Path::Put(uint8_t* outbox, uint64_t offset, uint64_t sequence) {
   uint8_t* slot = outbox + offset;
   ChunkHeader* header = LinkGeometry::HeaderOf(slot);
   // In one store, since the peer may look at a mapped slot at any time.
-  const uint64_t stamp =
-      uint64_t{static_cast<uint32_t>(orders_ + 1) + kOrderBias} << 32 | static_cast<uint32_t>(sequence);
+  const uint64_t stamp = uint64_t{static_cast<uint32_t>(orders_ + 1) + mark_} << 32 | static_cast<uint32_t>(sequence);
   StampOf(header).store(stamp, std::memory_order_relaxed);
   const uint64_t bytes = sizeof(ChunkHeader) + header->bytes;
   sl_put_t put = {};
@@ -111,9 +118,9 @@ bool Path::Has(uint64_t offset, uint64_t sequence, ChunkHeader* out_header, bool
   auto* header = LinkGeometry::HeaderOf(static_cast<uint8_t*>(link_.window.local) + offset);
   const uint64_t stamp = StampOf(header).load(std::memory_order_relaxed);
   const auto number = static_cast<uint32_t>(stamp);
-  const uint32_t order = static_cast<uint32_t>(stamp >> 32) - kOrderBias;
-  if (stamp == 0) return false;
-  if (number != wanted || IsAfter(order, static_cast<uint32_t>(posted))) {
+  const uint32_t order = static_cast<uint32_t>(stamp >> 32) - mark_;
+  if (stamp == 0) return false;  // an empty slot
+  if (number != wanted || static_cast<uint32_t>(posted) - order >= kMostBehind) {
     // A mapped path uses every slot in turn, so this one can only hold the chunk before.
     if (mapped() && IsAfter(number, wanted)) *out_corrupt = true;
     return false;
@@ -129,9 +136,17 @@ void Path::TellSeen(uint64_t least) {
   if (posted - told_ >= least && Signal(kSeen, posted) == SL_OK) told_ = posted;
 }
 
+// Puts leave in order, so what came after them tells.
+bool Path::HasCopies() const {
+  if (!up_ || copied_ <= answered_for_) return false;
+  const uint64_t seen = Word(kSeen);
+  return seen < copied_ || seen > orders_;
+}
+
 sl_status_t Path::Ask() {
   ++query_;
   asked_ = newest_;
+  orders_asked_ = orders_;
   return Signal(kQuery, query_ << 32 | asked_);
 }
 
@@ -142,6 +157,7 @@ bool Path::TakeAnswer(uint32_t* out_received) {
   const uint64_t answer = Word(kAnswer);
   if (answer >> 32 != query_) return false;
   dealt_with_ = query_;
+  answered_for_ = orders_asked_;
   *out_received = static_cast<uint32_t>(answer);
   return true;
 }

@@ -14,7 +14,9 @@
 //   kResent  what the answer to this query lacked was sent again
 //
 // A chunk stands in the receiver's window once kPosted has reached the order that its header names. Header and signal
-// are one put, so whatever an older or a half-written header says, its order and number do not fit.
+// are one put, so whatever an older or a half-written header says, its order and number do not fit. Nor does the header
+// of another path, whose orders are marked otherwise: a put may still read its slot when that holds the next chunk,
+// after its path took over what a lost one had delivered.
 //
 // thread: as the link's, whose part a path is.
 #pragma once
@@ -52,8 +54,8 @@ class Path {
  public:
   enum SignalWord : uint32_t { kPosted, kSeen, kDone, kQuery, kAnswer, kResent, kSignalCount };
 
-  // Takes over a connection; the path before must have been taken out. Allocates.
-  void Open(const LinkConnection& connection, uint32_t epoch, const LinkGeometry& geometry);
+  // Takes over a connection as path `index` of its link; the path before must have been taken out. Allocates.
+  void Open(const LinkConnection& connection, uint32_t index, uint32_t epoch, const LinkGeometry& geometry);
   // Hands the connection out; the path is closed then.
   LinkConnection TakeOut();
   // Nothing more is sent on it. Its window can still be read.
@@ -94,6 +96,10 @@ class Path {
   // Tells the peer what has arrived, if `least` chunks of it are news.
   void TellSeen(uint64_t least = 1);
 
+  // Sender. What was put last is a copy of what another put carried; whether all copies have left, as the peer says.
+  void MarkCopy() { copied_ = orders_; }
+  bool HasCopies() const;
+
   // Lost puts. A sender's query, and whether its newest was answered and not yet dealt with.
   sl_status_t Ask();
   bool TakeAnswer(uint32_t* out_received);
@@ -110,6 +116,7 @@ class Path {
   LinkConnection link_;
   bool up_ = false;
   uint32_t epoch_ = 0;
+  uint32_t mark_ = 0;  // of its orders in headers
   uint32_t slots_ = 0;
   uint32_t chunk_bytes_ = 0;
 
@@ -118,7 +125,10 @@ class Path {
   uint32_t newest_ = 0;               // highest chunk put, low half
   uint64_t query_ = 0;                // newest query sent
   uint32_t asked_ = 0;                // highest chunk it was about, low half
+  uint64_t orders_asked_ = 0;         // orders_ when it was sent
   uint64_t dealt_with_ = 0;           // newest query whose answer was acted on
+  uint64_t answered_for_ = 0;         // orders_asked_ of that one
+  uint64_t copied_ = 0;               // order of the newest copy
   std::vector<uint64_t> sent_bytes_;  // in all, after the chunk of order k at k % size
   uint64_t seen_ = 0;
   uint64_t seen_at_ns_ = 0;
