@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/fault-inject/connection.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <new>
+#include <utility>
 
 #include "modules/fault-inject/transport.h"
 #include "sdk/answer.h"
@@ -12,6 +16,7 @@ namespace sl::fault_inject {
 namespace {
 
 constexpr uint64_t kRetryNs = 50'000;
+constexpr int kLeaveTries = 1000;  // some milliseconds
 
 }  // namespace
 
@@ -22,6 +27,7 @@ Connection::Connection(Transport* transport, sl_connection_t* inner, const sl_co
       peer_(args.peer),
       lane_(args.lane),
       signal_count_(args.signal_count),
+      inline_bytes_(transport->InlineBytes(args.port)),
       dice_(transport->base().seed, transport->rank(), args.peer, args.lane, args.tag),
       settings_(transport->SettingsOf(args.peer, args.lane)),
       resets_seen_(settings_.resets) {}
@@ -34,8 +40,12 @@ sl_status_t Connection::Put(const sl_put_t& put) {
   const uint64_t number = puts_ + 1;
   if (settings_.kill_after_puts != 0 && number >= settings_.kill_after_puts && transport_->TakeKill()) {
     puts_ = number;
+    // Lost on its way, as its sender will find out.
+    sl_put_t lost = {};
+    lost.cookie = put.cookie;
+    if (put.cookie != 0) line_.Append(lost, 0, -1, false);
     Reset("after so many puts");
-    return SL_OK;  // lost on its way, as its sender will find out
+    return SL_OK;
   }
   if (number == settings_.stall_after_puts) stalled_until_ns_ = transport_->now() + settings_.stall_ms * 1'000'000;
   sl_status_t status = SL_OK;
@@ -74,7 +84,13 @@ sl_status_t Connection::Forward(const sl_put_t& put, const Fate& fate) {
   const uint64_t now_ns = is_timed ? transport_->now() : 0;
   const bool is_plain = !fate.duplicate && !fate.yields && fate.flip_bit < 0;
   if (is_plain && line_.empty() && !settings_.HasLine() && !IsStalled(now_ns)) {
-    const sl_status_t status = transport_->ops()->put(inner_, &sent);
+    std::vector<uint8_t> copy;
+    if (sent.source != nullptr && sent.region == nullptr && sent.bytes > inline_bytes_) {
+      copy = line_.Copy(sent.source, sent.bytes);
+      sent.source = copy.data();
+    }
+    const sl_status_t status = Hand(sent, &copy);
+    if (status != SL_OK) line_.Recycle(std::move(copy));
     if (status == SL_OK && fate.bytes != put.bytes) ++transport_->counts().truncated;
     return status;
   }
@@ -103,22 +119,78 @@ sl_status_t Connection::Swallow(const sl_put_t& put) {
   return Forward(nothing, Fate{0});
 }
 
+sl_status_t Connection::Hand(const sl_put_t& put, std::vector<uint8_t>* bytes) {
+  const bool borrows = !bytes->empty() && put.bytes > inline_bytes_;
+  if (put.cookie == 0 && !borrows) return transport_->ops()->put(inner_, &put);
+  Lent& lent = lent_.emplace_back(Lent{++handed_, put.cookie, put.region != nullptr, {}});
+  lent.bytes.swap(*bytes);  // they stay where they are
+  sl_put_t below = put;
+  below.cookie = lent.number;
+  const sl_status_t status = transport_->ops()->put(inner_, &below);
+  if (status == SL_OK) return SL_OK;
+  lent.bytes.swap(*bytes);
+  lent_.pop_back();
+  --handed_;
+  return status;
+}
+
+void Connection::OnDone(uint64_t number, sl_status_t status) {
+  if (lent_.empty() || number < lent_.front().number || number > handed_) return;
+  Lent& lent = lent_[number - lent_.front().number];
+  lent.over = true;
+  lent.status = status;
+  Settle();
+}
+
+void Connection::Settle() {
+  bool all = true;
+  for (Lent& lent : lent_) {
+    all = lent.over || (is_down_ && !lent.registered);
+    if (!all) break;
+    if (lent.cookie == 0) continue;
+    transport_->Tell(this, lent.cookie, lent.over ? lent.status : SL_ERR_LINK_DOWN);
+    lent.cookie = 0;
+  }
+  for (; !lent_.empty() && lent_.front().over; lent_.pop_front()) line_.Recycle(std::move(lent_.front().bytes));
+  if (!is_down_ || !all) return;
+  for (; !line_.empty(); line_.PopFront()) {
+    if (const uint64_t cookie = line_.front().put.cookie; cookie != 0) transport_->Tell(this, cookie, SL_ERR_LINK_DOWN);
+  }
+}
+
 bool Connection::Drain(uint64_t now_ns, bool all, bool yielding) {
   if (!all && IsStalled(now_ns)) return false;
   bool drained = false;
   for (; !line_.empty(); line_.PopFront()) {
     Line::Held& held = line_.front();
     if (!all && (held.due_ns > now_ns || (held.yields && !yielding))) break;
-    // Any other failure shows in the state of the connection.
-    if (transport_->ops()->put(inner_, &held.put) == SL_ERR_AGAIN) break;
+    const sl_status_t status = Hand(held.put, &held.bytes);
+    if (status == SL_ERR_AGAIN) break;
     drained = true;
+    // Any other failure shows in the state of the connection, and to who waits for the put.
+    if (status != SL_OK && held.put.cookie != 0) {
+      lent_.push_back(Lent{++handed_, held.put.cookie, false, {}, true, SL_ERR_LINK_DOWN});
+    }
   }
   return drained;
 }
 
-bool Connection::Release(uint64_t now_ns, bool all) { return !is_down_ && Drain(now_ns, all, true); }
+bool Connection::Release(uint64_t now_ns, bool all) { return is_down_ ? SayReset() : Drain(now_ns, all, true); }
+
+void Connection::Leave() noexcept {
+  try {
+    if (!is_down_) Drain(0, true, true);
+  } catch (const std::bad_alloc&) {  // then it is lost, as on a network
+  }
+  for (int i = 0; i < kLeaveTries && reset_due_; ++i) {
+    if (SayReset()) break;
+    transport_->ops()->progress(transport_->inner());
+    sched_yield();
+  }
+}
 
 uint64_t Connection::NextDue(uint64_t now_ns) {
+  if (reset_due_) return now_ns + kRetryNs;
   if (is_down_ || line_.empty() || settings_.stalled != 0) return UINT64_MAX;
   const uint64_t due_ns = std::max(line_.front().due_ns, stalled_until_ns_);
   // The transport below has no room, or a put waits to be overtaken.
@@ -137,14 +209,21 @@ void Connection::Reset(const char* why) {
   transport_->Log(SL_LOG_INFO, "peer " + std::to_string(peer_) + " lane " + std::to_string(lane_) +
                                    ": reset a connection " + why + ", put " + std::to_string(puts_));
   ++transport_->counts().reset;
+  is_down_ = true;
+  reset_due_ = true;
+  if (!SayReset()) transport_->WakeThread();
+}
+
+bool Connection::SayReset() {
+  if (!reset_due_) return false;
   sl_put_t reset = {};
   reset.struct_size = sizeof reset;
   reset.signal = signal_count_;
   reset.signal_value = 1;
-  transport_->ops()->put(inner_, &reset);
-  transport_->ops()->notify(inner_);
-  is_down_ = true;
-  line_.Clear();
+  const sl_status_t status = transport_->ops()->put(inner_, &reset);
+  reset_due_ = status == SL_ERR_AGAIN;
+  if (status == SL_OK) transport_->ops()->notify(inner_);
+  return status == SL_OK;
 }
 
 uint32_t Connection::State() {
@@ -159,7 +238,6 @@ uint32_t Connection::State() {
   }
   if (std::atomic_ref<uint64_t>(*local_reset_).load(std::memory_order_acquire) == 0) return state;
   is_down_ = true;
-  line_.Clear();
   return SL_CONNECTION_DOWN;
 }
 

@@ -27,21 +27,29 @@ void Line::Append(const sl_put_t& put, uint64_t due_ns, int64_t flip_bit, bool y
     held_.back().yields = false;
   }
   if (put.source == nullptr || put.region != nullptr || put.bytes == 0) return;
-  if (!spare_.empty()) {
-    held.bytes = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  const auto* bytes = static_cast<const uint8_t*>(put.source);
-  held.bytes.assign(bytes, bytes + put.bytes);
+  held.bytes = Copy(put.source, put.bytes);
   held.put.source = held.bytes.data();
   if (flip_bit >= 0) held.bytes[static_cast<size_t>(flip_bit) / 8] ^= static_cast<uint8_t>(1u << (flip_bit % 8));
 }
 
 void Line::PopFront() {
-  if (held_.front().bytes.capacity() != 0) spare_.push_back(std::move(held_.front().bytes));
+  Recycle(std::move(held_.front().bytes));
   held_.pop_front();
 }
 
-void Line::Clear() { held_.clear(); }
+std::vector<uint8_t> Line::Copy(const void* source, uint64_t bytes) {
+  std::vector<uint8_t> copy;
+  if (!spare_.empty()) {
+    copy = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  const auto* first = static_cast<const uint8_t*>(source);
+  copy.assign(first, first + bytes);
+  return copy;
+}
+
+void Line::Recycle(std::vector<uint8_t> bytes) {
+  if (bytes.capacity() != 0) spare_.push_back(std::move(bytes));
+}
 
 }  // namespace sl::fault_inject

@@ -31,10 +31,12 @@ class Line {
   void Append(const sl_put_t& put, uint64_t due_ns, int64_t flip_bit, bool yields);
 
   bool empty() const { return held_.empty(); }
-  size_t size() const { return held_.size(); }
   Held& front() { return held_.front(); }
   void PopFront();
-  void Clear();
+
+  // A copy, in a buffer that nobody reads any more where there is one; and where such buffers go.
+  std::vector<uint8_t> Copy(const void* source, uint64_t bytes);
+  void Recycle(std::vector<uint8_t> bytes);
 
  private:
   std::deque<Held> held_;

@@ -62,6 +62,7 @@ sl_status_t PortInfo(sl_transport_t* transport, uint32_t port, sl_port_t* out_po
 }
 
 sl_status_t Listen(sl_transport_t* transport, uint32_t port, sl_address_t* out_address) {
+  const auto lock = Lock(Of(transport));
   return Of(transport)->ops()->listen(Of(transport)->inner(), port, out_address);
 }
 
@@ -167,7 +168,7 @@ sl_status_t Progress(sl_transport_t* transport) {
 
 sl_status_t Poll(sl_transport_t* transport, sl_completion_t* completions, uint32_t capacity, uint32_t* out_count) {
   const auto lock = Lock(Of(transport));
-  return Of(transport)->Poll(completions, capacity, out_count);
+  return Guard(Of(transport)->host(), [&] { return Status(Of(transport)->Poll(completions, capacity, out_count)); });
 }
 
 void Notify(sl_connection_t* connection) {

@@ -5,7 +5,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 
 #include "sdk/answer.h"
 #include "sdk/guard.h"
@@ -14,6 +16,8 @@ namespace sl::fault_inject {
 namespace {
 
 constexpr int64_t kNoConnection = -2;  // peer and lane of the transport as a whole
+// Of a user who takes no completions, as many wait here; then the transport below fills up as it would without us.
+constexpr size_t kMostCompletions = 1024;
 
 }  // namespace
 
@@ -76,7 +80,7 @@ Transport::~Transport() {
   }
   static_cast<void>(Guard(host_, [this] { return LogCounts(); }));  // unsaid where memory is short
   for (const auto& connection : connections_) {
-    connection->Release(0, true);
+    connection->Leave();
     ops_->retire(connection->inner());
   }
   ops_->close(inner_);
@@ -141,8 +145,11 @@ void Transport::Retire(Connection* connection) {
                                   [&](const auto& owned) { return owned.get() == connection; });
   if (found == connections_.end()) return;
   // An orderly end loses nothing that is on its way.
-  connection->Release(0, true);
+  connection->Leave();
   ops_->retire(connection->inner());
+  std::erase_if(completions_, [&](const sl_completion_t& completion) {
+    return completion.connection == reinterpret_cast<sl_connection_t*>(connection);
+  });
   connections_.erase(found);
 }
 
@@ -153,11 +160,12 @@ sl_status_t Transport::PortInfo(uint32_t port, sl_port_t* out_port) {
 }
 
 sl_status_t Transport::Progress() {
-  if (MayHold()) Tend(now());
+  Tend(now());
   return ops_->progress(inner_);
 }
 
 void Transport::Tend(uint64_t now_ns) {
+  Collect();
   LookAtControl(now_ns);
   if (ports_up_at_ns_ != 0 && now_ns >= ports_up_at_ns_) SetPortsDown(false);
   for (const auto& connection : connections_) {
@@ -199,37 +207,61 @@ void Transport::SetPortsDown(bool down) {
   Log(SL_LOG_INFO, std::string("all ports are ") + (down ? "down" : "up"));
   uint32_t ports = 0;
   if (ops_->port_count(inner_, &ports) != SL_OK) ports = 0;
-  for (uint32_t port = 0; port < ports; ++port) port_events_.push_back(port);
+  for (uint32_t port = 0; port < ports; ++port) completions_.push_back({port, nullptr, SL_OK, SL_COMPLETION_PORT});
   for (const auto& connection : connections_) {
     if (down && connection->State() == SL_CONNECTION_UP) connection->Reset("as its port went down");
   }
 }
 
 sl_status_t Transport::Poll(sl_completion_t* completions, uint32_t capacity, uint32_t* out_count) {
-  const uint32_t events = TakePortEvents(completions, capacity);
-  uint32_t count = 0;
-  if (const sl_status_t status = ops_->poll(inner_, completions + events, capacity - events, &count); status != SL_OK) {
-    if (events == 0) return status;
-    count = 0;  // what was taken must be told
-  }
-  for (uint32_t i = events; i < events + count; ++i) {
-    for (const auto& connection : connections_) {
-      if (connection->inner() != completions[i].connection) continue;
-      completions[i].connection = reinterpret_cast<sl_connection_t*>(connection.get());
-      break;
-    }
-  }
-  *out_count = events + count;
+  const sl_status_t status = Collect();
+  // What is here must be told, whatever the transport below says.
+  if (status != SL_OK && completions_.empty()) return status;
+  const auto count = static_cast<uint32_t>(std::min<size_t>(capacity, completions_.size()));
+  const auto end = completions_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::copy(completions_.begin(), end, completions);
+  completions_.erase(completions_.begin(), end);
+  *out_count = count;
   return SL_OK;
 }
 
-uint32_t Transport::TakePortEvents(sl_completion_t* completions, uint32_t capacity) {
-  uint32_t taken = 0;
-  for (; taken < capacity && !port_events_.empty(); ++taken) {
-    completions[taken] = {port_events_.front(), nullptr, SL_OK, SL_COMPLETION_PORT};
-    port_events_.pop_front();
+sl_status_t Transport::Collect() {
+  sl_status_t status = SL_OK;
+  for (bool more = true; more && completions_.size() < kMostCompletions;) {
+    std::array<sl_completion_t, 64> taken;
+    uint32_t count = 0;
+    status = ops_->poll(inner_, taken.data(), taken.size(), &count);
+    if (status != SL_OK) break;
+    for (uint32_t i = 0; i < count; ++i) Sort(taken[i]);
+    more = count == taken.size();
   }
-  return taken;
+  for (const auto& connection : connections_) connection->Settle();
+  return status;
+}
+
+void Transport::Sort(const sl_completion_t& completion) {
+  if (completion.connection == nullptr) {
+    completions_.push_back(completion);
+    return;
+  }
+  const auto found = std::find_if(connections_.begin(), connections_.end(),
+                                  [&](const auto& owned) { return owned->inner() == completion.connection; });
+  if (found == connections_.end()) return;
+  if (completion.kind == SL_COMPLETION_PUT) return (*found)->OnDone(completion.cookie, completion.status);
+  sl_completion_t told = completion;
+  told.connection = reinterpret_cast<sl_connection_t*>(found->get());
+  if ((*found)->is_down()) told.status = SL_ERR_LINK_DOWN;
+  completions_.push_back(told);
+}
+
+void Transport::Tell(Connection* connection, uint64_t cookie, sl_status_t status) {
+  completions_.push_back({cookie, reinterpret_cast<sl_connection_t*>(connection), status, SL_COMPLETION_PUT});
+}
+
+uint64_t Transport::InlineBytes(uint32_t port) const {
+  sl_port_t info = {};
+  info.struct_size = sizeof info;
+  return ops_->port_info(inner_, port, &info) == SL_OK ? info.max_inline_bytes : 0;
 }
 
 void Transport::Log(sl_log_level_t level, const std::string& text) const {

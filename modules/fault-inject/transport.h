@@ -62,6 +62,8 @@ class Transport {
   void Log(sl_log_level_t level, const std::string& text) const;
 
   // For connections: what holds for one, and what happened on it.
+  uint64_t InlineBytes(uint32_t port) const;  // sources up to this size are free when the put below returns
+  void Tell(Connection* connection, uint64_t cookie, sl_status_t status);
   Settings SettingsOf(uint32_t peer, uint32_t lane) const;
   Counts& counts() { return counts_; }
   bool TakeKill() { return kills_ < base_.kill_limit && ++kills_ != 0; }
@@ -78,7 +80,9 @@ class Transport {
   uint64_t NextDue(uint64_t now_ns);
   void LookAtControl(uint64_t now_ns);
   void SetPortsDown(bool down);
-  uint32_t TakePortEvents(sl_completion_t* completions, uint32_t capacity);
+  // Takes what the transport below has completed.
+  sl_status_t Collect();
+  void Sort(const sl_completion_t& completion);
 
   const sl_host_t* const host_;
   const sl_transport_ops_t* const ops_;  // of the wrapped transport
@@ -93,8 +97,8 @@ class Transport {
   uint64_t kills_ = 0;
   uint64_t puts_ = 0;
   bool ports_down_ = false;
-  uint64_t ports_up_at_ns_ = 0;  // 0: when the control file says so, or never
-  std::deque<uint32_t> port_events_;
+  uint64_t ports_up_at_ns_ = 0;              // 0: when the control file says so, or never
+  std::deque<sl_completion_t> completions_;  // for the user
   bool is_closing_ = false;
   std::condition_variable work_;
   std::thread thread_;

@@ -37,6 +37,7 @@ struct Inner {
   uint32_t signal_count = 0;
   uint32_t state = SL_CONNECTION_UP;
   bool full = false;
+  bool lazy = false;  // it borrows what is put: nothing is read, nothing has ended
   int notified = 0;
   int retired = 0;
   int closed = 0;
@@ -78,6 +79,10 @@ sl_transport_ops_t InnerOps() {
   ops.retire = [](sl_connection_t*) { ++g_inner->retired; };
   ops.put = [](sl_connection_t*, const sl_put_t* put) {
     if (g_inner->full) return SL_ERR_AGAIN;
+    if (g_inner->lazy) {
+      g_inner->puts.push_back(*put);
+      return SL_OK;
+    }
     if (put->source != nullptr) std::memcpy(g_inner->peer.data() + put->offset, put->source, put->bytes);
     if (put->signal != SL_NO_SIGNAL) g_inner->seen.emplace_back(put->signal, put->signal_value);
     g_inner->puts.push_back(*put);
@@ -190,6 +195,30 @@ class Layer : public ::testing::Test {
     return ops_->put(connection_, &put);
   }
 
+  // What a lazy transport would send now for one of its puts.
+  static uint64_t Borrowed(size_t index) {
+    uint64_t value = 0;
+    std::memcpy(&value, g_inner->puts.at(index).source, sizeof value);
+    return value;
+  }
+  // It has read what it borrowed.
+  static void EndPuts() {
+    for (const sl_put_t& put : g_inner->puts) {
+      if (put.cookie != 0) g_inner->completed.push_back(put.cookie);
+    }
+    g_inner->puts.clear();
+  }
+  using Told = std::vector<std::pair<uint64_t, sl_status_t>>;
+  Told Ends() {
+    Told ends;
+    for (const sl_completion_t& completion : Polled()) {
+      EXPECT_EQ(completion.kind, SL_COMPLETION_PUT);
+      EXPECT_EQ(completion.connection, connection_);
+      ends.emplace_back(completion.cookie, completion.status);
+    }
+    return ends;
+  }
+
   // Values that arrived out of 1 … n.
   std::vector<uint64_t> ArrivedOf(uint64_t n) {
     for (uint64_t i = 1; i <= n; ++i) EXPECT_EQ(Put(i), SL_OK);
@@ -289,6 +318,122 @@ TEST_F(Layer, ResetsAConnectionAfterSoManyPutsAndTellsThePeer) {
   ASSERT_EQ(g_inner->seen.size(), 3u);
   EXPECT_EQ(g_inner->seen[2], (std::pair<uint32_t, uint64_t>(4, 1)));
   EXPECT_EQ(g_inner->retired, 0) << "windows live until retire";
+}
+
+TEST_F(Layer, KeepsABufferUntilTheTransportBelowHasReadIt) {
+  Open({{"delay_us", 10}});
+  g_inner->lazy = true;
+  for (uint64_t value = 1; value <= 4; ++value) {
+    EXPECT_EQ(Put(value, value == 3 ? 33 : 0), SL_OK);
+    g_now_ns += 10'000;
+    Progress();
+  }
+  ASSERT_EQ(g_inner->puts.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(Borrowed(i), i + 1) << "used again while it was lent";
+  const void* const first = g_inner->puts[0].source;
+  EXPECT_EQ(Ends(), Told{});
+  EndPuts();
+  EXPECT_EQ(Ends(), (Told{{33, SL_OK}})) << "the layer's own cookies stay its own";
+  bool again = false;
+  for (uint64_t value = 5; value <= 8; ++value) {
+    EXPECT_EQ(Put(value), SL_OK);
+    g_now_ns += 10'000;
+    Progress();
+    again |= g_inner->puts.back().source == first;
+  }
+  EXPECT_TRUE(again) << "buffers that were read are used again";
+}
+
+TEST_F(Layer, TakesTheEndsBelowOfAUserWhoAsksForNone) {
+  Open({});
+  g_inner->lazy = true;
+  for (uint64_t value = 1; value <= 10; ++value) {
+    EXPECT_EQ(Put(value), SL_OK);
+    EndPuts();
+    Progress();
+    EXPECT_TRUE(g_inner->completed.empty()) << "else the transport below takes no puts when it is full of them";
+  }
+}
+
+TEST_F(Layer, LeavesSourcesAloneOnceItIsDown) {
+  Open({{"kill_after_puts", 2}});
+  g_inner->lazy = true;
+  uint64_t source = 7;
+  sl_put_t put = {};
+  put.struct_size = sizeof put;
+  put.source = &source;
+  put.bytes = sizeof source;
+  put.cookie = 11;
+  ASSERT_EQ(ops_->put(connection_, &put), SL_OK);
+  put.cookie = 12;
+  ASSERT_EQ(ops_->put(connection_, &put), SL_OK);
+  ASSERT_EQ(ops_->connection_state(connection_), SL_CONNECTION_DOWN);
+  EXPECT_EQ(Ends(), (Told{{11, SL_ERR_LINK_DOWN}, {12, SL_ERR_LINK_DOWN}}));
+  source = 8;
+  EXPECT_EQ(Borrowed(0), 7u) << "the transport below still sends from memory that is its user's again";
+  EndPuts();
+  EXPECT_EQ(Ends(), Told{}) << "a cookie comes back once";
+}
+
+TEST_F(Layer, EndsRegisteredPutsWhenTheyHaveBeenRead) {
+  Open({{"kill_after_puts", 3}});
+  inner_ops_.register_memory = [](sl_transport_t*, void*, uint64_t, sl_region_t** out) {
+    *out = reinterpret_cast<sl_region_t*>(g_inner);
+    return SL_OK;
+  };
+  inner_ops_.deregister_memory = [](sl_region_t*) {};
+  g_inner->lazy = true;
+  uint64_t source = 7;
+  sl_put_t put = {};
+  put.struct_size = sizeof put;
+  put.source = &source;
+  put.bytes = sizeof source;
+  put.cookie = 11;
+  ASSERT_EQ(ops_->register_memory(transport_, &source, sizeof source, &put.region), SL_OK);
+  ASSERT_EQ(ops_->put(connection_, &put), SL_OK);
+  EXPECT_EQ(g_inner->puts[0].source, &source);
+  EXPECT_EQ(Put(1, 12), SL_OK);
+  EXPECT_EQ(Put(2, 13), SL_OK);
+  EXPECT_EQ(Ends(), Told{}) << "it is still read";
+  EndPuts();
+  EXPECT_EQ(Ends(), (Told{{11, SL_OK}, {12, SL_ERR_LINK_DOWN}, {13, SL_ERR_LINK_DOWN}}));
+  ops_->deregister_memory(put.region);
+}
+
+TEST_F(Layer, CompletesWhatIsLostWithItsConnection) {
+  Open({{"delay_us", 10}});
+  EXPECT_EQ(Put(1, 11), SL_OK);
+  EXPECT_EQ(Put(2, 12), SL_OK);
+  g_inner->signals[4 * 8] = 1;  // the peer's layer resets it
+  EXPECT_EQ(ops_->connection_state(connection_), SL_CONNECTION_DOWN);
+  EXPECT_EQ(Ends(), (Told{{11, SL_ERR_LINK_DOWN}, {12, SL_ERR_LINK_DOWN}}));
+  g_now_ns += 10'000;
+  Progress();
+  EXPECT_TRUE(g_inner->puts.empty());
+  EXPECT_EQ(Ends(), Told{});
+}
+
+TEST_F(Layer, TellsThePeerOfAResetWhenThereIsRoomAgain) {
+  for (const bool retires : {false, true}) {
+    Open({{"kill_after_puts", 1}});
+    g_inner->full = true;
+    inner_ops_.progress = [](sl_transport_t*) {
+      g_inner->full = false;
+      return SL_OK;
+    };
+    EXPECT_EQ(Put(1), SL_OK);
+    EXPECT_EQ(ops_->connection_state(connection_), SL_CONNECTION_DOWN);
+    EXPECT_TRUE(g_inner->seen.empty());
+    if (retires) {
+      ops_->retire(connection_);
+    } else {
+      Progress();
+      Progress();
+    }
+    ASSERT_EQ(g_inner->seen.size(), 1u);
+    EXPECT_EQ(g_inner->seen[0], (std::pair<uint32_t, uint64_t>(4, 1)));
+    EXPECT_EQ(g_inner->notified, 1);
+  }
 }
 
 TEST_F(Layer, GoesDownWhenThePeersLayerResets) {
