@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/transport-tcp/door.h"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -18,18 +19,48 @@ namespace {
 constexpr int kAcceptBurst = 64;
 constexpr uint64_t kShortageNs = 100'000'000;
 
+// Somebody waits in the backlog.
+bool IsKnockedAt(int listener) {
+  pollfd backlog = {listener, POLLIN, 0};
+  return poll(&backlog, 1, 0) == 1;
+}
+
 }  // namespace
+
+WatchedStream::~WatchedStream() {
+  if (!stream_.valid()) return;
+  epoll_ctl(shared_->epoll.get(), EPOLL_CTL_DEL, stream_.get(), nullptr);
+  shutdown(stream_.get(), SHUT_RDWR);
+}
 
 Door::~Door() {
   // Forked children may hold copies; who connects must be refused all the same.
   for (const Listener& listener : listeners_) shutdown(listener.socket.get(), SHUT_RDWR);
 }
 
-bool Door::Watch(int fd) const {
+bool Door::Watch(int fd, bool wanted, int how) const {
   epoll_event event = {};
-  event.events = EPOLLIN;
+  event.events = wanted ? uint32_t{EPOLLIN} : 0;
   event.data.ptr = nullptr;  // nobody's: the door's
-  return epoll_ctl(shared_->epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  return epoll_ctl(shared_->epoll.get(), how, fd, &event) == 0;
+}
+
+bool Door::IsOpen(uint64_t now_ns) const {
+  const bool is_full = is_full_ && visitors_.size() >= shared_->settings.handshake_slots;
+  return !is_full && now_ns >= closed_until_ns_;
+}
+
+void Door::WatchListeners(bool wanted) {
+  if (wanted == is_watched_) return;
+  for (const Listener& listener : listeners_) Watch(listener.socket.get(), wanted, EPOLL_CTL_MOD);
+  is_watched_ = wanted;
+}
+
+// Said once, until everybody is in again.
+void Door::RunShort(Status why) {
+  if (shortage_.ok()) shared_->Log(SL_LOG_WARN, why.message());
+  shortage_ = std::move(why);
+  closed_until_ns_ = shared_->now() + kShortageNs;
 }
 
 Status Door::Open(uint32_t port, const Interface& interface, Address* out_address) {
@@ -44,7 +75,7 @@ Status Door::Open(uint32_t port, const Interface& interface, Address* out_addres
   std::string refused;
   SL_ASSIGN(listener.socket, Listen(interface, shared_->settings, &address.port, &refused));
   SL_ASSIGN(const Nonce number, FreshNonce());
-  if (!Watch(listener.socket.get())) return SocketError("cannot watch a listener", errno);
+  if (!Watch(listener.socket.get(), is_watched_, EPOLL_CTL_ADD)) return SocketError("cannot watch a listener", errno);
   if (!refused.empty()) shared_->Log(SL_LOG_WARN, interface.name + ": streams do without" + refused.substr(1));
   address.magic = kWireMagic;
   address.version = kWireVersion;
@@ -58,45 +89,59 @@ Status Door::Open(uint32_t port, const Interface& interface, Address* out_addres
   return Status();
 }
 
-void Door::Look(std::vector<Guest>* guests) {
+bool Door::Look(std::vector<Guest>* guests) {
+  const uint64_t moves = moves_;
   Hear(guests);
-  if (shared_->now() < closed_until_ns_) return;
-  for (const Listener& listener : listeners_) Admit(listener, guests);
-  // An honest peer has spoken by the time it is let in.
-  Hear(guests);
+  if (shared_->now() >= closed_until_ns_) {
+    bool all_in = true;
+    for (const Listener& listener : listeners_) all_in &= Admit(listener, guests);
+    if (all_in) shortage_ = Status();
+    // An honest peer has spoken by the time it is let in.
+    Hear(guests);
+  }
+  WatchListeners(IsOpen(shared_->now()));
+  return moves_ != moves;
 }
 
-void Door::Admit(const Listener& listener, std::vector<Guest>* guests) {
-  for (int i = 0; i < kAcceptBurst && MakeRoom(guests); ++i) {
-    Fd stream(accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!stream.valid()) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        if (closed_until_ns_ == 0) shared_->Log(SL_LOG_WARN, SocketError("accept", errno).message());
-        closed_until_ns_ = shared_->now() + kShortageNs;
-      }
-      return;
+// True: nobody waits any more.
+bool Door::Admit(const Listener& listener, std::vector<Guest>* guests) {
+  const int door = listener.socket.get();
+  for (int i = 0; i < kAcceptBurst; ++i) {
+    if (visitors_.size() >= shared_->settings.handshake_slots) {
+      if (!IsKnockedAt(door)) return true;
+      is_full_ = !MakeRoom(guests);
+      if (is_full_) return false;
     }
+    Fd stream(accept4(door, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!stream.valid()) {
+      const int code = errno;
+      const bool is_short = code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;
+      // The system looks for a descriptor before it looks whether anybody waits.
+      if (is_short && IsKnockedAt(door)) RunShort(SocketError("accept", code));
+      return code == EAGAIN;
+    }
+    ++moves_;
     const Result<Nonce> fresh = FreshNonce();
-    if (!fresh.ok() || !Watch(stream.get())) {
-      shared_->Log(SL_LOG_WARN, fresh.ok() ? "cannot watch a new stream" : fresh.status().message());
-      continue;
+    if (!fresh.ok() || !Watch(stream.get(), true, EPOLL_CTL_ADD)) {
+      RunShort(fresh.ok() ? SocketError("cannot watch a new stream", errno) : fresh.status());
+      return false;
     }
     Host::Identity self = {shared_->env.job_secret, shared_->env.rank, shared_->env.size, {}};
     std::copy(std::begin(listener.address.listener), std::end(listener.address.listener), self.listener.begin());
-    visitors_.push_back({std::move(stream), listener.port, shared_->now() + shared_->settings.handshake_timeout_ns,
-                         Host(self, fresh.value())});
+    visitors_.push_back({WatchedStream(shared_, std::move(stream)), listener.port,
+                         shared_->now() + shared_->settings.handshake_timeout_ns, Host(self, fresh.value())});
   }
+  return false;
 }
 
 // Of those who have not shown a good hello the oldest has had the most time. False: all have, and no place is free.
 bool Door::MakeRoom(std::vector<Guest>* guests) {
-  if (visitors_.size() < shared_->settings.handshake_slots) return true;
   for (auto visitor = visitors_.begin(); visitor != visitors_.end(); ++visitor) {
     if (visitor->host.proved()) continue;
     // It may have spoken since it was heard last.
     if (!Settle(&*visitor, guests)) {
       if (visitor->host.proved()) continue;
-      Drop(&*visitor, "crowded out");
+      CountDropped("crowded out");
     }
     visitors_.erase(visitor);
     return true;
@@ -116,8 +161,9 @@ bool Door::Settle(Visitor* visitor, std::vector<Guest>* guests) {
   if (step == Step::kMore) return false;
   if (step == Step::kDone) {
     guests->push_back({std::move(visitor->stream), visitor->host.hello(), visitor->port});
+    ++moves_;
   } else {
-    Drop(visitor, visitor->host.why().empty() ? "that hung up" : visitor->host.why());
+    CountDropped(visitor->host.why().empty() ? "that hung up" : visitor->host.why());
   }
   return true;
 }
@@ -138,17 +184,17 @@ Step Door::Hear(Visitor* visitor) {
   }
 }
 
-void Door::Expire(uint64_t now_ns) {
+bool Door::Expire(uint64_t now_ns) {
   while (!visitors_.empty() && now_ns >= visitors_.front().deadline_ns) {
-    Drop(&visitors_.front(), "that stayed silent");
+    CountDropped("that stayed silent");
     visitors_.pop_front();
   }
+  return !is_watched_ && IsOpen(now_ns);
 }
 
-void Door::Drop(Visitor* visitor, const std::string& why) {
-  // Forked children may hold copies: closing alone would neither take it from epoll nor end the stream.
-  epoll_ctl(shared_->epoll.get(), EPOLL_CTL_DEL, visitor->stream.get(), nullptr);
-  shutdown(visitor->stream.get(), SHUT_RDWR);
+// Of a visitor who is erased next, and whose stream ends with it.
+void Door::CountDropped(const std::string& why) {
+  ++moves_;
   const uint64_t count = shared_->counters.strangers.fetch_add(1, std::memory_order_relaxed) + 1;
   shared_->Log(count == 1 ? SL_LOG_WARN : SL_LOG_DEBUG, "dropped a connection " + why);
 }

@@ -159,15 +159,15 @@ void Transport::Keep(std::unique_ptr<Connection> connection) {
 
 Result<Connection*> Transport::Accept() {
   if (ready_.empty()) TakeGuests();
-  if (ready_.empty()) return Status(SL_ERR_AGAIN);
+  if (ready_.empty()) return door_.shortage().ok() ? Status(SL_ERR_AGAIN) : door_.shortage();
   Connection* connection = ready_.front();
   ready_.pop_front();
   return connection;
 }
 
-void Transport::TakeGuests() {
+bool Transport::TakeGuests() {
   std::vector<Door::Guest> guests;
-  door_.Look(&guests);
+  const bool moved = door_.Look(&guests);
   for (Door::Guest& guest : guests) {
     const Hello& hello = guest.hello;
     Result<std::unique_ptr<Window>> window =
@@ -177,9 +177,10 @@ void Transport::TakeGuests() {
       shared_.Log(SL_LOG_ERROR, "accept from rank " + std::to_string(hello.from) + ": " + window.status().message());
       continue;
     }
-    Keep(std::make_unique<Connection>(&shared_, guest.port, hello, std::move(guest.stream), window.Take()));
+    Keep(std::make_unique<Connection>(&shared_, guest.port, hello, std::move(*guest.stream.fd()), window.Take()));
     ready_.push_back(connections_.back().get());
   }
+  return moved;
 }
 
 void Transport::Retire(Connection* connection) {
@@ -215,7 +216,7 @@ bool Transport::Progress() {
     next_idle_sweep_ns_ = now_ns + kIdleSweepNs;
     moved |= TakeEvents();
   }
-  if (now_ns >= next_tick_ns_) Tick(now_ns);
+  if (now_ns >= next_tick_ns_) moved |= Tick(now_ns);
   return moved;
 }
 
@@ -234,32 +235,35 @@ bool Transport::TakeEvents() {
     }
   }
   if (!knocked) return moved;
-  ReadPorts();
-  TakeGuests();
-  return true;
+  moved |= ReadPorts();
+  moved |= TakeGuests();
+  return moved;
 }
 
-void Transport::Tick(uint64_t now_ns) {
+bool Transport::Tick(uint64_t now_ns) {
   next_tick_ns_ = now_ns + kTickNs;
-  door_.Expire(now_ns);
   for (const auto& connection : connections_) connection->CheckPeer(now_ns);
+  return door_.Expire(now_ns) && TakeGuests();
 }
 
-void Transport::ReadPorts() {
-  watch_.Read([this](uint32_t index, bool up) {
+bool Transport::ReadPorts() {
+  bool moved = false;
+  watch_.Read([this, &moved](uint32_t index, bool up) {
     for (uint32_t port = 0; port < ports_.size(); ++port) {
       const Interface& interface = ports_[port].interface;
-      if (index == interface.index) TellPort(port, up);
-      if (index == 0) TellPort(port, IsRunning(interface.name.c_str()));
+      if (index == interface.index) moved |= TellPort(port, up);
+      if (index == 0) moved |= TellPort(port, IsRunning(interface.name.c_str()));
     }
   });
+  return moved;
 }
 
-void Transport::TellPort(uint32_t port, bool up) {
-  if (ports_[port].up.exchange(up, std::memory_order_relaxed) == up) return;
+bool Transport::TellPort(uint32_t port, bool up) {
+  if (ports_[port].up.exchange(up, std::memory_order_relaxed) == up) return false;
   shared_.Log(up ? SL_LOG_INFO : SL_LOG_WARN, "port " + ports_[port].interface.name + (up ? " is up" : " went down"));
   // With a full ring the user learns it from port_info, which it asks when puts fail.
   if (shared_.completions.Reserve()) shared_.completions.Publish({port, nullptr, SL_OK, SL_COMPLETION_PORT});
+  return true;
 }
 
 }  // namespace sl::transport_tcp

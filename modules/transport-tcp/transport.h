@@ -32,7 +32,7 @@ class Transport {
 
   Status Listen(uint32_t port, sl_address_t* out_address);
   Result<Connection*> Connect(const sl_address_t& address, const sl_connect_args_t& args);
-  // AGAIN when nobody waits.
+  // AGAIN when nobody waits; LIMIT, with the remedy, when somebody does who cannot be let in.
   Result<Connection*> Accept();
   void Retire(Connection* connection);
 
@@ -57,11 +57,11 @@ class Transport {
   Transport(const sl_host_t* host, const Settings& settings, const sl_transport_env_t& env, Fd epoll,
             const std::vector<Interface>& interfaces);
   void Keep(std::unique_ptr<Connection> connection);
-  bool TakeEvents();
-  void TakeGuests();
-  void Tick(uint64_t now_ns);
-  void ReadPorts();
-  void TellPort(uint32_t port, bool up);
+  bool TakeEvents();  // these are true when something moved
+  bool TakeGuests();
+  bool ReadPorts();
+  bool Tick(uint64_t now_ns);
+  bool TellPort(uint32_t port, bool up);
   Status WhyUnreachable(const Address& address, const sl_connect_args_t& args) const;
 
   Shared shared_;

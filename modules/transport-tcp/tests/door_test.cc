@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The door when it cannot let in who knocks: it says why, keeps nobody busy, and goes on when it can.
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <optional>
+
+#include "modules/transport-tcp/tests/guests.h"
+
+namespace sl::transport_tcp {
+namespace {
+
+// Rank 1 listens, and may sleep.
+class Door : public ::testing::Test {
+ protected:
+  explicit Door(const Options& options = kLoopback) : module_(options) {}
+  void SetUp() override {
+    b_ = module_.Open(1, 2);
+    ASSERT_EQ(module_.ops->listen(b_, 0, &address_), SL_OK);
+    sl_wait_object_t object = {};
+    object.struct_size = sizeof object;
+    ASSERT_EQ(module_.ops->wait_object(b_, &object), SL_OK);
+    news_ = {object.fd, POLLIN, 0};
+  }
+  void TearDown() override { module_.ops->close(b_); }
+
+  bool HasNews() { return poll(&news_, 1, 0) == 1; }
+  sl_status_t Accept() {
+    sl_connect_args_t said = {};
+    said.struct_size = sizeof said;
+    sl_connection_t* connection = nullptr;
+    return module_.ops->accept(b_, &connection, &said);
+  }
+  template <typename Condition>
+  bool Until(Condition condition) {
+    return Eventually([&] {
+      module_.ops->progress(b_);
+      return condition();
+    });
+  }
+  // Of a rank that sleeps until there is news, how often it is woken, and how often progress says that something moved.
+  void Sleep(uint64_t ms, int* out_woken, int* out_moved) {
+    *out_woken = *out_moved = 0;
+    for (const uint64_t end = NowNs() + ms * 1'000'000; NowNs() < end;) {
+      *out_woken += poll(&news_, 1, 5);
+      // It looks at the clock now and then.
+      for (int i = 0; i < 16; ++i) *out_moved += module_.ops->progress(b_) == SL_OK ? 1 : 0;
+    }
+  }
+
+  Module module_;
+  sl_transport_t* b_ = nullptr;
+  sl_address_t address_ = {};
+  pollfd news_ = {};
+};
+
+TEST_F(Door, KeepsNobodyBusyWhileDescriptorsAreShort) {
+  for (size_t shortages = 1; shortages <= 2; ++shortages) {
+    const Fd guest = Knock(address_);
+    std::optional<NoMoreDescriptors> shortage(std::in_place);
+    ASSERT_TRUE(Until([&] { return module_.CountLines(SL_LOG_WARN, "accept: too many open files") == shortages; }))
+        << "said once each time";
+    int woken = 0, moved = 0;
+    Sleep(350, &woken, &moved);
+    EXPECT_EQ(woken, 0);
+    EXPECT_EQ(moved, 0) << "nobody came in";
+    EXPECT_EQ(module_.CountLines(SL_LOG_WARN, "accept: too many open files"), shortages);
+    EXPECT_EQ(Accept(), SL_ERR_LIMIT) << "somebody waits";
+    EXPECT_NE(Module::LastError().find("raise ulimit -n"), std::string::npos) << Module::LastError();
+    shortage.reset();
+    const std::string garbage(sizeof(Hello), 'x');
+    ASSERT_GT(send(guest.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
+    EXPECT_TRUE(Until([&] { return HungUp(guest); })) << "let in when there was room again";
+    EXPECT_EQ(Accept(), SL_ERR_AGAIN);
+  }
+}
+
+TEST_F(Door, SaysNothingOfAShortageThatNobodyMeets) {
+  const NoMoreDescriptors shortage;
+  for (int i = 0; i < 100; ++i) {
+    module_.ops->progress(b_);
+    EXPECT_EQ(Accept(), SL_ERR_AGAIN);
+  }
+  EXPECT_EQ(module_.CountLines(SL_LOG_WARN, "too many open files"), 0u);
+}
+
+class DoorOfOne : public Door {
+ protected:
+  DoorOfOne() : Door(With("handshake_slots", "1")) {}
+};
+
+TEST_F(DoorOfOne, KeepsNobodyBusyWhileItIsFullOfProvenVisitors) {
+  Greeter first(address_, 1);
+  first.SayHello();
+  ASSERT_TRUE(Until([&] { return first.IsChallenged(); }));
+  Greeter second(address_, 2);
+  second.SayHello();
+  ASSERT_TRUE(HasNews());
+  ASSERT_TRUE(Until([&] { return !HasNews(); })) << "it knocks, but nothing can be done for it";
+  int woken = 0, moved = 0;
+  Sleep(100, &woken, &moved);
+  EXPECT_EQ(woken, 0);
+  EXPECT_EQ(moved, 0);
+  first.Confirm();
+  EXPECT_TRUE(HasNews());
+  EXPECT_TRUE(Until([&] { return second.IsChallenged(); })) << "there is a place again";
+  second.Confirm();
+  EXPECT_TRUE(Until([&] { return Accept() == SL_OK; }));
+  EXPECT_TRUE(Until([&] { return Accept() == SL_OK; }));
+  EXPECT_TRUE(Until([&] { return !HasNews(); }));
+  EXPECT_EQ(CountersOf(b_).strangers, 0u);
+}
+
+// While it lives, this process gets no mapping of many GiB.
+class LittleAddressSpace {
+ public:
+  LittleAddressSpace() {
+    uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    EXPECT_EQ(getrlimit(RLIMIT_AS, &before_), 0);
+    rlimit low = before_;
+    low.rlim_cur = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + (uint64_t{1} << 30);
+    EXPECT_EQ(setrlimit(RLIMIT_AS, &low), 0);
+  }
+  ~LittleAddressSpace() { setrlimit(RLIMIT_AS, &before_); }
+  LittleAddressSpace(const LittleAddressSpace&) = delete;
+  LittleAddressSpace& operator=(const LittleAddressSpace&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+TEST_F(Door, TurnsAPeerAwayThoughAChildHoldsItsStream) {
+  std::optional<Greeter> peer(std::in_place, address_, 1, kMaxWindowBytes);
+  peer->SayHello();
+  ASSERT_TRUE(Until([&] { return peer->IsChallenged(); }));
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  peer->Confirm();
+  {
+    const LittleAddressSpace shortage;
+    EXPECT_TRUE(Until([&] { return module_.CountLines(SL_LOG_ERROR, "no memory for a window") == 1; }));
+  }
+  EXPECT_TRUE(Until([&] { return HungUp(peer->stream()); }));
+  peer.reset();
+  EXPECT_TRUE(Until([&] { return !HasNews(); })) << "nothing is left to look at";
+  int woken = 0, moved = 0;
+  Sleep(50, &woken, &moved);
+  EXPECT_EQ(woken, 0);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+}  // namespace
+}  // namespace sl::transport_tcp
