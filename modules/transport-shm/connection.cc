@@ -135,6 +135,7 @@ Status Connection::Start(const char name[kNameBytes], const uint8_t secret[32], 
   const int fds[2] = {segment_fd_.get(), port_fd};
   switch (SendPacket(socket_.get(), &hello_, sizeof hello_, fds, 2)) {
     case Transfer::kAgain:
+    case Transfer::kShort:  // of receiving only
       return Status();
     case Transfer::kBroken:
       state_.store(SL_CONNECTION_DOWN, std::memory_order_release);
@@ -154,7 +155,8 @@ void Connection::FinishReply(const uint8_t secret[32]) {
   Reply reply;
   Fd port;
   const Transfer transfer = ReceivePacket(socket_.get(), &reply, sizeof reply, &port, 1);
-  if (transfer == Transfer::kAgain) return;
+  if (transfer == Transfer::kShort) transport_->RunShort(SocketError("connect"));
+  if (transfer == Transfer::kAgain || transfer == Transfer::kShort) return;
   const bool good = transfer == Transfer::kDone && reply.magic == kWireMagic && reply.version == kWireVersion &&
                     reply.bytes == sizeof reply && SameProof(reply.proof, ProveReply(secret, reply, hello_.proof));
   if (!good) return MarkLost();

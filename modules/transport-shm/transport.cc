@@ -15,6 +15,7 @@ namespace {
 
 constexpr size_t kMaxVisitors = 256;
 constexpr int kAcceptBurst = 64;
+constexpr uint64_t kShortageNs = 100'000'000;
 // One way of a cached chunk on a current server core, copy included; selection compares it with other transports.
 constexpr uint64_t kBytesPerSecond = 8'000'000'000;
 constexpr uint64_t kLatencyNs = 200;
@@ -109,7 +110,7 @@ Result<Connection*> Transport::Connect(const sl_address_t& bytes, const sl_conne
 Result<Connection*> Transport::Accept() {
   const std::lock_guard lock(mutex_);
   if (ready_.empty()) AttendToVisitors();
-  if (ready_.empty()) return Status(SL_ERR_AGAIN);
+  if (ready_.empty()) return shortage_.ok() ? Status(SL_ERR_AGAIN) : shortage_;
   Connection* connection = ready_.front();
   ready_.pop_front();
   return connection;
@@ -153,23 +154,36 @@ void Transport::Look() {
 }
 
 void Transport::AttendToVisitors() {
-  // Who has spoken needs its place no longer: nobody is crowded out for those who come now but the silent.
+  if (now() < closed_until_ns_) return;
+  // Who has spoken needs its place no longer: nobody is crowded out for those who come now but the silent. And it goes
+  // first where descriptors are short.
   static_assert(kAcceptBurst <= kMaxVisitors);
-  HearVisitors();
-  AdmitVisitors();
-  HearVisitors();
+  if (!HearVisitors()) return;
+  const bool empty = AdmitVisitors();
+  if (HearVisitors() && empty) shortage_ = Status();
 }
 
-void Transport::AdmitVisitors() {
-  if (!listener_.valid()) return;
+void Transport::RunShort(Status why) {
+  if (shortage_.ok()) Log(SL_LOG_WARN, why.message());
+  shortage_ = std::move(why);
+  closed_until_ns_ = now() + kShortageNs;
+}
+
+bool Transport::AdmitVisitors() {
+  if (!listener_.valid()) return true;
   for (int i = 0; i < kAcceptBurst; ++i) {
     Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
-      if (errno == EMFILE || errno == ENFILE) Log(SL_LOG_WARN, "accept: too many open files; raise ulimit -n");
-      return;
+      if (errno == EAGAIN) return true;
+      Status why = SocketError("accept");
+      // The system looks for a descriptor before it looks whether anybody waits.
+      pollfd backlog = {listener_.get(), POLLIN, 0};
+      if (why.code() == SL_ERR_LIMIT && poll(&backlog, 1, 0) == 1) RunShort(std::move(why));
+      return false;
     }
     int32_t pid = 0;
     if (!SameUser(socket.get(), &pid)) {
+      shutdown(socket.get(), SHUT_RDWR);
       DropStranger("of another user");
       continue;
     }
@@ -178,34 +192,41 @@ void Transport::AdmitVisitors() {
       visitors_.pop_front();
       DropStranger("crowded out");
     }
-    visitors_.push_back({std::move(socket), now() + settings_.handshake_timeout_ns});
+    visitors_.emplace_back(std::move(socket), now() + settings_.handshake_timeout_ns);
   }
+  return false;
 }
 
-void Transport::HearVisitors() {
+bool Transport::HearVisitors() {
   const uint64_t time = visitors_.empty() ? 0 : now();
+  bool enough = true;
   for (auto visitor = visitors_.begin(); visitor != visitors_.end();) {
-    bool gone = Hear(&*visitor);
-    if (!gone && time >= visitor->deadline_ns) {
+    const Transfer heard = Hear(&*visitor);
+    bool gone = heard == Transfer::kDone;
+    if (heard == Transfer::kShort) {
+      enough = false;
+      RunShort(SocketError("accept"));
+    } else if (!gone && time >= visitor->deadline_ns) {
       DropStranger("silent");
       gone = true;
     }
     visitor = gone ? visitors_.erase(visitor) : visitor + 1;
   }
+  return enough;
 }
 
-bool Transport::Hear(Visitor* visitor) {
+Transfer Transport::Hear(Visitor* visitor) {
   Hello hello;
   Fd fds[2];
   const Transfer transfer = ReceivePacket(visitor->socket.get(), &hello, sizeof hello, fds, 2);
-  if (transfer == Transfer::kAgain) return false;
+  if (transfer == Transfer::kAgain || transfer == Transfer::kShort) return transfer;
   if (transfer == Transfer::kBroken) {
     DropStranger("that sent no hello");
-    return true;
+    return Transfer::kDone;
   }
   if (const Status checked = CheckHello(hello); !checked.ok()) {
     DropStranger(checked.message());
-    return true;
+    return Transfer::kDone;
   }
   const Layout layout{hello.window_bytes, hello.signal_count};
   Result<std::unique_ptr<Mapping>> segment = Mapping::Map(fds[0].get(), layout.Total(), settings_.huge_pages);
@@ -214,7 +235,7 @@ bool Transport::Hear(Visitor* visitor) {
     // It knows the secret, so this is our limit or a defect, not a stranger.
     Log(SL_LOG_ERROR, "accept from rank " + std::to_string(hello.from) + ": " +
                           (segment.ok() ? port.status() : segment.status()).message());
-    return true;
+    return Transfer::kDone;
   }
   auto connection = std::make_unique<Connection>(this, 1, hello, segment.Take());
   connection->Adopt(std::move(visitor->socket), port.Take());
@@ -227,7 +248,7 @@ bool Transport::Hear(Visitor* visitor) {
     throw;
   }
   kept->SendReply(env_.job_secret, port_fd_.get());
-  return true;
+  return Transfer::kDone;
 }
 
 Status Transport::CheckHello(const Hello& hello) const {
@@ -256,7 +277,8 @@ void Transport::StartConnections() {
   for (Entry& entry : connections_) {
     if (entry.connection->starting()) {
       const Status started = entry.connection->Start(entry.name, env_.job_secret, port_fd_.get());
-      if (!started.ok()) Log(SL_LOG_DEBUG, "connect: " + started.message());
+      if (started.ok()) continue;
+      Log(started.code() == SL_ERR_LIMIT ? SL_LOG_WARN : SL_LOG_DEBUG, "connect: " + started.message());
     } else {
       entry.connection->FinishReply(env_.job_secret);
     }

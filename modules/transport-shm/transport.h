@@ -6,6 +6,7 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "modules/transport-shm/connection.h"
@@ -39,7 +41,7 @@ class Transport {
 
   Status Listen(sl_address_t* out_address);
   Result<Connection*> Connect(const sl_address_t& address, const sl_connect_args_t& args);
-  // AGAIN when nobody waits.
+  // AGAIN when nobody waits; LIMIT, with the remedy, when somebody does who cannot be let in.
   Result<Connection*> Accept();
   void Retire(Connection* connection);
 
@@ -64,6 +66,9 @@ class Transport {
   CompletionRing& completions() { return completions_; }
   // Connections dropped because they could not prove that they belong to the job.
   uint64_t strangers() const { return strangers_.load(std::memory_order_relaxed); }
+  // For connections, called under the mutex: something is short, so nobody is let in for a while. Said once, until
+  // everybody is in.
+  void RunShort(Status why);
   void Log(sl_log_level_t level, const std::string& text) const;
   const sl_host_t* host() const { return host_; }
 
@@ -72,6 +77,14 @@ class Transport {
   struct Visitor {
     Fd socket;
     uint64_t deadline_ns;
+
+    Visitor(Fd from, uint64_t until_ns) : socket(std::move(from)), deadline_ns(until_ns) {}
+    Visitor(Visitor&&) = default;
+    Visitor& operator=(Visitor&&) = default;
+    // Forked children may hold copies, so closing alone would not end it.
+    ~Visitor() {
+      if (socket.valid()) shutdown(socket.get(), SHUT_RDWR);
+    }
   };
 
   Transport(const sl_host_t* host, const Settings& settings, const sl_transport_env_t& env, Fd port_fd,
@@ -79,9 +92,9 @@ class Transport {
   uint64_t now() const { return host_->now_ns(host_->ctx); }
   // All below: with mutex_ held.
   void AttendToVisitors();
-  void AdmitVisitors();
-  void HearVisitors();
-  bool Hear(Visitor* visitor);  // false: nothing said yet
+  bool AdmitVisitors();             // true: nobody waits any more
+  bool HearVisitors();              // true: nothing was short
+  Transfer Hear(Visitor* visitor);  // kDone: it is through, or was dropped
   Status CheckHello(const Hello& hello) const;
   void DropStranger(const std::string& why);
   void StartConnections();
@@ -107,6 +120,8 @@ class Transport {
   Fd listener_;
   char name_[kNameBytes] = {};
   std::deque<Visitor> visitors_;
+  Status shortage_;               // until everybody is in
+  uint64_t closed_until_ns_ = 0;  // nobody is let in
   std::vector<Entry> connections_;
   std::deque<Connection*> ready_;  // accepted, not yet taken; owned by connections_
   std::vector<pollfd> polled_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/transport-shm/wire.h"
 
+#include <fcntl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -24,14 +25,6 @@ socklen_t SocketName(const char name[kNameBytes], sockaddr_un* out) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + sizeof kPrefix + kNameBytes);
 }
 
-Status SocketError(const char* what) {
-  const int code = errno;
-  if (code == EMFILE || code == ENFILE) {
-    return Status(SL_ERR_LIMIT, std::string("unix socket: ") + what + ": too many open files; raise ulimit -n");
-  }
-  return Status(SL_ERR_SYSTEM, std::string("unix socket: ") + what + ": " + std::strerror(code));
-}
-
 Fd NewSocket() { return Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
 
 template <typename Message>
@@ -42,7 +35,28 @@ Proof Prove(const uint8_t secret[32], const Message& message, const void* extra,
   return MakeProof(secret, text, offsetof(Message, proof) + extra_bytes);
 }
 
+// This process can take so many descriptors more. Those of a packet for which there is no room are lost with it.
+bool HasRoomFor(uint32_t fd_count, int any) {
+  Fd copies[kMaxFds];
+  for (uint32_t i = 0; i < fd_count; ++i) {
+    copies[i] = Fd(fcntl(any, F_DUPFD_CLOEXEC, 0));
+    if (!copies[i].valid()) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+Status SocketError(const char* what) {
+  const int code = errno;
+  if (code == EMFILE || code == ENFILE) {
+    return Status(SL_ERR_LIMIT, std::string("unix socket: ") + what + ": too many open files; raise ulimit -n");
+  }
+  if (code == ENOBUFS || code == ENOMEM) {
+    return Status(SL_ERR_LIMIT, std::string("unix socket: ") + what + ": the system has no memory for sockets");
+  }
+  return Status(SL_ERR_SYSTEM, std::string("unix socket: ") + what + ": " + std::strerror(code));
+}
 
 Proof ProveHello(const uint8_t secret[32], const Hello& hello, const char name[kNameBytes]) {
   return Prove(secret, hello, name, kNameBytes);
@@ -119,6 +133,8 @@ Transfer ReceivePacket(int socket, void* packet, size_t bytes, Fd* fds, uint32_t
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
+  char first;
+  if (recv(socket, &first, sizeof first, MSG_PEEK) > 0 && !HasRoomFor(fd_count, socket)) return Transfer::kShort;
   const ssize_t received = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
   if (received < 0) return errno == EAGAIN || errno == EINTR ? Transfer::kAgain : Transfer::kBroken;
   uint32_t arrived = 0;

@@ -66,7 +66,11 @@ Result<Fd> ConnectTo(const char name[kNameBytes]);
 // True when the process at the other end runs as this user; stores its id, 0 when it lives in another pid namespace.
 bool SameUser(int socket, int32_t* out_pid);
 
-enum class Transfer { kDone, kAgain, kBroken };
+// A Status for errno, with a remedy where descriptors are short.
+Status SocketError(const char* what);
+
+// kShort: this process has no room for the packet's descriptors (errno); the packet still waits.
+enum class Transfer { kDone, kAgain, kBroken, kShort };
 Transfer SendPacket(int socket, const void* packet, size_t bytes, const int* fds, uint32_t fd_count);
 // Receives one packet of exactly `bytes` with exactly `fd_count` descriptors; anything else is kBroken, and the
 // descriptors that came are closed.

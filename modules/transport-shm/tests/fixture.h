@@ -3,9 +3,15 @@
 // Opens the module through its entry symbol with a small host of the test's own.
 #pragma once
 
-#include <fstream>
-#include <string>
+#include <sys/resource.h>
 
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sdk/fd.h"
 #include "tests/transport/ranks_test_util.h"
 
 namespace sl::transport_shm {
@@ -33,7 +39,12 @@ class Module {
     ops = static_cast<const sl_transport_ops_t*>(module->provides[0]->ops);
     host_.struct_size = sizeof host_;
     host_.log_enabled = [](void*, sl_log_level_t) { return 1; };
-    host_.log = [](void*, sl_log_level_t, const char*) {};
+    host_.ctx = this;
+    host_.log = [](void* ctx, sl_log_level_t level, const char* text) {
+      auto* self = static_cast<Module*>(ctx);
+      const std::lock_guard lock(self->mutex_);
+      self->lines_.emplace_back(level, text);
+    };
     host_.set_error = [](void*, sl_status_t status, const char* text) {
       LastText() = text;
       return status;
@@ -50,6 +61,16 @@ class Module {
     EXPECT_EQ(module->open(&host_, &args, &instance_), SL_OK);
   }
   ~Module() { module_->close(instance_); }
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  // Lines of at least this level so far that contain `part`.
+  size_t CountLines(sl_log_level_t level, const std::string& part) const {
+    const std::lock_guard lock(mutex_);
+    size_t count = 0;
+    for (const auto& [of, text] : lines_) count += of <= level && text.find(part) != std::string::npos ? 1 : 0;
+    return count;
+  }
 
   sl_transport_t* Open(uint32_t rank, uint32_t size, uint8_t secret = 7, uint8_t host = 3) {
     const sl_transport_env_t env = transport_test::Env(rank, size, secret, host);
@@ -64,6 +85,27 @@ class Module {
   const sl_module_t* module_ = nullptr;
   sl_host_t host_ = {};
   sl_instance_t* instance_ = nullptr;
+  mutable std::mutex mutex_;
+  std::vector<std::pair<sl_log_level_t, std::string>> lines_;  // guarded by mutex_
+};
+
+// While it lives, this process can open so many descriptors more.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(size_t left) {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
+    std::vector<Fd> next(left + 1);
+    for (Fd& fd : next) fd = Fd(dup(0));
+    rlimit low = before_;
+    low.rlim_cur = static_cast<rlim_t>(next.back().get());
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  }
+  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_ = {};
 };
 
 inline sl_window_t WindowOf(const sl_transport_ops_t* ops, sl_connection_t* connection) {

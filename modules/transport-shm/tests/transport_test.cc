@@ -311,6 +311,91 @@ TEST_F(Shm, RefusesAnUnsealedOrShortSegment) {
   close(visitor);
 }
 
+TEST_F(Shm, SaysOnceThatDescriptorsAreShortAndLetsItsPeerInLater) {
+  for (size_t shortages = 1; shortages <= 2; ++shortages) {
+    sl_connection_t* a = Connect(Args(1));
+    sl_connection_t* b = nullptr;
+    sl_connect_args_t args = {};
+    args.struct_size = sizeof args;
+    {
+      const FewDescriptors shortage(0);
+      for (int i = 0; i < 200; ++i) EXPECT_EQ(ops_->accept(b_, &b, &args), SL_ERR_LIMIT) << "somebody waits";
+      EXPECT_NE(LastText().find("raise ulimit -n"), std::string::npos) << LastText();
+      const uint64_t end = NowNs() + 250'000'000;
+      while (NowNs() < end) ops_->progress(b_);
+    }
+    EXPECT_EQ(module_.CountLines(SL_LOG_WARN, "accept: too many open files; raise ulimit -n"), shortages);
+    b = Accept();
+    EXPECT_EQ(ops_->connection_state(b), SL_CONNECTION_UP);
+    EXPECT_EQ(ops_->connection_state(a), SL_CONNECTION_UP);
+    EXPECT_EQ(ops_->accept(b_, &b, &args), SL_ERR_AGAIN);
+  }
+}
+
+TEST_F(Shm, SaysNothingOfAShortageThatNobodyMeets) {
+  const FewDescriptors shortage(0);
+  sl_connection_t* b = nullptr;
+  sl_connect_args_t args = {};
+  args.struct_size = sizeof args;
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(ops_->accept(b_, &b, &args), SL_ERR_AGAIN);
+  EXPECT_EQ(module_.CountLines(SL_LOG_WARN, "too many open files"), 0u);
+}
+
+// The peer's descriptors come in a message, and are lost with it where there is no room.
+TEST_F(Shm, LosesNoPeerWhoseDescriptorsFindNoRoom) {
+  for (size_t left : {1u, 2u}) {
+    sl_connection_t* a = Connect(Args(1));
+    sl_connection_t* b = nullptr;
+    sl_connect_args_t args = {};
+    args.struct_size = sizeof args;
+    {
+      const FewDescriptors shortage(left);
+      EXPECT_EQ(ops_->accept(b_, &b, &args), SL_ERR_LIMIT);
+    }
+    b = Accept();
+    ASSERT_NE(b, nullptr);
+    EXPECT_EQ(StrangersAtB(), 0u);
+    {
+      const FewDescriptors shortage(0);
+      ops_->notify(a);  // would take the reply
+    }
+    EXPECT_EQ(ops_->connection_state(a), SL_CONNECTION_UP);
+    ops_->notify(a);
+    EXPECT_EQ(ops_->probe(a, 1), SL_OK);
+    sl_completion_t done = {};
+    uint32_t count = 0;
+    EXPECT_TRUE(Eventually([&] {
+      ops_->progress(b_);
+      ops_->progress(a_);
+      ops_->poll(a_, &done, 1, &count);
+      return count == 1;
+    }));
+    EXPECT_EQ(done.status, SL_OK);
+  }
+}
+
+TEST_F(Shm, EndsTheSocketsOfStrangersThoughAChildHoldsThem) {
+  const int visitor = Visit();
+  sl_connection_t* b = nullptr;
+  sl_connect_args_t args = {};
+  args.struct_size = sizeof args;
+  EXPECT_EQ(ops_->accept(b_, &b, &args), SL_ERR_AGAIN);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(visitor);
+    for (;;) pause();
+  }
+  EXPECT_TRUE(Eventually([&] {
+    ops_->progress(b_);
+    char byte;
+    return recv(visitor, &byte, 1, MSG_DONTWAIT) == 0;
+  }));
+  EXPECT_EQ(StrangersAtB(), 1u);
+  close(visitor);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
 TEST_F(Shm, LeavesNothingBehind) {
   const auto cycle = [&] {
     for (int i = 0; i < 5; ++i) {
