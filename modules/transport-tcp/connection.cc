@@ -241,6 +241,7 @@ void Connection::CheckPeer(uint64_t now_ns) noexcept {
   if (phase_ == Phase::kDialling && now_ns - since_ns_ > shared_->settings.handshake_timeout_ns) {
     return End(SL_CONNECTION_DOWN, SL_LOG_WARN, "cannot connect: the peer's host does not answer");
   }
+  if (phase_ == Phase::kOver) return ReadNotices();
   const uint64_t patience = shared_->settings.peer_timeout_ns;
   if (phase_ != Phase::kUp || patience == 0) return;
   const StreamHealth health = ReadHealth(stream_.get());
@@ -259,9 +260,9 @@ void Connection::End(uint32_t state, sl_log_level_t level, const char* why, cons
   phase_ = Phase::kOver;
   state_.store(state, std::memory_order_seq_cst);
   Watch(0, EPOLL_CTL_DEL);
-  shutdown(stream_.get(), SHUT_RDWR);
   // A sender never holds this across anything that blocks.
   while (sending_.exchange(true, std::memory_order_seq_cst)) sched_yield();
+  CutOff();
   DropAll();
   sending_.store(false, std::memory_order_seq_cst);
   PublishProbe(SL_ERR_LINK_DOWN);

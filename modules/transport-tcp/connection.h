@@ -54,7 +54,8 @@ class Connection {
   bool Drive(uint32_t events) noexcept;
   // Sends what nobody has notified of, or what did not fit before and is not watched.
   void FlushLeft() noexcept;
-  // Now and then: finds out that the peer's host does not answer, or that connecting takes too long.
+  // Now and then: finds out that the peer's host does not answer, or that connecting takes too long; after the end,
+  // that the system has let go of what was put.
   void CheckPeer(uint64_t now_ns) noexcept;
   // Says goodbye and ends the stream; may wait some milliseconds for what was put. The object is destroyed next.
   void Leave() noexcept;
@@ -74,12 +75,15 @@ class Connection {
   void Attend() noexcept;   // to what has been received besides puts
   bool HasUnsent() const noexcept;
   void Flush() noexcept;
-  void Send() noexcept;         // with sending_
-  void FinishSent() noexcept;   // with sending_
-  void DropAll() noexcept;      // with sending_
-  void BecomeFull() noexcept;   // with sending_
-  void ReadNotices() noexcept;  // of zero-copy sends
+  void Send() noexcept;                         // with sending_
+  void FinishSent() noexcept;                   // with sending_
+  void DropAll() noexcept;                      // with sending_; but what the system still reads ends with its notices
+  void BecomeFull() noexcept;                   // with sending_
+  bool TakeNotices(uint64_t* copied) noexcept;  // with sending_; as ZeroCopies::Read()
+  void ReadNotices() noexcept;                  // of zero-copy sends
+  void CutOff() noexcept;                       // with sending_: ends the stream
   void SayGoodbye() noexcept;
+  void FreeSources() noexcept;  // from zero-copy sends, at retire
   void End(uint32_t state, sl_log_level_t level, const char* why, const char* detail = "") noexcept;
   void PublishProbe(sl_status_t status) noexcept;
   std::string Name() const;

@@ -93,26 +93,45 @@ void Connection::BecomeFull() noexcept {
 }
 
 void Connection::FinishSent() noexcept {
+  // At an end it may or may not have been delivered.
+  const bool good = State() == SL_CONNECTION_UP && send_error_.load(std::memory_order_relaxed) == 0;
+  const sl_status_t status = good ? SL_OK : SL_ERR_LINK_DOWN;
   uint64_t cookie = 0;
   while (queue_.Finish(zerocopies_.finished(), &cookie)) {
-    if (cookie != 0) shared_->completions.Publish({cookie, ToC(), SL_OK, SL_COMPLETION_PUT});
+    if (cookie != 0) shared_->completions.Publish({cookie, ToC(), status, SL_COMPLETION_PUT});
   }
 }
 
 void Connection::DropAll() noexcept {
   control_left_ = 0;
   answer_sent_.store(answer_due_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  uint64_t cookie = 0;
-  while (queue_.Drop(&cookie)) {
-    if (cookie != 0) shared_->completions.Publish({cookie, ToC(), SL_ERR_LINK_DOWN, SL_COMPLETION_PUT});
+  queue_.Abandon();
+  FinishSent();
+}
+
+bool Connection::TakeNotices(uint64_t* copied) noexcept {
+  const bool kept = zerocopies_.Read(stream_.get(), copied);
+  if (!kept && phase_ == Phase::kOver) zerocopies_.Forget();
+  FinishSent();
+  return kept;
+}
+
+// A stream that is only shut down goes on sending what it has, from sources that its user believes to be free.
+void Connection::CutOff() noexcept {
+  if (!zerocopies_.outstanding()) {
+    shutdown(stream_.get(), SHUT_RDWR);
+    return;
   }
+  AbortStream(stream_.get());
+  uint64_t copied = 0;
+  TakeNotices(&copied);
+  Count(&shared_->counters.zerocopy_copied, copied);
 }
 
 void Connection::ReadNotices() noexcept {
   if (shared_->settings.zerocopy_minimum_bytes == 0 || sending_.exchange(true, std::memory_order_seq_cst)) return;
   uint64_t copied = 0;
-  const bool kept = zerocopies_.Read(stream_.get(), &copied);
-  FinishSent();
+  const bool kept = TakeNotices(&copied);
   sending_.store(false, std::memory_order_seq_cst);
   if (copied != 0 && shared_->counters.zerocopy_copied.fetch_add(copied, std::memory_order_relaxed) == 0) {
     shared_->LogIfPossible(SL_LOG_INFO, [this] {
@@ -121,18 +140,37 @@ void Connection::ReadNotices() noexcept {
              "is cheaper";
     });
   }
-  if (!kept) End(SL_CONNECTION_DOWN, SL_LOG_ERROR, "the system's notices of zero-copy sends are out of order");
+  if (!kept && phase_ == Phase::kUp) {
+    End(SL_CONNECTION_DOWN, SL_LOG_ERROR, "the system's notices of zero-copy sends are out of order");
+  }
 }
 
 void Connection::Leave() noexcept {
   if (phase_ == Phase::kUp) SayGoodbye();
   if (phase_ != Phase::kOver) Watch(0, EPOLL_CTL_DEL);
+  phase_ = Phase::kOver;
+  if (zerocopies_.outstanding()) return FreeSources();
   // Ends the stream also where a forked child holds a copy of the descriptor. What came and was not read would turn the
   // end into a reset, which may overtake what was sent: MSG_TRUNC throws it away.
   shutdown(stream_.get(), SHUT_WR);
   constexpr size_t kMost = 16 << 20;
   recv(stream_.get(), nullptr, kMost, MSG_TRUNC | MSG_DONTWAIT);
-  phase_ = Phase::kOver;
+}
+
+// The system keeps what the peer has not acknowledged and reads it again where it lies.
+void Connection::FreeSources() noexcept {
+  AbortStream(stream_.get());
+  // What is left now a device has in hand.
+  for (const uint64_t deadline_ns = shared_->now() + kGoodbyePatienceNs; zerocopies_.outstanding();) {
+    ReadNotices();
+    if (!zerocopies_.outstanding()) return;
+    if (shared_->now() >= deadline_ns) break;
+    pollfd wait = {stream_.get(), 0, 0};
+    poll(&wait, 1, 1);
+  }
+  shared_->LogIfPossible(SL_LOG_WARN, [this] {
+    return Name() + ": the system still reads what was put with MSG_ZEROCOPY, though its stream has ended";
+  });
 }
 
 void Connection::SayGoodbye() noexcept {
@@ -146,8 +184,10 @@ void Connection::SayGoodbye() noexcept {
     pollfd wait = {stream_.get(), static_cast<short>(HasUnsent() ? POLLOUT : 0), 0};
     poll(&wait, 1, 1);
   }
-  // Inside a frame, or with puts that did not fit, a goodbye would be a lie: the peer finds the stream broken off.
-  if (phase_ != Phase::kUp || HasUnsent() || send_error_.load(std::memory_order_relaxed) != 0) return;
+  // Inside a frame, or with puts that did not fit or may not arrive, a goodbye would be a lie: the peer finds the
+  // stream broken off.
+  if (phase_ != Phase::kUp || HasUnsent() || zerocopies_.outstanding()) return;
+  if (send_error_.load(std::memory_order_relaxed) != 0) return;
   const Frame goodbye = {kFrameGoodbye, kFrameNoSignal, 0, 0, 0, 0};
   [[maybe_unused]] const ssize_t sent = send(stream_.get(), &goodbye, sizeof goodbye, MSG_NOSIGNAL);
 }

@@ -51,12 +51,13 @@ bool SendQueue::Finish(uint64_t finished, uint64_t* out_cookie) {
   return true;
 }
 
+void SendQueue::Abandon() {
+  head_.store(tail_.load(std::memory_order_acquire), std::memory_order_relaxed);
+  sent_ = 0;
+}
+
 bool SendQueue::Drop(uint64_t* out_cookie) {
-  if (head_.load(std::memory_order_relaxed) == done_.load(std::memory_order_relaxed)) {
-    if (!HasUnsent()) return false;
-    head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    sent_ = 0;
-  }
+  Abandon();
   return Finish(UINT64_MAX, out_cookie);
 }
 

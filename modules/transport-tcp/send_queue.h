@@ -5,7 +5,7 @@
 // from where they lie.
 //
 // Invariant: done <= head <= tail <= done + kSlots. Slots [head, tail) wait to be sent, [done, head) were given to the
-// system with MSG_ZEROCOPY and are still read by it.
+// system with MSG_ZEROCOPY and are still read by it, or stand behind one that is.
 #pragma once
 
 #include <sys/uio.h>
@@ -66,7 +66,9 @@ class SendQueue {
   void Advance(uint64_t bytes, uint64_t in_use);
   // Frees the oldest slot that was sent, when all zero-copy calls it was part of are among the first `finished`.
   bool Finish(uint64_t finished, uint64_t* out_cookie);
-  // Frees the oldest slot, sent or not; false when there is none.
+  // What has not been sent will not be: its slots wait for Finish() as those do that were.
+  void Abandon();
+  // Frees the oldest slot, sent or not, though the system may read it; false when there is none.
   bool Drop(uint64_t* out_cookie);
 
  private:

@@ -162,6 +162,12 @@ int ConnectProgress(int socket, uint8_t family, const Ip& ip, uint16_t port, uin
   return errno == EALREADY || errno == EINTR ? EINPROGRESS : errno;
 }
 
+void AbortStream(int socket) {
+  sockaddr nobody = {};
+  nobody.sa_family = AF_UNSPEC;
+  if (connect(socket, &nobody, sizeof nobody) != 0) shutdown(socket, SHUT_RDWR);
+}
+
 void TuneStream(int socket, const Interface& interface, const Settings& settings, std::string* out_refused) {
   SetNumber(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   SetPatience(socket, settings);

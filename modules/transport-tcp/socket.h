@@ -30,6 +30,10 @@ Result<Fd> StartConnect(const Interface& from, const Settings& settings, const I
 // How a connect goes on: 0 connected, EINPROGRESS, or why it failed.
 int ConnectProgress(int socket, uint8_t family, const Ip& ip, uint16_t port, uint32_t scope);
 
+// Ends a stream at once, copies of its descriptor included: the system throws away what it has of it, sent or not, and
+// the peer sees a reset.
+void AbortStream(int socket);
+
 // What streams of this module want: no delay, keep-alive, buffers, congestion control, traffic class. Refused wishes
 // are appended to `out_refused`, one clause each with its remedy; the stream works without them.
 void TuneStream(int socket, const Interface& interface, const Settings& settings, std::string* out_refused);

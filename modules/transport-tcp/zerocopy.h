@@ -16,6 +16,8 @@ class ZeroCopies {
   // All calls up to this one are finished.
   uint64_t finished() const { return finished_; }
   bool outstanding() const { return begun_ != finished_; }
+  // Of a stream that was aborted and whose notices make no sense: the system sends nothing of it any more.
+  void Forget() { finished_ = begun_; }
   // The system says that the calls first..last (counted from 0, 32 bits) are finished. They come in order but for rare
   // exceptions; false when there are more exceptions than can be kept.
   bool Finish(uint32_t first, uint32_t last);

@@ -213,6 +213,28 @@ TEST_F(Stream, KeepsZeroCopySlotsUntilTheSystemIsDone) {
   EXPECT_EQ(cookie, 12u);
 }
 
+TEST_F(Stream, AbandonedSlotsAreNotFreeWhileTheSystemReadsThem) {
+  std::vector<uint8_t> source(5000, 1);
+  for (uint64_t cookie = 21; cookie <= 23; ++cookie) ASSERT_TRUE(Append(source.data(), 5000, 0, 0, cookie, cookie));
+  queue_.Advance(sizeof(Frame) + 5000, 1);
+  queue_.Advance(1000, 2);  // then it was full
+  queue_.Abandon();
+  EXPECT_FALSE(queue_.HasUnsent());
+  EXPECT_TRUE(queue_.AtFrame());
+  uint64_t cookie = 0;
+  EXPECT_FALSE(queue_.Finish(0, &cookie));
+  ASSERT_TRUE(queue_.Finish(1, &cookie));
+  EXPECT_EQ(cookie, 21u);
+  EXPECT_FALSE(queue_.Finish(1, &cookie)) << "call 2 read a part of it";
+  ASSERT_TRUE(queue_.Finish(2, &cookie));
+  EXPECT_EQ(cookie, 22u);
+  ASSERT_TRUE(queue_.Finish(2, &cookie));
+  EXPECT_EQ(cookie, 23u);
+  EXPECT_FALSE(queue_.Finish(2, &cookie));
+  ASSERT_TRUE(Append(nullptr, 0, 0, 0, 24, 24)) << "a put that came late";
+  EXPECT_TRUE(queue_.HasUnsent());
+}
+
 TEST_F(Stream, DropsWhatWasSentAndWhatWasNot) {
   ASSERT_TRUE(Append(nullptr, 0, 0, 0, 1, 21));
   ASSERT_TRUE(Append(nullptr, 0, 0, 0, 2, 22));
