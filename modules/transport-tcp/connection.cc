@@ -238,8 +238,14 @@ void Connection::FlushLeft() noexcept {
 }
 
 void Connection::CheckPeer(uint64_t now_ns) noexcept {
-  if (phase_ == Phase::kDialling && now_ns - since_ns_ > shared_->settings.handshake_timeout_ns) {
-    return End(SL_CONNECTION_DOWN, SL_LOG_WARN, "cannot connect: the peer's host does not answer");
+  if (phase_ == Phase::kDialling || phase_ == Phase::kGreeting) {
+    if (now_ns - since_ns_ <= shared_->settings.handshake_timeout_ns) return;
+    // The peer's system takes streams for it, whether anybody there looks or not.
+    return End(SL_CONNECTION_DOWN, SL_LOG_WARN,
+               phase_ == Phase::kDialling
+                   ? "cannot connect: the peer's host does not answer"
+                   : "cannot connect: the peer's host answers, the peer does not: it is busy, stopped or short of "
+                     "descriptors (ulimit -n)");
   }
   if (phase_ == Phase::kOver) return ReadNotices();
   const uint64_t patience = shared_->settings.peer_timeout_ns;

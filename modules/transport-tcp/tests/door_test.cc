@@ -158,5 +158,50 @@ TEST_F(Door, TurnsAPeerAwayThoughAChildHoldsItsStream) {
   waitpid(child, nullptr, 0);
 }
 
+// A peer whose host takes the stream, and who says nothing, or half of what it should.
+TEST(Greeting, ThatIsNotAnsweredEndsInTime) {
+  const size_t fds = OpenFds();
+  for (const size_t said : {size_t{0}, sizeof(Challenge) - 1}) {
+    Module module(With("handshake_timeout_ms", "100"));
+    sl_transport_t* a = module.Open(0, 2);
+    sl_transport_t* b = module.Open(1, 2);
+    sl_address_t bytes;
+    ASSERT_EQ(module.ops->listen(b, 0, &bytes), SL_OK);
+    const Fd mute(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in name = {};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t name_bytes = sizeof name;
+    ASSERT_EQ(bind(mute.get(), reinterpret_cast<sockaddr*>(&name), sizeof name), 0);
+    ASSERT_EQ(listen(mute.get(), 1), 0);
+    ASSERT_EQ(getsockname(mute.get(), reinterpret_cast<sockaddr*>(&name), &name_bytes), 0);
+    Address address = Decoded(bytes);
+    address.port = ntohs(name.sin_port);
+    EncodeAddress(address, &bytes);
+    const sl_connect_args_t args = Args(1);
+    sl_connection_t* connection = nullptr;
+    ASSERT_EQ(module.ops->connect(a, &bytes, &args, &connection), SL_OK);
+    const Fd stream(accept(mute.get(), nullptr, nullptr));
+    const Challenge challenge = {kWireMagic, kWireVersion, sizeof(Challenge), {}, {}};
+    if (said != 0) {
+      ASSERT_EQ(send(stream.get(), &challenge, said, MSG_NOSIGNAL), static_cast<ssize_t>(said));
+    }
+    EXPECT_TRUE(Eventually(
+        [&] {
+          module.ops->progress(a);
+          return module.ops->connection_state(connection) == SL_CONNECTION_DOWN;
+        },
+        3))
+        << "after 100 ms, not never";
+    sl_window_t window = {};
+    window.struct_size = sizeof window;
+    EXPECT_EQ(module.ops->window(connection, &window), SL_ERR_LINK_DOWN);
+    EXPECT_NE(Module::LastError().find("ulimit -n"), std::string::npos) << Module::LastError();
+    module.ops->close(a);
+    module.ops->close(b);
+  }
+  EXPECT_EQ(OpenFds(), fds);
+}
+
 }  // namespace
 }  // namespace sl::transport_tcp
