@@ -12,6 +12,7 @@
 #include <boost/dll/shared_library.hpp>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <system_error>
 
 #include "kernel/loader/sha256.h"
@@ -69,10 +70,47 @@ Status CheckFolders(const std::string& path, int fd) {
   return Status();
 }
 
-Status CheckElf(const std::string& path, int fd) {
+// Whether all of a range is read; false, too, where the file ends before it.
+bool ReadAt(int fd, void* out, size_t bytes, uint64_t offset) {
+  return offset <= static_cast<uint64_t>(std::numeric_limits<off_t>::max()) &&
+         pread(fd, out, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+}
+
+// The dynamic loader maps what the headers name and reads it: behind the end of a file that is a bus error, without the
+// tables of names a null pointer, and either ends the process. So a copy that was interrupted must not come so far.
+Status CheckWhole(const std::string& path, int fd, const Elf64_Ehdr& header, uint64_t bytes) {
+  constexpr uint32_t kNeeded = 1u << DT_STRTAB | 1u << DT_SYMTAB;
+  uint32_t found = 0;
+  for (uint16_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    if (header.e_phentsize != sizeof(segment) ||
+        !ReadAt(fd, &segment, sizeof(segment), header.e_phoff + i * sizeof(segment))) {
+      return Status(SL_ERR_UNSUPPORTED, fmt::format("{}: refused: its program headers cannot be read in {} bytes; "
+                                                    "it is damaged, copy it again",
+                                                    path, bytes));
+    }
+    if (segment.p_type == PT_NULL) continue;
+    if (segment.p_offset > bytes || segment.p_filesz > bytes - segment.p_offset) {
+      return Status(SL_ERR_UNSUPPORTED,
+                    fmt::format("{}: refused: it is cut short: it has {} bytes, and a segment of {} begins at {}; copy "
+                                "it again",
+                                path, bytes, segment.p_filesz, segment.p_offset));
+    }
+    if (segment.p_type != PT_DYNAMIC) continue;
+    for (uint64_t offset = 0; offset + sizeof(Elf64_Dyn) <= segment.p_filesz; offset += sizeof(Elf64_Dyn)) {
+      Elf64_Dyn entry{};
+      if (!ReadAt(fd, &entry, sizeof(entry), segment.p_offset + offset) || entry.d_tag == DT_NULL) break;
+      if (entry.d_tag == DT_STRTAB || entry.d_tag == DT_SYMTAB) found |= 1u << entry.d_tag;
+    }
+  }
+  if (found == kNeeded) return Status();
+  return Status(SL_ERR_UNSUPPORTED,
+                fmt::format("{}: refused: it has no tables of symbols and names; it is damaged, copy it again", path));
+}
+
+Status CheckElf(const std::string& path, int fd, uint64_t bytes) {
   Elf64_Ehdr header{};
-  const ssize_t got = pread(fd, &header, sizeof(header), 0);
-  if (got < static_cast<ssize_t>(sizeof(header)) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
+  if (!ReadAt(fd, &header, sizeof(header), 0) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) {
     return Status(SL_ERR_UNSUPPORTED, fmt::format("{}: refused: not an ELF file, wanted a shared library", path));
   }
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachine || header.e_type != ET_DYN) {
@@ -82,7 +120,7 @@ Status CheckElf(const std::string& path, int fd) {
                     "this machine: class {}, machine {}, type {}",
                     path, header.e_ident[EI_CLASS], header.e_machine, header.e_type, ELFCLASS64, kMachine, ET_DYN));
   }
-  return Status();
+  return CheckWhole(path, fd, header, bytes);
 }
 
 // The descriptor's name, spelt differently at each call: the dynamic loader remembers names, and a descriptor's number
@@ -122,7 +160,7 @@ Result<std::unique_ptr<ModuleFile>> ModuleFile::Open(const std::string& path) {
   }
   SL_TRY(CheckOwner(path, "the file", info));
   SL_TRY(CheckFolders(path, fd));
-  SL_TRY(CheckElf(path, fd));
+  SL_TRY(CheckElf(path, fd, static_cast<uint64_t>(info.st_size)));
   return file;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "kernel/events/log.h"
@@ -151,12 +152,43 @@ TEST_F(RefusalTest, WrongHashIsRefusedAndTheRightOneLoads) {
 
 TEST_F(RefusalTest, DamagedLibraryGivesTheDynamicLoadersWords) {
   const std::string path = Copy("busy", "busy", "busy");
-  ASSERT_EQ(0, truncate(path.c_str(), 256));
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(7);
+  file.put('\xff');  // of no operating system
+  file.close();
   const std::string message = OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG);
   EXPECT_NE(message.find(path + ": refused: cannot be loaded: "), std::string::npos) << message;
 }
 
 // In a process of its own, which sees another /proc than this one.
+// A copy that was interrupted: the dynamic loader would map what is not there and end the process.
+TEST_F(RefusalTest, CutShortAtAnyPlace) {
+  const std::string path = Copy("busy", "busy", "busy");
+  const uintmax_t whole = std::filesystem::file_size(path);
+  for (const uintmax_t bytes :
+       {uintmax_t{60}, uintmax_t{64}, uintmax_t{1000}, uintmax_t{4096}, whole / 16, whole / 8}) {
+    std::filesystem::resize_file(path, bytes);
+    const std::string message = OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG);
+    EXPECT_EQ(0u, message.find("p.toml:2:11: " + path + ": refused: ")) << bytes << ": " << message;
+    const bool has_headers = bytes >= 1000;
+    EXPECT_EQ(has_headers, message.find("it is cut short: it has " + std::to_string(bytes)) != message.npos) << message;
+    Copy("busy", "busy", "busy");
+  }
+}
+
+// What a file system leaves that knew the length before a crash, and not yet the contents.
+TEST_F(RefusalTest, ZerosWhereContentsWere) {
+  const std::string path = Copy("busy", "busy", "busy");
+  const uintmax_t whole = std::filesystem::file_size(path);
+  for (const uintmax_t bytes : {uintmax_t{64}, uintmax_t{1000}}) {
+    std::filesystem::resize_file(path, bytes);
+    std::filesystem::resize_file(path, whole);
+    const std::string message = OpenError("enable = [\"busy\"]\n", SL_ERR_CONFIG);
+    EXPECT_NE(message.find("refused: it has no tables of symbols and names; it is damaged"), message.npos) << message;
+    Copy("busy", "busy", "busy");
+  }
+}
+
 TEST_F(RefusalTest, MissingProcIsNamedWithItsRemedy) {
   const std::string path = Copy("busy", "busy", "busy");
   constexpr int kMayNot = 77;
