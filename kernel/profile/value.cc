@@ -50,11 +50,12 @@ Status CheckRange(const sl_option_t& option, const std::string& name, const Opti
                                              fmt::join(choices, ", ")));
   }
   if (option.type != SL_OPTION_INT && option.type != SL_OPTION_FLOAT) return Status();
-  const double number = option.type == SL_OPTION_INT ? static_cast<double>(value.integer) : value.real;
+  const bool whole = option.type == SL_OPTION_INT;
+  const double number = whole ? static_cast<double>(value.integer) : value.real;
   if (number >= option.minimum && number <= option.maximum) return Status();
-  return Status(SL_ERR_CONFIG,
-                fmt::format("{}: {} is {}{}, but must be {} to {}{}", value.place, name, Number(number),
-                            UnitSuffix(option), Number(option.minimum), Number(option.maximum), UnitSuffix(option)));
+  return Status(SL_ERR_CONFIG, fmt::format("{}: {} is {}{}, but must be {} to {}{}", value.place, name,
+                                           whole ? fmt::to_string(value.integer) : Number(number), UnitSuffix(option),
+                                           Number(option.minimum), Number(option.maximum), UnitSuffix(option)));
 }
 
 bool ParseBool(std::string_view text, int64_t* out_value) {
@@ -73,6 +74,12 @@ bool ParseNumber(std::string_view text, Number* out_value) {
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, *out_value);
   return error == std::errc() && rest == end;
+}
+
+// TOML wants a point or an exponent, and digits on both sides of a point: fmt's '#' would write 1.e+20.
+std::string FloatToml(double value) {
+  const std::string text = fmt::format("{}", value);
+  return text.find_first_of(".en") == std::string::npos ? text + ".0" : text;
 }
 
 size_t EditDistance(std::string_view a, std::string_view b) {
@@ -192,7 +199,7 @@ std::string ToToml(const OptionValue& value) {
     case SL_OPTION_INT:
       return fmt::format("{}", value.integer);
     case SL_OPTION_FLOAT:
-      return fmt::format("{:#}", value.real);  // '#': always with a point, as TOML wants it
+      return FloatToml(value.real);
     default:
       return QuoteToml(value.text);
   }

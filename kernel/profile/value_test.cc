@@ -27,6 +27,8 @@ TEST(Value, TextOfTheRightTypeIsRead) {
 TEST(Value, ErrorsNameTypeRangeAndUnit) {
   EXPECT_EQ("environment variable X: spin_us must be an integer of us, not \"soon\"", ErrorOf(kSpin, "soon"));
   EXPECT_EQ("environment variable X: spin_us is 0 us, but must be 1 to 1000 us", ErrorOf(kSpin, "0"));
+  EXPECT_EQ("environment variable X: spin_us is -9223372036854775808 us, but must be 1 to 1000 us",
+            ErrorOf(kSpin, "-9223372036854775808"));
   EXPECT_EQ("environment variable X: share is 1.5, but must be 0 to 1", ErrorOf(kShare, "1.5"));
   EXPECT_EQ("environment variable X: mode is \"fats\", but must be one of fast, safe", ErrorOf(kMode, "fats"));
   EXPECT_EQ("environment variable X: on must be true or false, not \"perhaps\"", ErrorOf(kOn, "perhaps"));
@@ -56,6 +58,10 @@ TEST(Value, TomlRoundsTrip) {
   value.type = SL_OPTION_FLOAT;
   value.real = 2;
   EXPECT_EQ("2.0", ToToml(value));
+  value.real = 1e20;
+  EXPECT_EQ("1e+20", ToToml(value));
+  value.real = 1e-7;
+  EXPECT_EQ("1e-07", ToToml(value));
 }
 
 }  // namespace
