@@ -31,7 +31,8 @@ std::string Environment(const char* name) {
 }
 
 Result<std::string> ReadFile(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Not blocking: a FIFO with that name must not stop us.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const sl_status_t code = errno == ENOENT || errno == ENOTDIR ? SL_ERR_NOT_FOUND : SL_ERR_SYSTEM;
     return Status(code, fmt::format("{}: cannot read the profile: {}", path, std::strerror(errno)));

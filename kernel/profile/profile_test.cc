@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -45,8 +47,27 @@ TEST(Profile, AutoIsBuiltInAndAllDefaults) {
   EXPECT_EQ(nullptr, profile.value().Find("link.lines"));
 }
 
+TEST(Profile, FifoIsRefusedAndNotWaitedFor) {
+  const std::string path = (std::filesystem::temp_directory_path() / ("fifo-" + std::to_string(getpid()) + ".toml"));
+  ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
+  EXPECT_EQ(path + ": not a regular file; give a profile in TOML", Profile::Load(path).status().message());
+  std::filesystem::remove(path);
+}
+
 TEST(Profile, SyntaxErrorHasFileLineColumn) {
   EXPECT_EQ(0u, ErrorOf("profile_version = 1\n[comm\n").find("p.toml:2:")) << ErrorOf("profile_version = 1\n[comm\n");
+}
+
+TEST(Profile, KeyOfTooManyPartsIsAnErrorAndNoCrash) {
+  std::string deep = "a";
+  for (int i = 0; i < 400000; ++i) deep += ".a";
+  for (const std::string& line : {deep + " = 1", "[" + deep + "]", "x = {" + deep + " = 1}"}) {
+    EXPECT_EQ("p.toml:2:1: a key of more than 256 parts; no key of a profile has so many",
+              ErrorOf("profile_version = 1\n" + line + "\n"));
+  }
+  const std::string dots(1000, '.');
+  EXPECT_TRUE(
+      Profile::Parse("profile_version = 1  # " + dots + "\n[comm]\ninterface = \"" + dots + "\"\n", "p.toml").ok());
 }
 
 TEST(Profile, MissingOrForeignVersionIsAnError) {
@@ -163,6 +184,8 @@ TEST(Profile, SelectRulesKnowHostsAndDevices) {
   };
   check(Profile::Parse(toml, "p.toml"));
   check(Profile::Parse(Profile::Parse(toml, "p.toml").value().ToToml(), "q.toml"));
+  EXPECT_EQ("p.toml:3:6: select.op is empty; leave it out to mean all operations",
+            ErrorOf("profile_version = 1\n[[select]]\nop = []\nforbid = [\"x\"]\n"));
   const std::string head = "profile_version = 1\n[[select]]\nforbid = [\"x\"]\n";
   EXPECT_EQ("p.toml:4:10: select.device is \"gpu\", but must be one of host, cuda",
             ErrorOf(head + "device = \"gpu\"\n"));
