@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `starling run`: any program with the drop-in library preloaded, and a word when that did not take effect.
 #include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +31,23 @@ struct RunOptions {
   std::vector<std::string> command;
 };
 
+// Without links and dots; empty when nothing is there.
+std::string Absolute(const std::string& path) {
+  char* resolved = realpath(path.c_str(), nullptr);
+  const std::string absolute = resolved != nullptr ? resolved : "";
+  free(resolved);
+  return absolute;
+}
+
+// A file is named so that the program finds it from any folder; a name is looked up by the library.
+void ResolveProfile(RunOptions& options) {
+  const bool is_file = options.profile.find('/') != std::string::npos || options.profile.ends_with(".toml");
+  if (!is_file) return;
+  const std::string file = Absolute(options.profile);
+  if (file.empty()) throw CommandError(kExitUsage, "there is no profile " + options.profile + " (--profile)");
+  options.profile = file;
+}
+
 RunOptions ParseRunOptions(int argc, char** argv) {
   RunOptions options;
   CLI::App app("Starts a program with libnccl.so.2 of this build preloaded: starling run [OPTION...] -- CMD [ARG...]",
@@ -51,14 +70,20 @@ RunOptions ParseRunOptions(int argc, char** argv) {
   if (own + 1 >= argc) throw CommandError(kExitUsage, "no program: starling run [OPTION...] -- CMD [ARG...]");
   options.command.assign(argv + own + 1, argv + argc);
   if (options.library.empty()) options.library = DefaultLibrary();
-  char* absolute = realpath(options.library.c_str(), nullptr);
-  if (!absolute) throw CommandError(kExitUsage, "there is no library " + options.library + "; name one with --library");
-  options.library = absolute;
-  free(absolute);
+  const std::string library = options.library;
+  options.library = Absolute(options.library);
+  if (options.library.empty()) {
+    throw CommandError(kExitUsage, "there is no library " + library + "; name one with --library");
+  }
+  struct stat status {};
+  if (stat(options.library.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    throw CommandError(kExitUsage, options.library + " is no file that could be preloaded; name one with --library");
+  }
   if (options.library.find_first_of(": \t\n") != std::string::npos) {
     throw CommandError(kExitUsage,
                        "the path " + options.library + " holds a blank or a colon, which LD_PRELOAD cannot");
   }
+  ResolveProfile(options);
   return options;
 }
 
@@ -83,7 +108,9 @@ class Watch {
     int64_t started = MonotonicNs();
     for (;;) {
       int status = 0;
-      if (waitpid(pid_, &status, WNOHANG) == pid_) return ExitCode(status);
+      const pid_t ended = waitpid(pid_, &status, WNOHANG);
+      if (ended == pid_) return ExitCode(status);
+      if (ended < 0 && errno != EINTR) throw CommandError(kExitFailure, std::string("waitpid: ") + strerror(errno));
       // Often at first, to see short programs too; once a second later, for a library that is opened late.
       const bool early = MonotonicNs() - started < 500 * kMillisecond;
       if (!warned_) Look(!early);
@@ -135,11 +162,19 @@ pid_t Start(const RunOptions& options, const std::string& program, const sigset_
   std::vector<char*> argv;
   for (const std::string& word : options.command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  // A script without a first line that names its interpreter is the shell's, as for execvp(3).
+  std::vector<char*> by_shell = {const_cast<char*>("/bin/sh"), const_cast<char*>(program.c_str())};
+  by_shell.insert(by_shell.end(), argv.begin() + 1, argv.end());
   SetEnvironment(options);
+  const pid_t self = getpid();
   const pid_t pid = fork();
   if (pid == 0) {
+    // Killing this command is to kill the program, as if it had been started without.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != self) _exit(kExitFailure);
     sigprocmask(SIG_SETMASK, &before, nullptr);
     execv(program.c_str(), argv.data());
+    if (errno == ENOEXEC) execv(by_shell[0], by_shell.data());
     const int failed = errno;
     [[maybe_unused]] ssize_t written = write(report[1], &failed, sizeof failed);
     _exit(kExitNotFound);
@@ -156,11 +191,16 @@ pid_t Start(const RunOptions& options, const std::string& program, const sigset_
 
 int Run(int argc, char** argv) {
   const RunOptions options = ParseRunOptions(argc, argv);
-  const std::string program = FindProgram(options.command[0]);
+  const std::string& command = options.command[0];
+  const std::string program = FindProgram(command);
   if (program.empty()) {
-    const bool exists = access(options.command[0].c_str(), F_OK) == 0;
-    fprintf(stderr, "starling run: %s: %s\n", options.command[0].c_str(), exists ? "not executable" : "not found");
-    return exists ? kExitNotExecutable : kExitNotFound;
+    const bool exists = !command.empty() && access(command.c_str(), F_OK) == 0;
+    const bool is_path = command.find('/') != std::string::npos;
+    const std::string remedy =
+        exists && !is_path ? " in PATH; write ./" + command + " to mean the one in this folder" : "";
+    fprintf(stderr, "starling run: %s: %s%s\n", command.c_str(), exists && is_path ? "not executable" : "not found",
+            remedy.c_str());
+    return exists && is_path ? kExitNotExecutable : kExitNotFound;
   }
   const std::string why = WhyPreloadFails(program);
   if (!why.empty()) Warn(options, "does not run on Starling: " + why);
@@ -171,8 +211,10 @@ int Run(int argc, char** argv) {
   int error = 0;
   const pid_t pid = Start(options, program, before, &error);
   if (pid < 0) {
-    fprintf(stderr, "starling run: %s: %s\n", program.c_str(), strerror(error));
-    return kExitNotExecutable;
+    const bool half = error == ENOENT;  // the file itself was found
+    fprintf(stderr, "starling run: %s: %s\n", program.c_str(),
+            half ? "it is there, but the interpreter or loader that it names is not" : strerror(error));
+    return half ? kExitNotFound : kExitNotExecutable;
   }
   return Watch(options, pid, !why.empty()).Wait(watched);
 }

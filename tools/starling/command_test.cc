@@ -24,9 +24,8 @@ struct Outcome {
   std::string text;  // both streams
 };
 
-Outcome Starling(const std::string& arguments) {
-  const std::string command = "timeout 50 " + BuildDir() + "/bin/starling " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
+Outcome Shell(const std::string& command) {
+  FILE* pipe = popen(("{ " + command + "; } 2>&1").c_str(), "r");
   Outcome outcome{-1, ""};
   std::array<char, 4096> chunk;
   while (size_t got = fread(chunk.data(), 1, chunk.size(), pipe)) outcome.text.append(chunk.data(), got);
@@ -34,14 +33,19 @@ Outcome Starling(const std::string& arguments) {
   return outcome;
 }
 
+Outcome Starling(const std::string& arguments) {
+  return Shell("timeout 50 " + BuildDir() + "/bin/starling " + arguments);
+}
+
 bool HasLibrary() { return std::filesystem::exists(BuildDir() + "/lib/libnccl.so.2"); }
 
 TEST(Command, ExitsWithTwoOnBadUsage) {
   for (const char* arguments :
        {"", "nonsense", "bench", "bench nonsense", "bench all_reduce -b x", "demo --ranks 1", "demo -d all", "run",
-        "run --", "bench all_reduce --library /no/such/file", "run --library /no/such/file -- true", "verify --ranks 0",
-        "verify --collective nonsense", "verify --module /no/such/file", "verify --profile some --module other",
-        "explain all_reduce 8 --hosts 0", "explain all_reduce 8 --hosts 40 --ranks 40"}) {
+        "run --", "bench all_reduce --library /no/such/file", "run --library /no/such/file -- true",
+        "run --library /tmp -- true", "verify --ranks 0", "verify --collective nonsense",
+        "verify --module /no/such/file", "verify --profile some --module other", "explain all_reduce 8 --hosts 0",
+        "explain all_reduce 8 --hosts 40 --ranks 40"}) {
     const Outcome outcome = Starling(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments << "\n" << outcome.text;
     EXPECT_FALSE(outcome.text.empty()) << arguments;
@@ -126,6 +130,68 @@ TEST(Command, PassesTheExitCodeOfARunProgramOn) {
       Starling("run --profile some -- sh -c 'grep -c libnccl /proc/$$/maps; echo $STARLING_PROFILE'");
   EXPECT_EQ(mapped.exit_code, 0) << mapped.text;
   EXPECT_NE(mapped.text.find("some"), std::string::npos) << mapped.text;
+}
+
+// What a program under `starling run` finds; a library that is no NCCL will do.
+class RunCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/starling-run-XXXXXX";
+    folder_ = mkdtemp(pattern);
+#ifdef SL_SANITIZED
+    GTEST_SKIP() << "a sanitized library cannot be preloaded into a program that is not";
+#endif
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  void Program(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ + "/" + name) << text;
+    std::filesystem::permissions(folder_ + "/" + name, std::filesystem::perms::owner_all);
+  }
+  // In the folder of programs; `before` stands in front of the command.
+  Outcome Run(const std::string& arguments, const std::string& before = "") {
+    const std::string binary = std::filesystem::absolute(BuildDir()).string() + "/bin/starling";
+    return Shell("cd " + folder_ + "; timeout -k 1 20 " + before + binary + " run --library " +
+                 std::filesystem::absolute(BuildDir()).string() + "/lib/libstarling.so " + arguments);
+  }
+
+  std::string folder_;
+};
+
+TEST_F(RunCommand, EndsWithItsProgramWhereEndsOfChildrenAreIgnored) {
+  const Outcome outcome = Run("-- sh -c 'exit 7'", "env --ignore-signal=CHLD ");
+  EXPECT_EQ(outcome.exit_code, 7) << outcome.text;
+}
+
+TEST_F(RunCommand, StartsWhatAShellWouldAndSaysWhyNot) {
+  Program("plain", "echo of the shell: $1\n");
+  Program("lost", "#!/no/such/interpreter\n");
+  const Outcome plain = Run("-- ./plain word");
+  EXPECT_EQ(plain.exit_code, 0) << plain.text;
+  EXPECT_NE(plain.text.find("of the shell: word"), std::string::npos) << plain.text;
+  const Outcome lost = Run("-- ./lost");
+  EXPECT_EQ(lost.exit_code, 127);
+  EXPECT_NE(lost.text.find("./lost: it is there, but the interpreter"), std::string::npos) << lost.text;
+  const Outcome bare = Run("-- plain");
+  EXPECT_EQ(bare.exit_code, 127);
+  EXPECT_NE(bare.text.find("plain: not found in PATH; write ./plain"), std::string::npos) << bare.text;
+}
+
+TEST_F(RunCommand, NamesAProfileFileSoThatItIsFoundFromEverywhere) {
+  std::ofstream(folder_ + "/site.toml") << "profile_version = 1\n";
+  const Outcome outcome = Run("--profile site.toml -- sh -c 'cd /; cat $STARLING_PROFILE'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("profile_version = 1"), std::string::npos) << outcome.text;
+  EXPECT_EQ(Run("--profile ./none.toml -- true").exit_code, 2);
+}
+
+TEST_F(RunCommand, ItsProgramDiesWithIt) {
+  // A zombie has no command line.
+  const Outcome outcome =
+      Run("-- sh -c 'echo $$ > child; echo $PPID > self; exec sleep 100' & until [ -s self ]; do sleep 0.02; done; "
+          "sleep 0.1; kill -9 $(cat self); for i in 1 2 3 4 5 6 7 8 9; do "
+          "grep -qs sleep /proc/$(cat child)/cmdline || exit 5; sleep 0.2; done; kill $(cat child)");
+  EXPECT_EQ(outcome.exit_code, 5) << outcome.text;
 }
 
 }  // namespace

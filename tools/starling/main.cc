@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The `starling` command: one line per subcommand (commands.h says how to add one).
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -34,6 +35,8 @@ int Usage(FILE* out, int exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Whoever started this may ignore it, which is inherited: then children vanish, and a wait for one never finds it.
+  signal(SIGCHLD, SIG_DFL);
   if (argc < 2) return Usage(stderr, sl::tools::kExitUsage);
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
     return Usage(stdout, sl::tools::kExitGood);
