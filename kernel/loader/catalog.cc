@@ -2,6 +2,7 @@
 #include "kernel/loader/catalog.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "kernel/loader/stubs.h"
 #include "kernel/loader/table_check.h"
@@ -155,6 +157,13 @@ std::vector<ModuleCandidate> FindCandidates(const Profile& profile) {
     }
     settled.insert(name);
   }
+  // A folder may be named twice, and a link beside its file: one file under one name is one candidate, the first.
+  std::set<std::tuple<std::string, dev_t, ino_t>> files;
+  const auto add = [&](const std::string& name, const std::string& module, const std::string& path) {
+    struct stat info {};
+    const bool seen = stat(path.c_str(), &info) == 0 && !files.emplace(name, info.st_dev, info.st_ino).second;
+    if (!seen) found.push_back({name, module, path});
+  };
   for (const std::string& folder : ModuleFolders()) {
     std::vector<std::string> names;
     std::error_code error;
@@ -165,9 +174,9 @@ std::vector<ModuleCandidate> FindCandidates(const Profile& profile) {
     for (const std::string& file : names) {
       const std::string module = ModuleNameOfFile(file);
       if (module.empty()) continue;
-      if (settled.count(module) == 0) found.push_back({module, module, folder + "/" + file});
+      if (settled.count(module) == 0) add(module, module, folder + "/" + file);
       const auto [begin, end] = further_instances.equal_range(module);
-      for (auto it = begin; it != end; ++it) found.push_back({it->second, module, folder + "/" + file});
+      for (auto it = begin; it != end; ++it) add(it->second, module, folder + "/" + file);
     }
   }
   return found;

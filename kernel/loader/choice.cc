@@ -36,6 +36,7 @@ class Chooser {
   Status Choose() {
     for (const std::string& name : Names()) ChooseVersion(name);
     ReportRefusals();
+    CheckUnlisted();
     SortLayers();
     SettleExclusive();
     SettleNames();
@@ -146,6 +147,17 @@ class Chooser {
       } else {
         choice_.warnings.push_back(refusal.status.message());
       }
+    }
+  }
+
+  // With a list of modules, what is said of one that is not on it has no effect: most likely a misspelt name.
+  void CheckUnlisted() {
+    std::vector<std::string> listed;
+    if (!WantedNames(profile_, &listed)) return;
+    for (const auto& [name, entry] : profile_.modules()) {
+      if (!entry.enabled || IsAskedFor(profile_, name)) continue;
+      choice_.warnings.push_back(fmt::format("{}: modules.{} has no effect: neither enable nor layers names it{}",
+                                             entry.place, name, NearestHint(name, listed)));
     }
   }
 

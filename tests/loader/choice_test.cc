@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which modules a profile gets: names, versions, roles, options.
 #include <stdlib.h>
+#include <unistd.h>
+
+#include <fstream>
 
 #include "kernel/loader/catalog.h"
 #include "kernel/loader/stray_variables.h"
@@ -114,6 +117,33 @@ TEST_F(ChoiceTest, MissingModuleNamesFolderAndNearest) {
   const std::string message = OpenError("enable = [\"policy-a\",\n\"polcy-b\"]\n", SL_ERR_CONFIG);
   EXPECT_EQ(0u, message.find("p.toml:3:1: there is no module polcy-b in ")) << message;
   EXPECT_NE(message.find("; nearest is policy-b"), std::string::npos) << message;
+}
+
+TEST_F(ChoiceTest, OneFileFoundTwiceIsOneModule) {
+  const std::string path = Copy("busy", "busy", "busy-1.0.0");
+  ASSERT_EQ(0, symlink("busy-1.0.0.so", (folder_ + "/busy.so").c_str()));
+  ASSERT_EQ(0, setenv("STARLING_MODULE_PATH", (folder_ + ":" + folder_ + "/.").c_str(), 1));
+  const Profile profile = Profile::Parse("profile_version = 1\n[modules.twin]\nmodule = \"busy\"\n", "p.toml").Take();
+  const std::vector<ModuleCandidate> found = FindCandidates(profile);
+  ASSERT_EQ(2u, found.size());
+  EXPECT_EQ("busy", found[0].name);
+  EXPECT_EQ("twin", found[1].name);
+  EXPECT_EQ(path, found[0].path);
+}
+
+TEST_F(ChoiceTest, WordsForAModuleThatIsNotListedAreAWarning) {
+  UseSamples("fault");
+  const std::string file = folder_ + "/p.toml";
+  std::ofstream(file) << "profile_version = 1\nenable = [\"policy-a\"]\n[modules.polcy-a]\nversion = \">=1\"\n"
+                         "[modules.policy-b]\nenabled = false\n";
+  std::string text;
+  ASSERT_TRUE(ProfileText(file.c_str(), &text).ok());
+  EXPECT_NE(text.find("# warning: " + file +
+                      ":3:10: modules.polcy-a has no effect: neither enable nor layers names it; "
+                      "nearest is policy-a\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("warning"), text.rfind("warning")) << text;
 }
 
 TEST_F(ChoiceTest, PathWithoutAFolderIsNone) {
