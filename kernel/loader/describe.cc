@@ -3,6 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <system_error>
+
 #include "kernel/profile/keys.h"
 
 namespace sl::kernel {
@@ -21,6 +26,30 @@ const char* OptionTypeName(sl_option_type_t type) {
     default:
       return "choice";
   }
+}
+
+// How many bytes the first character of `text` takes; 0 when it is not UTF-8.
+size_t BytesOfCharacter(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Too long a form, half of a pair, beyond the last one.
+  const bool is_bad = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
+                      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
+  return is_bad ? 0 : bytes;
+}
+
+// As a key of a table's header: a dot in a name would begin a table of its own.
+std::string HeaderKey(const std::string& name) {
+  const bool bare = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return c == '-' || c == '_' || (c < 0x80 && std::isalnum(c) != 0);
+  });
+  return bare ? name : QuoteToml(name);
 }
 
 std::string Text(const char* text) { return QuoteJson(text == nullptr ? "" : text); }
@@ -60,15 +89,18 @@ std::string DescribeRequirement(const sl_require_t& require) {
 
 std::string QuoteJson(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+  while (!text.empty()) {
+    const auto c = static_cast<unsigned char>(text.front());
+    const size_t bytes = BytesOfCharacter(text);
+    if (bytes == 0) {
+      out += "\xEF\xBF\xBD";
+    } else if (c < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
     } else {
-      out += c;
+      if (c == '"' || c == '\\') out += '\\';
+      out += text.substr(0, bytes);
     }
+    text.remove_prefix(std::max<size_t>(bytes, 1));
   }
   return out + "\"";
 }
@@ -114,11 +146,23 @@ std::string DescribeAll(const std::vector<std::string>& modules, const std::vect
       QuoteJson(KeysReference()));
 }
 
-std::string OptionsToToml(const ChosenModule& chosen) {
+std::string OptionsToToml(const ChosenModule& chosen, const ModuleEntry* entry) {
   const sl_module_t& table = chosen.module->table();
-  const std::string& name = chosen.module->name();
+  const std::string name = HeaderKey(chosen.module->name());
   std::string out = fmt::format("\n[modules.{}]  # {}, {}\n", name, table.version, chosen.module->path());
   if (!chosen.module->has_own_name()) out += fmt::format("module = {}\n", QuoteToml(table.name));
+  if (entry != nullptr) {
+    if (!entry->version.empty()) {
+      out += fmt::format("version = {}  # {}\n", QuoteToml(entry->version), entry->version_place);
+    }
+    // Where it was found from the profile, which the reader of this may save elsewhere.
+    std::error_code error;
+    if (!entry->path.empty()) {
+      const std::string path = std::filesystem::absolute(chosen.module->path(), error).lexically_normal().string();
+      out += fmt::format("path = {}  # {}\n", QuoteToml(path), entry->place);
+    }
+    if (!entry->sha256.empty()) out += fmt::format("sha256 = {}  # {}\n", QuoteToml(entry->sha256), entry->place);
+  }
   if (table.option_count > 0) out += fmt::format("[modules.{}.options]\n", name);
   for (uint32_t i = 0; i < table.option_count; ++i) {
     const OptionValue& value = chosen.options[i];
@@ -127,6 +171,10 @@ std::string OptionsToToml(const ChosenModule& chosen) {
                        bare ? OriginName(value.origin) : value.place);
   }
   return out;
+}
+
+std::string DisabledToToml(const ModuleEntry& entry) {
+  return fmt::format("\n[modules.{}]\nenabled = false  # {}\n", HeaderKey(entry.name), entry.place);
 }
 
 }  // namespace sl::kernel

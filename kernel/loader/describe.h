@@ -10,6 +10,7 @@
 
 namespace sl::kernel {
 
+// What is not UTF-8, as a file's name need not be, becomes U+FFFD: JSON could not hold it.
 std::string QuoteJson(std::string_view text);
 
 // One module as a JSON object. `state` is a word such as "active"; `reason` says why it is not in use, "" when it is.
@@ -22,7 +23,10 @@ std::string DescribeRefusal(const Refusal& refusal);
 std::string DescribeAll(const std::vector<std::string>& modules, const std::vector<std::string>& refusals,
                         const Status& status);
 
-// [modules.<name>] and its options, effective values with their origins.
-std::string OptionsToToml(const ChosenModule& chosen);
+// [modules.<name>], what the profile's `entry` (NULL: none) demands of its file, and its options, effective values with
+// their origins.
+std::string OptionsToToml(const ChosenModule& chosen, const ModuleEntry* entry);
+// [modules.<name>] of a module that the profile leaves out.
+std::string DisabledToToml(const ModuleEntry& entry);
 
 }  // namespace sl::kernel

@@ -155,8 +155,14 @@ Status ProfileText(const char* profile, std::string* out) {
   ModuleChoice choice;
   SL_TRY(ChooseModules(wanted, catalog, &choice));
   *out = wanted.ToToml();
-  for (const ChosenModule& chosen : choice.modules) *out += OptionsToToml(chosen);
-  for (const ChosenModule& chosen : choice.layers) *out += OptionsToToml(chosen);
+  for (const std::vector<ChosenModule>* list : {&choice.modules, &choice.layers}) {
+    for (const ChosenModule& chosen : *list) {
+      *out += OptionsToToml(chosen, wanted.FindModule(chosen.module->name()));
+    }
+  }
+  for (const auto& [name, entry] : wanted.modules()) {
+    if (!entry.enabled) *out += DisabledToToml(entry);
+  }
   for (const std::string& warning : choice.warnings) *out += fmt::format("\n# warning: {}\n", warning);
   return Status();
 }

@@ -2,6 +2,8 @@
 // From loading to unloading: order of requirements, layers, stubs, rest, and nothing left behind.
 #include <dirent.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "kernel/loader/catalog.h"
@@ -157,6 +159,39 @@ TEST_F(LifeTest, ModulesTextListsEverythingWithHashesAndReasons) {
   EXPECT_NE(text.find("\"name\": \"bad-fails\""), std::string::npos);
   EXPECT_NE(text.find("refused: it has no entry sl_module_query"), std::string::npos);
   EXPECT_EQ(text.find("\"sha256\": \"\""), std::string::npos);
+}
+
+TEST_F(LifeTest, ModulesTextIsJsonWhateverAFileIsCalled) {
+  std::ofstream(folder_ + "/caf\xe9.so") << "no module";
+  std::ofstream(folder_ + "/na\xc3\xafve.so") << "no module";
+  std::string text;
+  ASSERT_TRUE(ModulesText(nullptr, &text).ok());
+  EXPECT_NE(text.find("\"name\": \"caf\xEF\xBF\xBD\""), std::string::npos) << text;
+  EXPECT_NE(text.find("\"name\": \"na\xc3\xafve\""), std::string::npos) << text;
+}
+
+TEST_F(LifeTest, ProfileTextReadsBackAsTheSameModules) {
+  UseSamples("versions");
+  const std::string busy = Copy("busy", "busy", "my.busy");
+  const std::string file = folder_ + "/p.toml";
+  std::ofstream(file) << "profile_version = 1\n[modules.many]\nversion = \"<2\"\n[modules.\"my.other\"]\n"
+                         "enabled = false\n[modules.\"my.busy\"]\nmodule = \"busy\"\npath = \"my.busy.so\"\n"
+                         "[modules.\"my.busy\".options]\nweight = 3\n";
+  std::string text;
+  Status status = ProfileText(file.c_str(), &text);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_NE(text.find("[modules.many]  # 1.4.0"), std::string::npos) << text;
+  EXPECT_NE(text.find("version = \"<2\"  # " + file + ":3:11\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("path = \"" + busy + "\""), std::string::npos) << text;
+  EXPECT_NE(text.find("[modules.\"my.other\"]\nenabled = false"), std::string::npos) << text;
+  std::filesystem::create_directory(folder_ + "/elsewhere");
+  const std::string saved = folder_ + "/elsewhere/p.toml";
+  std::ofstream(saved) << text;
+  std::string again;
+  status = ProfileText(saved.c_str(), &again);
+  ASSERT_TRUE(status.ok()) << status.message() << text;
+  EXPECT_NE(again.find("[modules.many]  # 1.4.0"), std::string::npos) << again;
+  EXPECT_NE(again.find("weight = 3"), std::string::npos) << again;
 }
 
 }  // namespace
