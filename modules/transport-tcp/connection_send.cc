@@ -13,12 +13,6 @@
 #include "modules/transport-tcp/socket.h"
 
 namespace sl::transport_tcp {
-namespace {
-
-constexpr uint64_t kGoodbyePatienceNs = 20'000'000;
-
-}  // namespace
-
 bool Connection::HasUnsent() const noexcept {
   return queue_.HasUnsent() ||
          answer_due_.load(std::memory_order_seq_cst) != answer_sent_.load(std::memory_order_relaxed);
@@ -161,11 +155,12 @@ void Connection::Leave() noexcept {
 void Connection::FreeSources() noexcept {
   AbortStream(stream_.get());
   // What is left now a device has in hand.
-  for (const uint64_t deadline_ns = shared_->now() + kGoodbyePatienceNs; zerocopies_.outstanding();) {
+  for (const uint64_t deadline_ns = shared_->to_free.EndNs(shared_->now()); zerocopies_.outstanding();) {
     ReadNotices();
     if (!zerocopies_.outstanding()) return;
     if (shared_->now() >= deadline_ns) break;
     pollfd wait = {stream_.get(), 0, 0};
+    Count(&shared_->counters.last_waits);
     poll(&wait, 1, 1);
   }
   shared_->LogIfPossible(SL_LOG_WARN, [this] {
@@ -174,7 +169,7 @@ void Connection::FreeSources() noexcept {
 }
 
 void Connection::SayGoodbye() noexcept {
-  const uint64_t deadline_ns = shared_->now() + kGoodbyePatienceNs;
+  const uint64_t deadline_ns = shared_->to_send.EndNs(shared_->now());
   for (;;) {
     ReadNotices();
     full_.store(false, std::memory_order_relaxed);
@@ -182,6 +177,7 @@ void Connection::SayGoodbye() noexcept {
     if (phase_ != Phase::kUp || (!HasUnsent() && !zerocopies_.outstanding())) break;
     if (shared_->now() >= deadline_ns) break;
     pollfd wait = {stream_.get(), static_cast<short>(HasUnsent() ? POLLOUT : 0), 0};
+    Count(&shared_->counters.last_waits);
     poll(&wait, 1, 1);
   }
   // Inside a frame, or with puts that did not fit or may not arrive, a goodbye would be a lie: the peer finds the

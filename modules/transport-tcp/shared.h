@@ -23,6 +23,7 @@ struct Counters {
   std::atomic<uint64_t> sends{0};           // system calls
   std::atomic<uint64_t> receives{0};
   std::atomic<uint64_t> waits{0};             // epoll calls
+  std::atomic<uint64_t> last_waits{0};        // poll calls of connections that end
   std::atomic<uint64_t> copied_out_bytes{0};  // payload copied into the queue: short puts
   std::atomic<uint64_t> copied_in_bytes{0};   // payload read together with a header
   std::atomic<uint64_t> zerocopy_sends{0};
@@ -33,6 +34,21 @@ struct Counters {
 inline void Count(std::atomic<uint64_t>* counter, uint64_t by = 1) {
   counter->fetch_add(by, std::memory_order_relaxed);
 }
+
+// How long connections that end one after the other wait, all together: an abort ends all of them.
+class Patience {
+ public:
+  // Until when the next one may.
+  uint64_t EndNs(uint64_t now_ns) noexcept {
+    if (end_ns_ == 0 || now_ns > end_ns_ + kApartNs) end_ns_ = now_ns + kNs;
+    return end_ns_;
+  }
+
+ private:
+  static constexpr uint64_t kNs = 20'000'000;
+  static constexpr uint64_t kApartNs = 200'000'000;
+  uint64_t end_ns_ = 0;
+};
 
 class Transport;
 
@@ -47,6 +63,8 @@ struct Shared {
   std::atomic<bool> watch_full{false};
   Completions completions;
   Counters counters;
+  Patience to_send;  // of connections that end, for what they have put
+  Patience to_free;  // and for what the system still reads
 
   uint64_t now() const { return host->now_ns(host->ctx); }
   void Log(sl_log_level_t level, const std::string& text) const {

@@ -441,6 +441,27 @@ TEST(Patience, IsNotForPeersThatOnlyReadSlowly) {
   EXPECT_TRUE(pair.Until([&] { return Signal(pair.window_b, 0) == 1; }));
 }
 
+// Each holds more than sockets take, and nobody reads: an abort must not wait for them one after the other.
+TEST(Patience, IsSharedByConnectionsThatEndTogether) {
+  constexpr uint64_t kBytes = 16 << 20;
+  constexpr uint32_t kMore = 7;
+  Pair pair(kLoopback, kBytes);
+  std::vector<sl_connection_t*> all = {pair.from};
+  const sl_connect_args_t args = Args(1, kBytes);
+  for (uint32_t i = 0; i < kMore; ++i) {
+    ASSERT_EQ(pair.ops->connect(pair.a, &pair.address, &args, &all.emplace_back()), SL_OK) << Module::LastError();
+    ASSERT_TRUE(pair.Until([&] { return pair.ops->connection_state(all.back()) == SL_CONNECTION_UP; }));
+  }
+  const std::vector<uint8_t> source(kBytes, 1);
+  const sl_put_t put = MakePut(source.data(), source.size(), 0, 0, 1);
+  for (sl_connection_t* connection : all) ASSERT_EQ(pair.ops->put(connection, &put), SL_OK);
+  for (sl_connection_t* connection : all) pair.ops->retire(connection);
+  pair.from = nullptr;
+  // 20 ms, and a wait takes one at least.
+  EXPECT_GT(CountersOf(pair.a).last_waits, 0u);
+  EXPECT_LE(CountersOf(pair.a).last_waits, 21u + kMore);
+}
+
 TEST(ZeroCopy, SendsTheSameBytesAndReadsTheNotices) {
   Pair pair(With("zerocopy_minimum_bytes", "10000"), 1 << 20);
   std::vector<uint8_t> source(1 << 20);
