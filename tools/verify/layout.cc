@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <numeric>
 
 namespace sl::verify {
 namespace {
@@ -38,10 +39,9 @@ Result<std::vector<uint32_t>> HostsOf(const std::string& words, uint32_t ranks) 
     }
     return host_of;
   }
+  const uint64_t held = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+  if (held != ranks) return Status(SL_ERR_INVALID, fmt::format("hosts {} hold {} ranks, not {}", words, held, ranks));
   for (uint32_t host = 0; host < sizes.size(); ++host) host_of.insert(host_of.end(), sizes[host], host);
-  if (host_of.size() != ranks) {
-    return Status(SL_ERR_INVALID, fmt::format("hosts {} hold {} ranks, not {}", words, host_of.size(), ranks));
-  }
   return host_of;
 }
 

@@ -21,6 +21,8 @@ TEST(Layout, SaysWhatIsWrong) {
     EXPECT_EQ(HostsOf(words, 4).status().code(), SL_ERR_INVALID) << words;
   }
   EXPECT_NE(HostsOf("5", 4).status().message().find("5 hosts for 4 ranks"), std::string::npos);
+  // Far more than memory holds.
+  EXPECT_NE(HostsOf("4000000000+4000000000", 4).status().message().find("hold 8000000000 ranks"), std::string::npos);
   EXPECT_NE(HostsOf("3+3", 4).status().message().find("hold 6 ranks, not 4"), std::string::npos);
 }
 
