@@ -12,6 +12,7 @@
 #include "tools/conform/report.h"
 #include "tools/conform/runner.h"
 #include "tools/starling/bench_error.h"
+#include "tools/starling/bench_output.h"
 #include "tools/starling/launch_local.h"
 
 namespace sl::conform {
@@ -134,6 +135,8 @@ std::vector<Case> Chosen(const std::vector<Case>& all, const std::vector<std::st
 
 int RunAll(const Options& options) {
   RunSettings settings{MakeAssignment(options), options.jobs};
+  tools::CheckWritable(options.json, "--json", kExitFailure);
+  tools::CheckWritable(options.junit, "--junit", kExitFailure);
   const Terms terms = options.terms.empty() ? Terms() : ReadTerms(options.terms);
   AddShippedModules(terms.with, &settings.assignment.companions);
   if (settings.jobs <= 0) settings.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -67,6 +67,7 @@ TuneOptions ParseTuneOptions(const std::vector<std::string>& arguments) {
     throw CommandError(kExitUsage,
                        std::string(error.what()) + " (starling bench --tune FILE --help lists every option)");
   }
+  if (options.file.empty()) throw CommandError(kExitUsage, "--tune '': name the profile to write the costs into");
   const bool on_gpus = !options.gpus.empty();
   if (max_bytes.empty()) max_bytes = on_gpus ? "256M" : "16M";
   if (type.empty()) type = on_gpus ? "bfloat16" : "float";

@@ -9,6 +9,7 @@
 
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_options.h"
+#include "tools/starling/bench_output.h"
 #include "tools/starling/bench_session.h"
 #include "tools/starling/bench_tune_options.h"
 #include "tools/starling/cmd_runtime.h"
@@ -109,6 +110,7 @@ int Run(const std::vector<std::string>& arguments) {
                                          " yet: build it, or name another with --library PATH");
   }
   if (!child) CheckProfile(options);
+  if (!child && identity.process == 0) CheckWritable(options.json_file, "-J", kExitFailure);
   if (starts) return LaunchAll(options, arguments);
   if (child) TakePart(options);
   if (options.libraries.size() > 1) {

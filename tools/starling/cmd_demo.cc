@@ -12,6 +12,7 @@
 
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_options.h"
+#include "tools/starling/bench_output.h"
 #include "tools/starling/commands.h"
 #include "tools/starling/launch_local.h"
 #include "tools/starling/report_html.h"
@@ -129,9 +130,6 @@ std::string Now() {
 }
 
 void WriteReport(const std::string& path, const Report& report) {
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  std::error_code ignored;  // what matters is whether the file can be written
-  if (!parent.empty()) std::filesystem::create_directories(parent, ignored);
   std::ofstream file(path);
   file << ReportHtml(report);
   file.close();
@@ -140,6 +138,10 @@ void WriteReport(const std::string& path, const Report& report) {
 
 int Run(int argc, char** argv) {
   const DemoOptions options = ParseDemoOptions(argc, argv);
+  const std::filesystem::path parent = std::filesystem::path(options.report).parent_path();
+  std::error_code ignored;  // what matters is whether the file can be written
+  if (!parent.empty()) std::filesystem::create_directories(parent, ignored);
+  CheckWritable(options.report, "--report", kExitFailure);
   Report report;
   report.cores = static_cast<int>(std::thread::hardware_concurrency());
   const char* profile = std::getenv("STARLING_PROFILE");

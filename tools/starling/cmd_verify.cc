@@ -10,9 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "kernel/loader/catalog.h"
 #include "sdk/datatype.h"
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_options.h"
+#include "tools/starling/bench_output.h"
 #include "tools/starling/cmd_runtime.h"
 #include "tools/starling/commands.h"
 #include "tools/verify/algorithms.h"
@@ -25,6 +27,8 @@ namespace {
 using nlohmann::json;
 
 constexpr uint32_t kMaxRanks = 65535;  // of a signature
+constexpr size_t kMinChunkBytes = 16;  // below, no element of every type would fit
+constexpr size_t kMaxChunkBytes = size_t{1} << 30;
 constexpr sl_op_kind_t kKinds[] = {SL_OP_ALL_REDUCE, SL_OP_ALL_GATHER, SL_OP_REDUCE_SCATTER,
                                    SL_OP_BROADCAST,  SL_OP_REDUCE,     SL_OP_ALL_TO_ALL,
                                    SL_OP_GATHER,     SL_OP_SCATTER,    SL_OP_SEND};
@@ -89,6 +93,11 @@ VerifyOptions ParseVerifyOptions(int argc, char** argv) {
   if (!collective.empty()) options.kinds = {ParseKind(collective)};
   if (options.kinds.empty()) options.kinds.assign(std::begin(kKinds), std::end(kKinds));
   if (!chunk.empty()) options.chunk_bytes = ParseSize("--chunk-bytes", chunk);
+  if (!chunk.empty() && (options.chunk_bytes < kMinChunkBytes || options.chunk_bytes > kMaxChunkBytes)) {
+    throw CommandError(kExitUsage, "--chunk-bytes " + chunk + ": a chunk has " + std::to_string(kMinChunkBytes) +
+                                       " to " + std::to_string(kMaxChunkBytes) + " bytes");
+  }
+  CheckWritable(options.json_file, "--json", kExitUsage);
   return options;
 }
 
@@ -106,12 +115,12 @@ void PointAtModules() {
 }
 
 std::vector<verify::Algorithm> Chosen(const verify::Algorithms& algorithms, const VerifyOptions& options) {
-  std::error_code error;
   const std::string file = std::filesystem::path(options.module).filename().string();
+  const std::string module = kernel::ModuleNameOfFile(file);
   std::vector<verify::Algorithm> chosen;
   std::string known;
   for (const verify::Algorithm& algorithm : algorithms.list()) {
-    if (!options.module.empty() && file.rfind(algorithm.module, 0) != 0) continue;
+    if (!options.module.empty() && module != algorithm.module) continue;
     known += (known.empty() ? "" : ", ") + algorithm.name;
     if (options.algorithm.empty() || options.algorithm == algorithm.name) chosen.push_back(algorithm);
   }

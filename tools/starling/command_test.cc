@@ -40,15 +40,47 @@ Outcome Starling(const std::string& arguments) {
 bool HasLibrary() { return std::filesystem::exists(BuildDir() + "/lib/libnccl.so.2"); }
 
 TEST(Command, ExitsWithTwoOnBadUsage) {
-  for (const char* arguments :
-       {"", "nonsense", "bench", "bench nonsense", "bench all_reduce -b x", "demo --ranks 1", "demo -d all", "run",
-        "run --", "bench all_reduce --library /no/such/file", "run --library /no/such/file -- true",
-        "run --library /tmp -- true", "verify --ranks 0", "verify --collective nonsense",
-        "verify --module /no/such/file", "verify --profile some --module other", "explain all_reduce 8 --hosts 0",
-        "explain all_reduce 8 --hosts 40 --ranks 40"}) {
+  for (const char* arguments : {"",
+                                "nonsense",
+                                "bench",
+                                "bench nonsense",
+                                "bench all_reduce -b x",
+                                "demo --ranks 1",
+                                "demo -d all",
+                                "run",
+                                "run --",
+                                "bench all_reduce --library /no/such/file",
+                                "run --library /no/such/file -- true",
+                                "run --library /tmp -- true",
+                                "verify --ranks 0",
+                                "verify --chunk-bytes 0",
+                                "verify --chunk-bytes 8G",
+                                "bench --tune ''",
+                                "verify --collective nonsense",
+                                "verify --module /no/such/file",
+                                "verify --profile some --module other",
+                                "explain all_reduce 8 --hosts 0",
+                                "explain all_reduce 8 --hosts 40 --ranks 40"}) {
     const Outcome outcome = Starling(arguments);
     EXPECT_EQ(outcome.exit_code, 2) << arguments << "\n" << outcome.text;
     EXPECT_FALSE(outcome.text.empty()) << arguments;
+  }
+}
+
+TEST(Command, SaysBeforeItWorksThatItCannotWriteTheOutcome) {
+  const std::string module = BuildDir() + "/lib/starling/algo-ring.so ";
+  for (const std::string& arguments :
+       {std::string("bench all_reduce --ranks 2 -b 8 -e 8 --library /bin/sh -J "),
+        std::string("demo --library /bin/sh --report "), std::string("verify --ranks 3 --algorithm ring --json "),
+        "conform " + module + "--json ", "conform " + module + "--junit "}) {
+    for (const char* path : {"/proc/no/x", "/tmp"}) {
+      if (arguments.starts_with("conform") && !std::filesystem::exists(BuildDir() + "/lib/starling/algo-ring.so"))
+        continue;
+      const Outcome outcome = Starling(arguments + path);
+      EXPECT_EQ(outcome.exit_code, arguments.starts_with("verify") ? 2 : 1) << arguments;
+      EXPECT_NE(outcome.text.find(std::string(": cannot write ") + path + " (-"), std::string::npos) << outcome.text;
+      EXPECT_EQ(outcome.text.find('\n'), outcome.text.size() - 1) << outcome.text;
+    }
   }
 }
 
