@@ -42,7 +42,13 @@ def read(path):
 
 
 def tool(*command):
-    return subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C"}).stdout
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+    except OSError as error:
+        raise SystemExit(f"make_wheel: cannot run {command[0]}: {error.strerror}") from None
+    if done.returncode != 0:
+        raise SystemExit(f"make_wheel: {' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def project_version(build):
@@ -119,6 +125,8 @@ def main():
     parser.add_argument("build")
     parser.add_argument("out")
     arguments = parser.parse_args()
+    if not os.path.exists(os.path.join(arguments.build, "CMakeCache.txt")):
+        raise SystemExit(f"make_wheel: {arguments.build} is no build folder: it has no CMakeCache.txt; see ./run build")
     os.makedirs(arguments.out, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="starling-wheel.") as prefix:
         for component in ("runtime", "nccl"):

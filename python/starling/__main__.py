@@ -7,7 +7,10 @@ from . import command
 
 
 def main() -> None:
-    path = command()
+    try:
+        path = command()
+    except FileNotFoundError as error:
+        sys.exit(f"starling: {error}")
     os.execv(path, [path, *sys.argv[1:]])
 
 

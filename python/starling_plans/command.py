@@ -41,8 +41,11 @@ def verify(path: str | os.PathLike[str], starling: str = "starling", timeout_s: 
         with open(profile, "w", encoding="utf-8") as file:
             file.write(profile_of(path))
         command = [program, "verify", "--ranks", str(plan.ranks), "--algorithm", "planfile", "--collective", plan.collective]
-        result = subprocess.run(command, env={**os.environ, "STARLING_PROFILE": profile}, text=True, timeout=timeout_s,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        try:
+            result = subprocess.run(command, env={**os.environ, "STARLING_PROFILE": profile}, text=True,
+                                    timeout=timeout_s, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        except subprocess.TimeoutExpired:
+            raise StarlingError(f"{' '.join(command)} did not end within {timeout_s:g} s") from None
     if result.returncode != 0:
         raise StarlingError(result.stdout.strip() or f"{' '.join(command)} ended with {result.returncode}")
     if re.search(r"^0 cases proved", result.stdout, re.M):

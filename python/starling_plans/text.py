@@ -52,8 +52,13 @@ def save(plan: Plan, path: str | PathLike[str]) -> None:
 
 def load(path: str | PathLike[str]) -> Plan:
     """Reads a plan file; PlanError says "path:line: what is wrong"."""
-    with open(path, encoding="utf-8") as file:
-        return parse(file.read(), str(path))
+    with open(path, "rb") as file:
+        content = file.read()
+    try:
+        return parse(content.decode(), str(path))
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PlanError(f"{path}:{line}: no text in UTF-8; a plan file begins with {FIRST_LINE!r}") from None
 
 
 def parse(text: str, path: str = "plan") -> Plan:

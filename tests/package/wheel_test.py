@@ -51,6 +51,14 @@ class Wheel(InstalledTest):
         with open(WHEEL, "rb") as first, open(make_wheel("second"), "rb") as second:
             self.assertEqual(hashlib.sha256(first.read()).digest(), hashlib.sha256(second.read()).digest())
 
+    def test_is_not_made_of_what_is_no_build_and_says_so(self):
+        said = self.run_command(sys.executable, "-B", MAKE_WHEEL, self.work, "out", code=1)
+        self.assertIn(f"make_wheel: {self.work} is no build folder: it has no CMakeCache.txt", said)
+        with open(os.path.join(self.work, "CMakeCache.txt"), "w", encoding="utf-8"):
+            said = self.run_command(sys.executable, "-B", MAKE_WHEEL, self.work, "out", code=1)
+        self.assertRegex(said, "make_wheel: cmake --install .* ended with 1: .*cmake_install.cmake")
+        self.assertNotIn("Traceback", said)
+
     def test_records_every_file_of_its_own(self):
         with zipfile.ZipFile(WHEEL) as archive:
             record = next(name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))

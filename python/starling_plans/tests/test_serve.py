@@ -83,6 +83,16 @@ class ServeTest(unittest.TestCase):
         with self.assertRaisesRegex(StarlingError, r"(?s)rank 0 lane 0 step \d+.*recv"):
             verify(path, starling=STARLING)
 
+    def test_verify_ends_when_its_program_does_not(self):
+        path = os.path.join(self.folder, "a.plan")
+        save(direct("all_gather", 2), path)
+        program = os.path.join(self.folder, "slow")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\nexec sleep 60\n")
+        os.chmod(program, 0o755)
+        with self.assertRaisesRegex(StarlingError, "slow verify .* did not end within 0.2 s"):
+            verify(path, starling=program, timeout_s=0.2)
+
     def test_verify_says_which_program_is_missing(self):
         path = os.path.join(self.folder, "a.plan")
         plan = Plan("a", "all_gather", 2)

@@ -60,6 +60,13 @@ class TextTest(unittest.TestCase):
         with self.assertRaisesRegex(PlanError, "every rank must be there"):
             parse("starling-plan 1\n")
 
+    def test_a_file_that_is_no_text_is_an_error_with_its_place(self):
+        with tempfile.NamedTemporaryFile(suffix=".plan") as file:
+            file.write(b"starling-plan 1\nname \xff\n")
+            file.flush()
+            with self.assertRaisesRegex(PlanError, r"\.plan:2: no text in UTF-8; a plan file begins with"):
+                load(file.name)
+
 
 if __name__ == "__main__":
     unittest.main()
