@@ -46,6 +46,13 @@ TEST_F(CommandTest, BadUsageIsTwo) {
   EXPECT_EQ(2, RunKit("/no/such.so", {}).exit_code);
   EXPECT_EQ(2, RunKit(BrokenModule("nothing"), {"--filter", "nothing/*"}).exit_code);
   EXPECT_EQ(2, RunKit(BrokenModule("nothing"), {"--frobnicate"}).exit_code);
+  // A folder would read as a file that excuses nothing.
+  const KitRun folder = RunKit(BrokenModule("nothing"), {"--exclusions", folder_});
+  EXPECT_EQ(2, folder.exit_code);
+  EXPECT_NE(folder.text.find("--exclusions " + folder_ + ": not a regular file"), std::string::npos) << folder.text;
+  const KitRun missing = RunKit(BrokenModule("nothing"), {"--exclusions", folder_ + "/none"});
+  EXPECT_EQ(2, missing.exit_code);
+  EXPECT_NE(missing.text.find("/none: No such file or directory"), std::string::npos) << missing.text;
 }
 
 TEST_F(CommandTest, UnsupportedTestIsNotRunAndItsReasonReported) {

@@ -5,6 +5,8 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "tools/starling/bench_error.h"
 
@@ -56,6 +58,13 @@ std::string ReadName(const std::string& path, const toml::node& node) {
 }  // namespace
 
 Terms ReadTerms(const std::string& path) {
+  // A folder reads as an empty file, and a FIFO would be waited for.
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::is_regular_file(status)) {
+    throw CommandError(kExitUsage, fmt::format("--exclusions {}: {}", path,
+                                               error ? error.message() : "not a regular file; give one in TOML"));
+  }
   const toml::parse_result document = toml::parse_file(path);
   if (document.failed()) Refuse(path, document.error().source(), std::string(document.error().description()));
   Terms terms;
