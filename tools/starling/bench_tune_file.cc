@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "tools/starling/bench_error.h"
 
@@ -26,6 +27,13 @@ void WriteText(const std::string& path, const std::string& text) {
   file << text;
   file.close();
   if (!file) throw CommandError(kExitFailure, path + ": cannot be written; is its folder there, and writable?");
+}
+
+// Behind links: they are to lead to what was tuned, and not to be replaced by it.
+std::string Resolved(const std::string& profile) {
+  std::error_code error;
+  const std::filesystem::path path = std::filesystem::canonical(profile, error);
+  return error ? profile : path.string();
 }
 
 }  // namespace
@@ -65,10 +73,13 @@ std::string Scratch::Add(const std::string& name, const std::string& text) {
 
 void Scratch::Replace(const std::string& rest, const std::string& section) {
   const std::string separator = rest.empty() || rest.ends_with("\n\n") ? "" : rest.ends_with('\n') ? "\n" : "\n\n";
-  const std::string fresh = Add("new.toml", rest + separator + section);
+  const std::string target = Resolved(profile_);
+  const std::string fresh = target + ".tune-" + std::to_string(getpid()) + "-new.toml";
+  paths_.push_back(fresh);
+  WriteText(fresh, rest + separator + section);
   struct stat old {};
-  if (stat(profile_.c_str(), &old) == 0) chmod(fresh.c_str(), old.st_mode & 07777);
-  if (rename(fresh.c_str(), profile_.c_str()) != 0) {
+  if (stat(target.c_str(), &old) == 0) chmod(fresh.c_str(), old.st_mode & 07777);
+  if (rename(fresh.c_str(), target.c_str()) != 0) {
     throw CommandError(kExitFailure, profile_ + ": cannot be written");
   }
 }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tuning measures, and how it stands in a profile.
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_tune_file.h"
@@ -174,6 +179,23 @@ TEST(TunePart, TravelsAsText) {
   setenv(kTunePartVariable, "{\"ranks\": 2}", 1);
   EXPECT_THROW(TunePart::FromEnvironment(), CommandError);
   unsetenv(kTunePartVariable);
+}
+
+TEST(TuneFile, FollowsALinkAndLeavesItOne) {
+  char pattern[] = "/tmp/starling-tune-XXXXXX";
+  const std::filesystem::path folder = mkdtemp(pattern);
+  std::filesystem::create_directory(folder / "there");
+  std::ofstream(folder / "there" / "site.toml") << "profile_version = 1\n";
+  std::filesystem::create_symlink("there/site.toml", folder / "site.toml");
+  {
+    Scratch scratch((folder / "site.toml").string());
+    EXPECT_EQ(folder, std::filesystem::path(scratch.Add("base.toml", "")).parent_path()) << "relative paths must hold";
+    scratch.Replace("profile_version = 1\n", "[measured]\n");
+  }
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "site.toml"));
+  EXPECT_EQ("profile_version = 1\n\n[measured]\n", ProfileText((folder / "there" / "site.toml").string()));
+  EXPECT_EQ(2, std::distance(std::filesystem::directory_iterator(folder), {})) << "scratch files stayed";
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace
