@@ -22,17 +22,18 @@ Result<RegistrationCache::Entry*> RegistrationCache::Acquire(void* memory, uint6
     const auto entry = found->second;
     if (entry->generation == wanted.generation && entry->bytes >= wanted.bytes) {
       entries_.splice(entries_.begin(), entries_, entry);
-      ++entry->holders;
+      if (entry->holders++ == 0) --idle_;
       ++hits_;
       return &*entry;
     }
     // The address lives again: forget the old buffer now, or when its last holder lets go.
     by_key_.erase(found);
-    if (entry->holders == 0) entries_.erase(entry);
+    if (entry->holders == 0) {
+      --idle_;
+      entries_.erase(entry);
+    }
   }
-  if (entries_.size() >= capacity_ && !MakeRoom()) {
-    return Status(SL_ERR_LIMIT, "all " + std::to_string(capacity_) + " registrations are in use; deregister some");
-  }
+  while (entries_.size() >= capacity_ && idle_ != 0) MakeRoom();
   wanted.holders = 1;
   entries_.push_front(wanted);
   by_key_[KeyOf(wanted)] = entries_.begin();
@@ -43,7 +44,10 @@ void RegistrationCache::Release(Entry* entry) {
   std::lock_guard lock(mutex_);
   if (--entry->holders != 0) return;
   const auto current = by_key_.find(KeyOf(*entry));
-  if (current != by_key_.end() && &*current->second == entry) return;  // stays for the next use
+  if (current != by_key_.end() && &*current->second == entry) {
+    ++idle_;  // stays for the next use
+    return;
+  }
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
     if (&*at == entry) {
       entries_.erase(at);
@@ -52,14 +56,14 @@ void RegistrationCache::Release(Entry* entry) {
   }
 }
 
-bool RegistrationCache::MakeRoom() {
+void RegistrationCache::MakeRoom() {
   for (auto at = entries_.end(); at != entries_.begin();) {
     --at;
     if (at->holders != 0) continue;
     Erase(at);
-    return true;
+    --idle_;
+    return;
   }
-  return false;
 }
 
 void RegistrationCache::Erase(std::list<Entry>::iterator at) {

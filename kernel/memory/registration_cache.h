@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is known about user buffers, kept between uses. Keyed by allocation id *and* generation: an address that was
-// freed and allocated again is another buffer, so an entry is never stale. Bounded: the least recently used entry that
-// nobody holds makes room.
+// freed and allocated again is another buffer, so an entry is never stale. Bounded but for what is held: the least
+// recently used entry that nobody holds makes room.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class RegistrationCache {
 
   // The entry of the allocation that holds [memory, memory + bytes), held until Release. Memory the device did not
   // allocate is an entry of its own range, with generation 0.   thread: [any]
-  // returns: SL_ERR_INVALID the range leaves its allocation | SL_ERR_LIMIT all entries are held
+  // returns: SL_ERR_INVALID the range leaves its allocation
   Result<Entry*> Acquire(void* memory, uint64_t bytes);
   void Release(Entry* entry);
 
@@ -47,12 +47,13 @@ class RegistrationCache {
   mutable std::mutex mutex_;
   std::list<Entry> entries_;                          // most recently used first; guarded by mutex_
   std::map<Key, std::list<Entry>::iterator> by_key_;  // newest generation; guarded by mutex_
+  size_t idle_ = 0;                                   // entries without a holder; guarded by mutex_
   uint64_t hits_ = 0;                                 // guarded by mutex_
 
   static Key KeyOf(const Entry& entry) {
     return {entry.allocation_id, entry.allocation_id != 0 ? 0 : reinterpret_cast<uintptr_t>(entry.base)};
   }
-  bool MakeRoom();
+  void MakeRoom();
   void Erase(std::list<Entry>::iterator at);
 };
 
