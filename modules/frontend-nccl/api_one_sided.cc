@@ -46,6 +46,7 @@ ncclResult_t Raise(OneSided call, const ncclComm* handle, const Target& target, 
   call.peer = static_cast<uint32_t>(target.peer);
   if (call.bytes != 0) {
     if (call.memory == nullptr) return Fail(ncclInvalidArgument, "%s: argument localbuff is NULL", call.function);
+    call.handle = window;
     call.window = KernelWindow(call.function, call.comm, window);
     if (call.window == nullptr) return ncclInvalidArgument;
   }

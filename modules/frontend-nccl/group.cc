@@ -10,6 +10,7 @@
 #include "modules/frontend-nccl/runtime.h"
 #include "modules/frontend-nccl/status.h"
 #include "modules/frontend-nccl/thread.h"
+#include "modules/frontend-nccl/window.h"
 #include "sdk/datatype.h"
 
 namespace sl::frontend_nccl {
@@ -90,6 +91,10 @@ ncclResult_t IssueAllOneSided(std::vector<OneSided>& calls) {
   for (const OneSided& call : calls) {
     if (call.comm->phase.load(std::memory_order_acquire) != kReady) {
       return Fail(ncclInvalidUsage, "ncclGroupEnd: a communicator with operations in the group was ended meanwhile");
+    }
+    // It may have been deregistered since.
+    if (call.handle != nullptr && KernelWindow(call.function, call.comm, call.handle) == nullptr) {
+      return ncclInvalidArgument;
     }
     if (const ncclResult_t issued = IssueOneSided(call); issued != ncclSuccess) return issued;
   }

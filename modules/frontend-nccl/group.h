@@ -63,6 +63,7 @@ struct OneSided {
   const void* memory = nullptr;
   uint64_t bytes = 0;
   uint32_t peer = 0;
+  ncclWindow_t handle = nullptr;  // of `window`
   sl_comm_window_t* window = nullptr;
   uint64_t offset = 0;
   std::vector<sl_signal_count_t> awaited;

@@ -66,6 +66,15 @@ TEST_F(OneSided, GroupsIssueNothingAfterAFault) {
   EXPECT_TRUE(Fake().calls.empty());
 }
 
+TEST_F(OneSided, AWindowThatIsDeregisteredInTheGroupIsRefusedAtItsEnd) {
+  ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+  EXPECT_EQ(Put(1, 1), ncclSuccess);
+  EXPECT_EQ(ncclCommWindowDeregister(comms_[0], windows_[0]), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("is no window of this communicator, or was deregistered")) << Text();
+  EXPECT_EQ(Fake().Count("put_signal"), 0);
+}
+
 TEST_F(OneSided, FaultsAreNamed) {
   EXPECT_EQ(Put(1, 1, 1), ncclInvalidArgument);
   EXPECT_TRUE(TextHas("sigIdx, ctx and flags are 1, 0 and 0, must be 0")) << Text();
