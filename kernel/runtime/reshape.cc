@@ -14,12 +14,13 @@ namespace sl::kernel {
 namespace {
 
 // Whether `what` can be made of it: it is ready and in order, or was revoked, which leaves it good for nothing else.
-Status CheckParent(const sl_comm_t& parent, const char* what) {
+// One that is suspended will do where no `remedy` for that is given.
+Status CheckParent(const sl_comm_t& parent, const char* what, const char* remedy = "resume it first") {
   const auto state = parent.comm.state.load();
-  if (state == Communicator::State::kSuspended) {
-    return {SL_ERR_STATE, std::string(what) + " of a suspended communicator; resume it first"};
+  if (state == Communicator::State::kSuspended && remedy != nullptr) {
+    return {SL_ERR_STATE, std::string(what) + " of a suspended communicator; " + remedy};
   }
-  if (state != Communicator::State::kReady) {
+  if (state != Communicator::State::kReady && state != Communicator::State::kSuspended) {
     return {SL_ERR_STATE, std::string(what) + " of a communicator that is not ready, or was finalized"};
   }
   return parent.revoked.load() ? Status() : parent.comm.Health();
@@ -86,7 +87,8 @@ Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_co
 Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_t flags, const sl_comm_config_t* config,
                   sl_comm_t** out_comm) {
   const bool abort = (flags & SL_SHRINK_ABORT) != 0;
-  Status usable = CheckParent(*parent, "shrink");
+  // Nothing of its memory is needed, and one that has lost a rank cannot be resumed.
+  Status usable = CheckParent(*parent, "shrink", abort ? nullptr : "resume it first, or shrink it with the abort flag");
   if (usable.code() == SL_ERR_STATE) return usable;
   if ((flags & ~SL_SHRINK_ABORT) != 0) {
     return {SL_ERR_INVALID, "shrink knows no flags " + std::to_string(flags & ~SL_SHRINK_ABORT)};

@@ -2,6 +2,7 @@
 //
 // Communicators that stop working, for good (revoke) or for a while (suspend, resume), and those that grow.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <numeric>
 #include <string>
@@ -135,6 +136,28 @@ TEST(Suspend, GivesMemoryBackUntilResume) {
     EXPECT_EQ(Gather(comm, 3), Numbers(3));
     NCCL_OK(ncclCommDestroy(comm));
   });
+}
+
+// It cannot be resumed any more, and need not be.
+TEST(Suspend, OfACommunicatorThatLosesARankCanBeShrunk) {
+  RunProcesses(3,
+               [](Team& team) {
+                 const ncclComm_t comm = team.MakeComm();
+                 NCCL_OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+                 team.Barrier();
+                 if (team.rank() == 1) raise(SIGKILL);
+                 EXPECT_TRUE(WaitUntil(20, [&] { return AsyncError(comm) != ncclSuccess; }));
+                 EXPECT_EQ(ncclCommResume(comm), ncclRemoteError);
+                 int excluded = 1;
+                 ncclComm_t others = nullptr;
+                 EXPECT_EQ(ncclCommShrink(comm, &excluded, 1, &others, nullptr, NCCL_SHRINK_DEFAULT), ncclInvalidUsage);
+                 EXPECT_TRUE(LastErrorHas("resume it first, or shrink it with the abort flag"));
+                 NCCL_OK(ncclCommShrink(comm, &excluded, 1, &others, nullptr, NCCL_SHRINK_ABORT));
+                 EXPECT_EQ(Gather(others, 2), Numbers(2));
+                 NCCL_OK(ncclCommDestroy(others));
+                 NCCL_OK(ncclCommAbort(comm));
+               },
+               {.may_die = 1u << 1});
 }
 
 TEST(Suspend, WorksForRanksOfOneThreadInAGroupAndBeforeDestroy) {
