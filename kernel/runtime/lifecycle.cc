@@ -141,6 +141,7 @@ Status FinalizeComm(sl_comm_t* handle) {
   if (handle->revoked.load()) {
     return {SL_ERR_INVALID, "finalize of a revoked communicator, whose ranks owe each other nothing; destroy it"};
   }
+  SL_TRY(CheckIdle(handle));
   handle->comm.state.store(Communicator::State::kFinalizing);
   return RunCall(handle, handle->nonblocking, [handle]() -> Status {
     const uint64_t timeout_ms = handle->comm.process()->profile().settings().comm.operation_timeout_ms;

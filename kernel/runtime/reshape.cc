@@ -61,6 +61,7 @@ Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_co
   SL_TRY(CheckParent(*parent, "split"));
   SL_ASSIGN(const ProcessorBounds bounds, BoundsOf(config, parent->comm.config().bounds));
   const bool nonblocking = config != nullptr ? config->nonblocking != 0 : parent->nonblocking;
+  if (color < 0) SL_TRY(CheckIdle(parent));  // before the turn: the others would wait for this rank's part in vain
   const Communicator::SplitTurn turn = parent->comm.BeginSplit();
   if (color < 0) {
     *out_comm = nullptr;

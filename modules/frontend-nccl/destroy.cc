@@ -65,7 +65,7 @@ std::vector<ncclComm*>& Late() {
   return *late;
 }
 
-bool IsStillMeeting(const ncclComm* comm) {
+bool IsUnderWay(const ncclComm* comm) {
   return LoadedRuntime().comm_state(comm->kernel, nullptr, 0, nullptr) == SL_IN_PROGRESS;
 }
 
@@ -77,7 +77,7 @@ void EndLateAtExit() {
   const Clock::time_point deadline = Clock::now() + kExitPatience;
   const auto is_waiting = [] {
     const std::lock_guard<std::mutex> lock(g_families_mutex);
-    return std::any_of(Late().begin(), Late().end(), IsStillMeeting);
+    return std::any_of(Late().begin(), Late().end(), IsUnderWay);
   };
   while (is_waiting() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   FreeLate();
@@ -136,6 +136,10 @@ ncclResult_t Free(const char* function, ncclComm* comm) {
 // reported when it happened. Nor do those that were revoked or suspended.
 ncclResult_t BeginDestroy(const char* function, ncclComm* comm) {
   if (comm->phase.load(std::memory_order_acquire) != kReady || comm->cold->revoked) return ncclSuccess;
+  if (IsUnderWay(comm)) {  // a split, say, that its program has not waited for; what comes of it is not asked any more
+    const Pin pin(comm);
+    AwaitKernel(comm, kReady);
+  }
   sl_comm_info_t info{};
   info.struct_size = sizeof(info);
   if (LoadedRuntime().comm_info(comm->kernel, &info) == SL_OK && info.suspended != 0) return ncclSuccess;
@@ -171,7 +175,7 @@ void FreeLate() {
   std::vector<ncclComm*> met;
   {
     const std::lock_guard<std::mutex> lock(g_families_mutex);
-    const auto first = std::stable_partition(Late().begin(), Late().end(), IsStillMeeting);
+    const auto first = std::stable_partition(Late().begin(), Late().end(), IsUnderWay);
     met.assign(first, Late().end());
     Late().erase(first, Late().end());
   }

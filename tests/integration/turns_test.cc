@@ -183,6 +183,65 @@ INSTANTIATE_TEST_SUITE_P(Each, AbortBeside,
                                                  }}),
                          [](const auto& test) { return test.param.name; });
 
+ncclResult_t AwaitState(ncclComm_t comm) {
+  ncclResult_t state = ncclInProgress;
+  WaitUntil(20, [&] { return ncclCommGetAsyncError(comm, &state) != ncclSuccess || state != ncclInProgress; });
+  return state;
+}
+
+ncclComm_t MakeNonBlocking(Team& team) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const ncclUniqueId id = team.MakeId();
+  ncclComm_t comm = nullptr;
+  EXPECT_EQ(ncclCommInitRankConfig(&comm, team.size(), id, team.rank(), &config), ncclInProgress);
+  EXPECT_EQ(AwaitState(comm), ncclSuccess);
+  return comm;
+}
+
+// Rank 1 calls again before its first call has come to anything, hears that it is too early, and calls again later.
+TEST(NonBlocking, ACallThatComesTooEarlyTakesNoTurn) {
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t comm = MakeNonBlocking(team);
+    const bool is_early = team.rank() == 1;
+    ncclComm_t children[2] = {};
+    const int color = is_early ? NCCL_SPLIT_NOCOLOR : 0;
+    if (!is_early) team.Barrier();
+    EXPECT_EQ(ncclCommSplit(comm, color, 0, &children[0], nullptr), ncclInProgress);
+    if (is_early) {
+      EXPECT_EQ(ncclCommSplit(comm, color, 0, &children[1], nullptr), ncclInvalidUsage);
+      EXPECT_TRUE(LastErrorHas("still in progress"));
+      EXPECT_EQ(ncclCommFinalize(comm), ncclInvalidUsage);
+      EXPECT_TRUE(LastErrorHas("still in progress"));
+      team.Barrier();
+      EXPECT_EQ(AwaitState(comm), ncclSuccess);
+    }
+    EXPECT_EQ(ncclCommSplit(comm, color, 0, &children[1], nullptr), ncclInProgress);
+    for (const ncclComm_t child : children) {
+      if (child == nullptr) continue;
+      EXPECT_EQ(AwaitState(child), ncclSuccess) << ncclGetLastError(nullptr);
+      int size = 0;
+      NCCL_OK(ncclCommCount(child, &size));
+      EXPECT_EQ(size, 2);
+      NCCL_OK(ncclCommDestroy(child));
+    }
+    EXPECT_EQ(AwaitState(comm), ncclSuccess);
+    EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
+    EXPECT_EQ(AwaitState(comm), ncclSuccess);
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TEST(NonBlocking, DestroyAwaitsTheCallThatIsUnderWay) {
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t comm = MakeNonBlocking(team);
+    if (team.rank() == 1) usleep(100'000);
+    ncclComm_t none = nullptr;
+    EXPECT_EQ(ncclCommSplit(comm, NCCL_SPLIT_NOCOLOR, 0, &none, nullptr), ncclInProgress);
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
 // A child that its own rank no longer waits for.
 TEST(Turns, AbortOfAChildEndsItsSplit) {
   RunProcesses(2, [](Team& team) {
