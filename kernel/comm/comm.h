@@ -32,6 +32,12 @@ namespace sl::kernel {
 
 class Roster;  // what ranks tell each other at the start
 
+// What ranks do together, by the words of messages.
+constexpr const char* kSplitCall = "split";
+constexpr const char* kWindowCall = "window registration";
+constexpr const char* kGrowCall = "grow";
+constexpr const char* kSuspendCall = "suspend";
+
 class Communicator {
  public:
   enum class State : uint32_t { kJoining, kReady, kSuspended, kFinalizing, kMeeting, kFinalized };
@@ -53,6 +59,9 @@ class Communicator {
 
   // Numbers what is collective over this communicator when it is called; all ranks call in the same order.
   uint64_t TakeTurn() { return tree_->TakeNumber(); }
+  // This rank cannot make a call that the others may be making: it has its part in that turn, and never waits. Those
+  // who make this call get an error that says why. A call of another name goes on to the next turn.   [any]
+  void Decline(uint64_t turn, const char* call, const Status& why) const;
   // Splits are numbered when they are called; all ranks call them in the same order, but they may overlap.
   struct SplitTurn {
     uint64_t number;
@@ -63,24 +72,23 @@ class Communicator {
   // Ends when `child`, which may be NULL, is cancelled, too.
   Result<Seat> Split(const SplitTurn& turn, int32_t color, int32_t key, const Communicator* child);
 
-  // Collective: all ranks register a window of this size with these flags, or all get an error. `able`: why this rank
-  // cannot, or SL_OK. `seen_at` says for each rank where it sees this one's memory (0: nowhere), the result where this
+  // Collective: all ranks register a window of this size with these flags, or all get an error; who cannot, declines
+  // it. `seen_at` says for each rank where it sees this one's memory (0: nowhere), the result where this
   // one sees theirs.
   struct WindowSight {
     std::vector<uint64_t> seen;
     bool by_all = true;  // every rank sees every rank's memory; equal on all
   };
-  Result<WindowSight> AgreeOnWindow(const Status& able, uint64_t bytes, uint32_t flags, bool exportable,
+  Result<WindowSight> AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
                                     const std::vector<uint64_t>& seen_at);
 
-  // Collective: the id by which this communicator grows to `child`, which one rank at least knows. `able` likewise.
-  // Ends when `child` is cancelled, too.
-  Result<RendezvousId> AgreeOnId(uint64_t turn, const Status& able, const std::optional<RendezvousId>& mine,
-                                 const Communicator& child) const;
+  // Collective: the id by which this communicator grows to `child`, which one rank at least knows. Ends when `child` is
+  // cancelled, too.
+  Result<RendezvousId> AgreeOnId(uint64_t turn, const std::optional<RendezvousId>& mine, const Communicator& child);
 
   // Suspending, in two collective steps, and resuming, in one; no operation is under way. In comm_memory.cc. The first:
-  // all agree, or all get the reason of one that has an `objection`.
-  Status AgreeToSuspend(uint64_t turn, const std::string& objection) const;
+  // all agree, or all get the reason of one that has an `objection`. False: the turn was another call's.
+  Result<bool> AgreeToSuspend(uint64_t turn, const std::string& objection);
   Status ReleaseHeap(uint64_t turn);
   Status RemakeHeap();
 
@@ -234,11 +242,15 @@ class Communicator {
   Result<Welcome> MeetAt(uint32_t host, const JoinRequest& request, const Patience& patience,
                          const std::function<Status()>& look) const;
   void Excuse(uint32_t host, uint32_t attempt, const std::string& terms, const Status& why) const;
+  // What all have to say about a call, unless a rank has declined it. Nothing: one has declined another call in this
+  // turn, take the next one.
+  Result<std::optional<Contributions>> GatherTurn(uint64_t turn, const char* call, std::span<const uint8_t> mine,
+                                                  const Patience& patience);
 
   Process* const process_;
   CommConfig config_;
   uint64_t nonce_ = 0;
-  uint64_t splits_ = 0;
+  std::atomic<uint64_t> splits_{0};
   uint64_t deadline_ns_ = SL_NO_DEADLINE;
   std::atomic<uint64_t> cancelled_ns_{SL_NO_DEADLINE};        // 0: cancelled
   std::atomic<uint64_t> give_up_joining_ns_{SL_NO_DEADLINE};  // 0: cancelled; else GiveUpJoiningSoon has set it

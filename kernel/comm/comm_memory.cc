@@ -145,21 +145,22 @@ void Communicator::StopLaunches(sl_status_t why) {
   ReleaseSignals();
 }
 
-Status Communicator::AgreeToSuspend(uint64_t turn, const std::string& objection) const {
-  constexpr const char* kCall = "suspend";
+Result<bool> Communicator::AgreeToSuspend(uint64_t turn, const std::string& objection) {
   Writer mine;
-  mine.PutText(kCall);
+  mine.PutText(kSuspendCall);
   mine.PutText(objection);
-  SL_ASSIGN(const Contributions all,
-            tree_->AllGather(turn, mine.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
+  SL_ASSIGN(const std::optional<Contributions> gathered,
+            GatherTurn(turn, kSuspendCall, mine.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
+  if (!gathered) return false;
+  const Contributions& all = *gathered;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
-    const bool same = in.GetText() == kCall;
+    const bool same = in.GetText() == kSuspendCall;
     const std::string theirs = in.GetText();
-    if (!same || !in.ok()) return {SL_ERR_MISMATCH, RankName(rank) + " called something else than suspend"};
-    if (!theirs.empty()) return {SL_ERR_STATE, "not suspended: " + RankName(rank) + " " + theirs};
+    if (!same || !in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than suspend");
+    if (!theirs.empty()) return Status(SL_ERR_STATE, "not suspended: " + RankName(rank) + " " + theirs);
   }
-  return {};
+  return true;
 }
 
 // When it returns, all ranks have let go: what this rank owned is free, and not only unmapped here.

@@ -12,24 +12,46 @@ namespace sl::kernel {
 
 namespace {
 
-constexpr const char* kWindow = "window registration";
-constexpr const char* kGrow = "grow";
+// Stands where others say what they call.
+constexpr const char* kDeclined = "declined";
 
-// What a rank calls, and what keeps it from that, come before all else that it says: so the others hear it at once, and
-// all stay in step.
-void PutAble(Writer* said, const char* call, const Status& able) {
-  said->PutText(call);
-  said->PutText(able.ok() || !able.message().empty() ? able.message() : "it does not say why");
-}
-Status CheckAble(Reader* in, const char* call, const std::string& name) {
-  const bool same = in->GetText() == call;
-  const std::string objection = in->GetText();
-  if (!same || !in->ok()) return {SL_ERR_MISMATCH, name + " called something else than " + call};
-  if (!objection.empty()) return {SL_ERR_MISMATCH, name + " cannot take part in the " + call + ": " + objection};
-  return {};
+// What ranks call comes before all else that they say.
+bool Called(Reader* in, const char* call) { return in->GetText() == call && in->ok(); }
+Status CalledAnother(const std::string& name, const char* call) {
+  return {SL_ERR_MISMATCH, name + " called something else than " + call};
 }
 
 }  // namespace
+
+void Communicator::Decline(uint64_t turn, const char* call, const Status& why) const {
+  Writer said;
+  said.PutText(kDeclined);
+  said.PutText(call);
+  said.PutText(why.message());
+  tree_->Contribute(turn, said.bytes());
+}
+
+Result<std::optional<Contributions>> Communicator::GatherTurn(uint64_t turn, const char* call,
+                                                              std::span<const uint8_t> mine, const Patience& patience) {
+  SL_ASSIGN(Contributions all, tree_->AllGather(turn, mine, patience));
+  bool is_anothers = false;
+  bool is_splits = false;
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    Reader in(all[rank]);
+    if (!Called(&in, kDeclined)) continue;
+    const std::string declined = in.GetText();
+    const std::string why = in.GetText();
+    if (declined == call) {
+      return Status(SL_ERR_MISMATCH, RankName(rank) + " cannot take part in the " + call + ": " +
+                                         (why.empty() ? "it does not say why" : why));
+    }
+    is_anothers = true;
+    is_splits |= declined == kSplitCall;
+  }
+  if (!is_anothers) return std::optional(std::move(all));
+  if (is_splits) ++splits_;  // as who declined it has
+  return std::optional<Contributions>();
+}
 
 Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t color, int32_t key,
                                                const Communicator* child) {
@@ -46,10 +68,14 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_,
                           child != nullptr ? &child->cancelled_ns_ : nullptr};
   Writer mine;
+  mine.PutText(kSplitCall);
+  mine.Put(turn.split);
   mine.Put(color);
   mine.Put(key);
   mine.Put(seat.extension != nullptr ? seat.extension->endpoint() : Endpoint{});
-  SL_ASSIGN(const Contributions all, tree_->AllGather(turn.number, mine.bytes(), patience));
+  SL_ASSIGN(const std::optional<Contributions> gathered, GatherTurn(turn.number, kSplitCall, mine.bytes(), patience));
+  if (!gathered) return Split({TakeTurn(), turn.split}, color, key, child);
+  const Contributions& all = *gathered;
   struct Member {
     int32_t key;
     uint32_t rank;
@@ -58,11 +84,11 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   std::vector<Member> members;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
+    const bool same = Called(&in, kSplitCall) && in.Get<uint64_t>() == turn.split;
     const int32_t their_color = in.Get<int32_t>();
     const int32_t their_key = in.Get<int32_t>();
     const auto their_endpoint = in.Get<Endpoint>();
-    if (!in.ok() || !IsWellFormed(their_endpoint))
-      return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than split");
+    if (!same || !in.ok() || !IsWellFormed(their_endpoint)) return CalledAnother(RankName(rank), "this split");
     if (their_color == color) members.push_back({their_key, rank, their_endpoint});
   }
   if (color < 0) return seat;
@@ -76,24 +102,25 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   return seat;
 }
 
-Result<Communicator::WindowSight> Communicator::AgreeOnWindow(const Status& able, uint64_t bytes, uint32_t flags,
-                                                              bool exportable, const std::vector<uint64_t>& seen_at) {
+Result<Communicator::WindowSight> Communicator::AgreeOnWindow(uint64_t bytes, uint32_t flags, bool exportable,
+                                                              const std::vector<uint64_t>& seen_at) {
   const Patience patience{NowNs() + config_.timeout_ns, &cancelled_ns_};
   Writer mine;
-  PutAble(&mine, kWindow, able);
+  mine.PutText(kWindowCall);
   mine.Put(bytes);
   mine.Put(flags);
   mine.Put(static_cast<uint32_t>(exportable));
   // Of other hosts nothing is seen, so that many ranks have little to tell.
   mine.Put(static_cast<uint32_t>(seen_at.size()));
   for (const uint64_t address : seen_at) mine.Put(address);
-  SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), mine.bytes(), patience));
-  SL_TRY(able);
+  SL_ASSIGN(const std::optional<Contributions> gathered, GatherTurn(TakeTurn(), kWindowCall, mine.bytes(), patience));
+  if (!gathered) return AgreeOnWindow(bytes, flags, exportable, seen_at);
+  const Contributions& all = *gathered;
   WindowSight sight;
   sight.seen.resize(config_.size);
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
-    SL_TRY(CheckAble(&in, kWindow, RankName(rank)));
+    if (!Called(&in, kWindowCall)) return CalledAnother(RankName(rank), kWindowCall);
     const uint64_t their_bytes = in.Get<uint64_t>();
     const uint32_t their_flags = in.Get<uint32_t>();
     const bool their_exportable = in.Get<uint32_t>() != 0;
@@ -123,8 +150,8 @@ Result<Communicator::WindowSight> Communicator::AgreeOnWindow(const Status& able
 
 // The id's secret crosses the tree under a mask that only ranks of this communicator can derive, and that no other turn
 // has.
-Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, const Status& able, const std::optional<RendezvousId>& mine,
-                                             const Communicator& child) const {
+Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, const std::optional<RendezvousId>& mine,
+                                             const Communicator& child) {
   const uint32_t size = child.size();
   const Secret mask = DeriveSecret(tree_->identity().secret, "grow", nonce_, turn);
   const auto masked = [&mask](RendezvousId id) {
@@ -132,16 +159,18 @@ Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, const Status& able, 
     return id;
   };
   Writer said;
-  PutAble(&said, kGrow, able);
+  said.PutText(kGrowCall);
   said.Put(size);
   said.Put(mine ? EncodeId(masked(*mine)) : sl_unique_id_t{});
-  SL_ASSIGN(const Contributions all,
-            tree_->AllGather(turn, said.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_, &child.cancelled_ns_}));
-  SL_TRY(able);
+  SL_ASSIGN(
+      const std::optional<Contributions> gathered,
+      GatherTurn(turn, kGrowCall, said.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_, &child.cancelled_ns_}));
+  if (!gathered) return AgreeOnId(TakeTurn(), mine, child);
+  const Contributions& all = *gathered;
   std::optional<RendezvousId> found;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
-    SL_TRY(CheckAble(&in, kGrow, RankName(rank)));
+    if (!Called(&in, kGrowCall)) return CalledAnother(RankName(rank), kGrowCall);
     const uint32_t their_size = in.Get<uint32_t>();
     const auto theirs = in.Get<sl_unique_id_t>();
     if (!in.ok()) return Status(SL_ERR_LINK_CORRUPT, RankName(rank) + " told too little of the id");
@@ -165,7 +194,10 @@ Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, const Status& able, 
 Status Communicator::Finalize() {
   const uint64_t timeout_ms = process_->profile().settings().comm.operation_timeout_ms;
   const Patience patience{timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000, &cancelled_ns_};
-  return tree_->AllGather(tree_->TakeNumber(), {}, patience).status();
+  for (;;) {
+    SL_ASSIGN(const std::optional<Contributions> gathered, GatherTurn(TakeTurn(), "finalize", {}, patience));
+    if (gathered) return {};
+  }
 }
 
 }  // namespace sl::kernel

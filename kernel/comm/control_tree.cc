@@ -207,14 +207,45 @@ Result<Contributions> ControlTree::AllGather(uint64_t number, std::span<const ui
   return Contributions::Read(std::move(all), identity_.size);
 }
 
+void ControlTree::Contribute(uint64_t number, std::span<const uint8_t> mine) {
+  Writer said;
+  PutContribution(&said, identity_.rank, mine);
+  {
+    std::lock_guard lock(mutex_);
+    contributed_[number] = said.Take();
+  }
+  SendContributed(number);
+}
+
+// As soon as the children's parts are here.
+void ControlTree::SendContributed(uint64_t number) {
+  const std::vector<uint32_t> children = ChildrenOf(identity_.rank, identity_.size);
+  Writer subtree;
+  {
+    std::lock_guard lock(mutex_);
+    const auto mine = contributed_.find(number);
+    const auto is_here = [&](uint32_t child) { return inbox_.count({number, child}) != 0; };
+    if (mine == contributed_.end() || mine->second.empty()) return;
+    if (!std::all_of(children.begin(), children.end(), is_here)) return;
+    subtree.Append(std::exchange(mine->second, {}));
+    for (const uint32_t child : children) subtree.Append(inbox_.extract({number, child}).mapped());
+    if (identity_.rank == 0) contributed_.erase(mine);
+  }
+  if (identity_.rank == 0) return SendToChildren(number, subtree.bytes());
+  SendTo(ParentOf(identity_.rank), FrameType::kGather, number, subtree.bytes());
+}
+
 void ControlTree::OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) {
   const Neighbour* from = Find(channel);
   if (header.type == FrameType::kSpread) SendToChildren(header.sequence, payload);
   if (header.type == FrameType::kGather || header.type == FrameType::kSpread) {
-    std::lock_guard lock(mutex_);
-    inbox_[{header.sequence, from->rank}] = std::move(payload);
-    arrived_.notify_all();
-    return;
+    {
+      std::lock_guard lock(mutex_);
+      if (header.type == FrameType::kSpread && contributed_.erase(header.sequence) != 0) return;
+      inbox_[{header.sequence, from->rank}] = std::move(payload);
+      arrived_.notify_all();
+    }
+    return SendContributed(header.sequence);
   }
   Reader in(payload);
   if (header.type == FrameType::kCalled) return OnCalls(&in);

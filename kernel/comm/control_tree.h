@@ -63,6 +63,9 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   // returns: SL_ERR_PEER_LOST naming the rank | SL_ERR_TIMEOUT | SL_ERR_ABORTED
   Result<Contributions> AllGather(uint64_t number, std::span<const uint8_t> mine, const Patience& patience);
 
+  // This rank's part in an all-gather whose result it does not need: never waits.   thread: [any]
+  void Contribute(uint64_t number, std::span<const uint8_t> mine);
+
   // Tells everybody that an operation of this rank has failed, unless a failure is known already: the first one counts.
   // Never waits.   thread: [any]
   void Report(const Status& failure);
@@ -119,6 +122,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   void Lose(Neighbour* neighbour, Fate fate);
   Status OpenChannels(std::map<uint32_t, Stream> streams);
   void SendToChildren(uint64_t number, const Bytes& all);
+  void SendContributed(uint64_t number);
   Status WhyInVainLocked() const;
   Result<Bytes> Await(uint64_t number, uint32_t from, const Patience& patience);
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
@@ -146,13 +150,15 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::map<std::pair<uint64_t, uint32_t>, Bytes> inbox_;  // by number and sender; guarded by mutex_
-  std::map<uint32_t, Fate> fates_;                        // guarded by mutex_
-  Status failure_;                                        // the first one reported; guarded by mutex_
-  uint32_t failed_rank_ = 0;                              // whose it is; guarded by mutex_
-  CallHandlers call_handlers_;                            // guarded by mutex_; empty after Depart
-  CallLedger calls_;                                      // guarded by mutex_
-  bool told_mismatch_ = false;                            // guarded by mutex_
-  std::function<void()> on_ring_;                         // guarded by mutex_; empty after Depart
+  // By number, what Contribute() was given, empty once it was sent, until the result comes by; guarded by mutex_.
+  std::map<uint64_t, Bytes> contributed_;
+  std::map<uint32_t, Fate> fates_;  // guarded by mutex_
+  Status failure_;                  // the first one reported; guarded by mutex_
+  uint32_t failed_rank_ = 0;        // whose it is; guarded by mutex_
+  CallHandlers call_handlers_;      // guarded by mutex_; empty after Depart
+  CallLedger calls_;                // guarded by mutex_
+  bool told_mismatch_ = false;      // guarded by mutex_
+  std::function<void()> on_ring_;   // guarded by mutex_; empty after Depart
   std::atomic<uint64_t> numbers_{0};
   std::atomic<uint64_t> frames_sent_{0};
   bool departed_ = false;              // guarded by mutex_

@@ -105,6 +105,30 @@ TEST_F(ControlTreeTest, GathersEveryContributionInRankOrder) {
   }
 }
 
+// Of the root, an inner node and a leaf: before the others take part, or in the middle of it.
+TEST_F(ControlTreeTest, AContributionWithoutAWaitReachesTheOthers) {
+  constexpr uint32_t kSize = 8;
+  JoinAll(kSize);
+  for (const uint32_t quick : {0u, 1u, 7u}) {
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < kSize; ++rank) {
+      const uint64_t number = trees_[rank]->TakeNumber();
+      if (rank == quick) {
+        trees_[rank]->Contribute(number, Bytes(1, 100));
+        continue;
+      }
+      threads.emplace_back([&, rank, number] {
+        const Bytes mine(1, static_cast<uint8_t>(rank));
+        auto all = trees_[rank]->AllGather(number, mine, Brief());
+        ASSERT_TRUE(all.ok()) << all.status().message();
+        for (uint32_t r = 0; r < kSize; ++r) EXPECT_EQ(all.value()[r][0], r == quick ? 100 : r);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  for (auto& tree : trees_) tree->Depart(Fate::kDeparted);
+}
+
 TEST_F(ControlTreeTest, TellsEverybodyWhoHasLeftAndHow) {
   constexpr uint32_t kSize = 8;
   std::atomic<uint32_t> heard{0};

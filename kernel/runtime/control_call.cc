@@ -14,21 +14,8 @@ namespace {
 
 Status Busy() { return {SL_ERR_STATE, "another call on this communicator is still in progress"}; }
 
-}  // namespace
-
-Status CheckIdle(sl_comm_t* handle) {
-  std::lock_guard lock(handle->work_mutex);
-  return handle->working ? Busy() : Status();
-}
-
-Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call) {
-  if (!nonblocking) {
-    Status outcome = call();
-    std::lock_guard lock(handle->work_mutex);
-    handle->work_outcome = outcome;
-    return outcome;
-  }
-  std::lock_guard lock(handle->work_mutex);
+// Holds the lock of its work.
+Status BeginOnWorker(sl_comm_t* handle, std::function<Status()> call) {
   if (handle->working) return Busy();
   if (handle->worker.joinable()) handle->worker.join();
   sigset_t all, before;
@@ -51,7 +38,33 @@ Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call
   SL_TRY(begun);
   handle->working = true;  // the worker ends only behind this lock
   handle->work_outcome = Status(SL_IN_PROGRESS);
-  return Status(SL_IN_PROGRESS);
+  return {};
+}
+
+}  // namespace
+
+Status WrongArgument() {
+  return {SL_ERR_INVALID, "its call was refused there for an argument, which its own error names"};
+}
+
+Status CheckIdle(sl_comm_t* handle) {
+  std::lock_guard lock(handle->work_mutex);
+  return handle->working ? Busy() : Status();
+}
+
+Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call,
+               const std::function<void(const Status&)>& refused) {
+  if (!nonblocking) {
+    Status outcome = call();
+    std::lock_guard lock(handle->work_mutex);
+    handle->work_outcome = outcome;
+    return outcome;
+  }
+  std::lock_guard lock(handle->work_mutex);
+  Status begun = BeginOnWorker(handle, std::move(call));
+  if (begun.ok()) return Status(SL_IN_PROGRESS);
+  if (refused) refused(begun);
+  return begun;
 }
 
 Status BecomeReady(sl_comm_t* handle, Status joined) {

@@ -15,6 +15,13 @@ Status NoHandle(const char* noun, const void* handle) {
           fmt::format("{} is no {} of this communicator, or it was deregistered already", handle, noun)};
 }
 
+Result<RegistrationCache::Entry*> AcquireFor(sl_comm_t* comm, void* memory, uint64_t bytes,
+                                             sl_comm_window_t** out_window) {
+  if (out_window == nullptr) return WrongArgument();
+  if (memory == nullptr || bytes == 0) return Status(SL_ERR_INVALID, "window: the buffer is null or empty");
+  return comm->registrations.Acquire(memory, bytes);
+}
+
 }  // namespace
 
 Status AllocateMemory(int32_t device_kind, uint64_t bytes, void** out_memory) {
@@ -48,25 +55,27 @@ Status DeregisterMemory(sl_comm_t* comm, sl_registration_t* registration) {
 }
 
 Status RegisterWindow(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t flags, sl_comm_window_t** out_window) {
-  if (memory == nullptr || bytes == 0) return {SL_ERR_INVALID, "window: the buffer is null or empty"};
   if (comm->comm.state.load() != Communicator::State::kReady) {
     return {SL_ERR_STATE, "window: the communicator is not ready"};
   }
   const Visit visit(comm);
-  const Result<RegistrationCache::Entry*> acquired = comm->registrations.Acquire(memory, bytes);
-  RegistrationCache::Entry* entry = acquired.ok() ? acquired.value() : nullptr;
-  Reach* reach = acquired.ok() ? comm->comm.reach() : nullptr;
+  const Result<RegistrationCache::Entry*> acquired = AcquireFor(comm, memory, bytes, out_window);
+  if (!acquired.ok()) {
+    comm->comm.Decline(comm->comm.TakeTurn(), kWindowCall, acquired.status());
+    return acquired.status();
+  }
+  RegistrationCache::Entry* entry = acquired.value();
+  Reach* reach = comm->comm.reach();
   std::vector<uint64_t> seen_at;
   Reach::Pin pin;
   if (reach != nullptr) {
     seen_at.resize(comm->comm.size());
     pin = reach->PinAddresses(memory, bytes, seen_at.data());
   }
-  Result<Communicator::WindowSight> agreed =
-      comm->comm.AgreeOnWindow(acquired.status(), bytes, flags, acquired.ok() && entry->exportable, seen_at);
+  Result<Communicator::WindowSight> agreed = comm->comm.AgreeOnWindow(bytes, flags, entry->exportable, seen_at);
   if (!agreed.ok()) {
     if (reach != nullptr) reach->Unpin(pin);
-    if (acquired.ok()) comm->registrations.Release(entry);
+    comm->registrations.Release(entry);
     return agreed.status();
   }
   Communicator::WindowSight sight = agreed.Take();

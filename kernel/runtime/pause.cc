@@ -18,6 +18,15 @@ std::string WhyNotSuspended(sl_comm_t* handle) {
          " whose operations use the memory; destroy them first";
 }
 
+Status Agree(sl_comm_t* handle, uint64_t turn) {
+  const std::string objection = WhyNotSuspended(handle);
+  for (;;) {
+    SL_ASSIGN(const bool is_agreed, handle->comm.AgreeToSuspend(turn, objection));
+    if (is_agreed) return {};
+    turn = handle->comm.TakeTurn();
+  }
+}
+
 }  // namespace
 
 Status RevokeComm(sl_comm_t* handle) {
@@ -45,19 +54,22 @@ Status SuspendComm(sl_comm_t* handle) {
     return {SL_ERR_STATE, state == State::kSuspended ? "the communicator is suspended already"
                                                      : "suspend of a communicator that is not ready, or was finalized"};
   }
-  const uint64_t agree = comm.TakeTurn();
-  const uint64_t release = comm.TakeTurn();
-  return RunCall(handle, handle->nonblocking, [handle, agree, release]() -> Status {
+  const uint64_t turn = comm.TakeTurn();
+  const auto call = [handle, turn]() -> Status {
     Communicator& own = handle->comm;
-    Status suspended = own.AgreeToSuspend(agree, WhyNotSuspended(handle));
+    Status suspended = Agree(handle, turn);
     if (!suspended.ok()) {
       own.state.store(State::kReady);
       return suspended;
     }
     handle->last_choice = nullptr;
-    suspended = own.ReleaseHeap(release);
+    suspended = own.ReleaseHeap(own.TakeTurn());  // which nobody else takes now
     if (!suspended.ok()) own.Fail(suspended);
     return suspended;
+  };
+  return RunCall(handle, handle->nonblocking, call, [handle, turn](const Status& why) {
+    handle->comm.Decline(turn, kSuspendCall, why);
+    handle->comm.state.store(State::kReady);
   });
 }
 

@@ -39,6 +39,24 @@ std::unique_ptr<sl_comm_t> NewChild(const sl_comm_t& parent, const sl_comm_confi
   return handle;
 }
 
+// What is wrong with a call is told to the other ranks, which wait for this one.
+Result<ProcessorBounds> BoundsFor(const sl_comm_t& parent, const sl_comm_config_t* config, sl_comm_t** out_comm) {
+  if (out_comm == nullptr) return WrongArgument();
+  return BoundsOf(config, parent.comm.config().bounds);
+}
+
+Status CheckGrowth(const Communicator& parent, uint32_t size, const sl_unique_id_t* id,
+                   std::optional<RendezvousId>* out_id) {
+  if (size <= parent.size() || size > kSignatureMaxRanks) {
+    return {SL_ERR_INVALID, "a communicator of " + std::to_string(parent.size()) + " ranks grows to " +
+                                std::to_string(size) + "; it grows to more, and to " +
+                                std::to_string(kSignatureMaxRanks) + " at most"};
+  }
+  if (id == nullptr) return {};
+  SL_ASSIGN(*out_id, DecodeId(*id));
+  return {};
+}
+
 // `excluded` is sorted.
 Status CheckExcluded(const Communicator& parent, const std::vector<uint32_t>& excluded) {
   if (excluded.empty()) return {SL_ERR_INVALID, "no rank is excluded; a copy of all is made by a split"};
@@ -59,24 +77,31 @@ Status CheckExcluded(const Communicator& parent, const std::vector<uint32_t>& ex
 
 Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config, sl_comm_t** out_comm) {
   SL_TRY(CheckParent(*parent, "split"));
-  SL_ASSIGN(const ProcessorBounds bounds, BoundsOf(config, parent->comm.config().bounds));
+  const Result<ProcessorBounds> bounds = BoundsFor(*parent, config, out_comm);
+  if (!bounds.ok()) {
+    parent->comm.Decline(parent->comm.BeginSplit().number, kSplitCall, bounds.status());
+    return bounds.status();
+  }
   const bool nonblocking = config != nullptr ? config->nonblocking != 0 : parent->nonblocking;
   if (color < 0) SL_TRY(CheckIdle(parent));  // before the turn: the others would wait for this rank's part in vain
   const Communicator::SplitTurn turn = parent->comm.BeginSplit();
+  const auto decline = [parent, turn](const Status& why) { parent->comm.Decline(turn.number, kSplitCall, why); };
   if (color < 0) {
     *out_comm = nullptr;
-    return RunCall(parent, nonblocking,
-                   [parent, turn, color, key] { return parent->comm.Split(turn, color, key, nullptr).status(); });
+    return RunCall(
+        parent, nonblocking,
+        [parent, turn, color, key] { return parent->comm.Split(turn, color, key, nullptr).status(); }, decline);
   }
-  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds);
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds.value());
   sl_comm_t* raw = handle.get();
   auto visit = std::make_shared<Visit>(parent);
-  Status status = RunCall(raw, nonblocking, [raw, parent, visit = std::move(visit), turn, color, key]() mutable {
+  auto call = [raw, parent, visit = std::move(visit), turn, color, key]() mutable {
     Result<Communicator::Seat> seat = parent->comm.Split(turn, color, key, &raw->comm);
     visit.reset();  // the parent may go
     if (!seat.ok()) return BecomeReady(raw, seat.status());
     return BecomeReady(raw, raw->comm.JoinAsChild(seat.Take()));
-  });
+  };
+  Status status = RunCall(raw, nonblocking, std::move(call), decline);
   if (!status.ok()) {
     StopIssuing(raw);
     return status;
@@ -128,29 +153,25 @@ Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_
 Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
                 sl_comm_t** out_comm) {
   SL_TRY(CheckParent(*parent, "grow"));
-  SL_ASSIGN(const ProcessorBounds bounds, BoundsOf(config, parent->comm.config().bounds));
-  if (size <= parent->comm.size() || size > kSignatureMaxRanks) {
-    return {SL_ERR_INVALID, "a communicator of " + std::to_string(parent->comm.size()) + " ranks grows to " +
-                                std::to_string(size) + "; it grows to more, and to " +
-                                std::to_string(kSignatureMaxRanks) + " at most"};
-  }
+  const Result<ProcessorBounds> bounds = BoundsFor(*parent, config, out_comm);
   std::optional<RendezvousId> mine;
-  Status able;
-  if (id != nullptr) {
-    const Result<RendezvousId> decoded = DecodeId(*id);
-    able = decoded.status();
-    if (decoded.ok()) mine = decoded.value();
-  }
+  const Status able = bounds.ok() ? CheckGrowth(parent->comm, size, id, &mine) : bounds.status();
   const uint64_t turn = parent->comm.TakeTurn();
-  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds, size);
+  const auto decline = [parent, turn](const Status& why) { parent->comm.Decline(turn, kGrowCall, why); };
+  if (!able.ok()) {
+    decline(able);
+    return able;
+  }
+  std::unique_ptr<sl_comm_t> handle = NewChild(*parent, config, bounds.value(), size);
   sl_comm_t* raw = handle.get();
   auto visit = std::make_shared<Visit>(parent);
-  Status status = RunCall(raw, raw->nonblocking, [raw, parent, visit = std::move(visit), turn, able, mine]() mutable {
-    const Result<RendezvousId> known = parent->comm.AgreeOnId(turn, able, mine, raw->comm);
+  auto call = [raw, parent, visit = std::move(visit), turn, mine]() mutable {
+    const Result<RendezvousId> known = parent->comm.AgreeOnId(turn, mine, raw->comm);
     visit.reset();
     if (!known.ok()) return BecomeReady(raw, known.status());
     return BecomeReady(raw, raw->comm.Join({known.value()}));
-  });
+  };
+  Status status = RunCall(raw, raw->nonblocking, std::move(call), decline);
   if (!status.ok()) {
     StopIssuing(raw);
     return status;

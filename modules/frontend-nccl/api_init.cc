@@ -146,31 +146,33 @@ ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices) {
   return RunJobs(jobs);
 }
 
-ncclResult_t Split(ncclComm_t handle, int color, int key, ncclComm_t* out, const ncclConfig_t* config) {
-  constexpr const char* kFunction = "ncclCommSplit";
-  ncclComm* parent = CheckComm(kFunction, handle);
-  if (parent == nullptr) return ncclInvalidArgument;
-  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", kFunction);
+ncclResult_t MakeSplitJob(ncclComm* parent, int color, int key, ncclComm_t* out, const ncclConfig_t* config, Job* job) {
+  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", job->function);
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return Fail(ncclInvalidArgument, "%s: argument color is %d, must not be negative, or NCCL_SPLIT_NOCOLOR (%d)",
-                kFunction, color, NCCL_SPLIT_NOCOLOR);
+                job->function, color, NCCL_SPLIT_NOCOLOR);
   }
-  if (const ncclResult_t ready = RequireReady(kFunction, parent); ready != ncclSuccess) return ready;
   CommSettings settings;
-  const ncclResult_t parsed = ParseConfig(kFunction, config, &parent->cold->settings, &settings);
+  const ncclResult_t parsed = ParseConfig(job->function, config, &parent->cold->settings, &settings);
   if (parsed != ncclSuccess) return parsed;
-  Job job(JobKind::kSplit, kFunction);
-  job.parent = parent;
-  job.color = color;
-  job.key = key;
-  job.out = out;
+  job->parent = parent;
+  job->color = color;
+  job->key = key;
+  job->out = out;
   *out = nullptr;
-  if (color != NCCL_SPLIT_NOCOLOR) {
-    const ncclResult_t made = NewHandle(kFunction, std::move(settings), &job.comm);
-    if (made != ncclSuccess) return made;
-    *out = job.comm;
-  }
-  return SubmitJob(std::move(job));
+  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
+  const ncclResult_t made = NewHandle(job->function, std::move(settings), &job->comm);
+  if (made == ncclSuccess) *out = job->comm;
+  return made;
+}
+
+ncclResult_t Split(ncclComm_t handle, int color, int key, ncclComm_t* out, const ncclConfig_t* config) {
+  Job job(JobKind::kSplit, "ncclCommSplit");
+  ncclComm* parent = CheckComm(job.function, handle);
+  if (parent == nullptr) return ncclInvalidArgument;
+  if (const ncclResult_t ready = RequireReady(job.function, parent); ready != ncclSuccess) return ready;
+  const ncclResult_t made = MakeSplitJob(parent, color, key, out, config, &job);
+  return made == ncclSuccess ? SubmitJob(std::move(job)) : DeclineJob(job.kind, job.function, parent, made);
 }
 
 ncclResult_t CheckExcluded(const char* function, const ncclComm& comm, const int* list, int count,
@@ -229,40 +231,45 @@ ncclResult_t Shrink(ncclComm_t handle, const int* list, int count, ncclComm_t* o
   return SubmitJob(std::move(job));
 }
 
-// A rank that joins has no communicator yet: to it, growing is making one.
-ncclResult_t Grow(ncclComm_t handle, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
-                  const ncclConfig_t* config) {
-  constexpr const char* kFunction = "ncclCommGrow";
-  if (handle == nullptr) return Init({kFunction, out, size, rank, id, 1, config});
-  ncclComm* parent = CheckComm(kFunction, handle);
-  if (parent == nullptr) return ncclInvalidArgument;
-  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", kFunction);
-  if (const ncclResult_t ready = RequireReady(kFunction, parent); ready != ncclSuccess) return ready;
+ncclResult_t MakeGrowJob(ncclComm* parent, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
+                         const ncclConfig_t* config, Job* job) {
+  const char* const function = job->function;
+  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", function);
   if (size <= parent->size) {
-    return Fail(ncclInvalidArgument, "%s: argument nRanks is %d, must be more than the communicator's %d", kFunction,
+    return Fail(ncclInvalidArgument, "%s: argument nRanks is %d, must be more than the communicator's %d", function,
                 size, parent->size);
   }
   if (rank != -1) {
     return Fail(ncclInvalidArgument,
-                "%s: argument rank is %d, must be -1 for a rank of the communicator, which keeps its number", kFunction,
+                "%s: argument rank is %d, must be -1 for a rank of the communicator, which keeps its number", function,
                 rank);
   }
   CommSettings settings;
-  const ncclResult_t parsed = ParseConfig(kFunction, config, &parent->cold->settings, &settings);
+  const ncclResult_t parsed = ParseConfig(function, config, &parent->cold->settings, &settings);
   if (parsed != ncclSuccess) return parsed;
-  Job job(JobKind::kGrow, kFunction);
-  job.parent = parent;
-  job.size = size;
+  job->parent = parent;
+  job->size = size;
   if (id != nullptr) {
-    job.ids.resize(1);
-    std::memcpy(job.ids.data(), id, sizeof(*id));
+    job->ids.resize(1);
+    std::memcpy(job->ids.data(), id, sizeof(*id));
   }
-  job.out = out;
+  job->out = out;
   *out = nullptr;
-  const ncclResult_t made = NewHandle(kFunction, std::move(settings), &job.comm);
-  if (made != ncclSuccess) return made;
-  *out = job.comm;
-  return SubmitJob(std::move(job));
+  const ncclResult_t made = NewHandle(function, std::move(settings), &job->comm);
+  if (made == ncclSuccess) *out = job->comm;
+  return made;
+}
+
+// A rank that joins has no communicator yet: to it, growing is making one.
+ncclResult_t Grow(ncclComm_t handle, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
+                  const ncclConfig_t* config) {
+  Job job(JobKind::kGrow, "ncclCommGrow");
+  if (handle == nullptr) return Init({job.function, out, size, rank, id, 1, config});
+  ncclComm* parent = CheckComm(job.function, handle);
+  if (parent == nullptr) return ncclInvalidArgument;
+  if (const ncclResult_t ready = RequireReady(job.function, parent); ready != ncclSuccess) return ready;
+  const ncclResult_t made = MakeGrowJob(parent, size, id, rank, out, config, &job);
+  return made == ncclSuccess ? SubmitJob(std::move(job)) : DeclineJob(job.kind, job.function, parent, made);
 }
 
 ncclResult_t Finalize(ncclComm_t handle) {

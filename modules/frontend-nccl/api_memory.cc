@@ -84,17 +84,21 @@ ncclResult_t Deregister(const ncclComm* handle, void* registration) {
 
 constexpr int kKnownWindowFlags = NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING;
 
+ncclResult_t CheckWindow(const char* function, const void* buffer, size_t size, const ncclWindow_t* out, int flags) {
+  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument win is NULL", function);
+  if (const ncclResult_t checked = CheckBuffer(function, buffer, size); checked != ncclSuccess) return checked;
+  if ((flags & ~kKnownWindowFlags) == 0) return ncclSuccess;
+  return Fail(ncclInvalidArgument, "%s: argument winFlags is %d, must be a sum of 1 (symmetric) and 2 (strict order)",
+              function, flags);
+}
+
 ncclResult_t WindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* out, int flags) {
   constexpr const char* kFunction = "ncclCommWindowRegister";
   ncclResult_t result = ncclSuccess;
   ncclComm* comm = CheckComm(kFunction, handle);
   if (comm == nullptr) return ncclInvalidArgument;
-  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument win is NULL", kFunction);
-  if (result = CheckBuffer(kFunction, buffer, size); result != ncclSuccess) return result;
-  if ((flags & ~kKnownWindowFlags) != 0) {
-    return Fail(ncclInvalidArgument, "%s: argument winFlags is %d, must be a sum of 1 (symmetric) and 2 (strict order)",
-                kFunction, flags);
-  }
+  result = CheckWindow(kFunction, buffer, size, out, flags);
+  if (result != ncclSuccess) return DeclineJob(JobKind::kWindow, kFunction, comm, result);
   // In a group the communicator may be one that the same group makes.
   if (comm->phase.load(std::memory_order_acquire) != kQueued) {
     if (result = RequireReady(kFunction, comm); result != ncclSuccess) return result;

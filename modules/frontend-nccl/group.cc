@@ -50,8 +50,9 @@ ncclResult_t AgreeOnWaiting(const char* function, Group& group, ncclComm* comm) 
 }
 
 // Takes back what the calls of a group have handed out already.
-void DropJobs(std::vector<Job>& jobs) {
+void DropJobs(std::vector<Job>& jobs, bool declines) {
   for (Job& job : jobs) {
+    if (declines) Decline(job);
     if (job.out != nullptr) *job.out = nullptr;
     if (Makes(job.kind) && job.comm != nullptr) Release(job.comm);
   }
@@ -103,7 +104,7 @@ ncclResult_t IssueAllOneSided(std::vector<OneSided>& calls) {
 
 ncclResult_t RunGroup(Group& group) {
   if (group.error != ncclSuccess) {
-    DropJobs(group.jobs);
+    DropJobs(group.jobs, true);
     SetLastError(group.error_text.c_str());
     return group.error;
   }
@@ -178,14 +179,21 @@ ncclResult_t SubmitJob(Job job) {
   }
   Group& group = MyState()->group;
   const ncclResult_t agreed = AgreeOnWaiting(job.function, group, job.Subject());
-  if (agreed != ncclSuccess) {
-    std::vector<Job> one;
-    one.push_back(std::move(job));
-    DropJobs(one);
-    return agreed;
-  }
+  // The end, which will fail, drops what was refused like the rest.
+  if (agreed != ncclSuccess && job.out != nullptr) *job.out = nullptr;
   group.jobs.push_back(std::move(job));
-  return ncclSuccess;
+  return agreed;
+}
+
+ncclResult_t DeclineJob(JobKind kind, const char* function, ncclComm* comm, ncclResult_t refused) {
+  Job job(kind, function);
+  (kind == JobKind::kWindow ? job.comm : job.parent) = comm;
+  if (t_group_depth == 0) {
+    Decline(job);
+  } else {
+    MyState()->group.jobs.push_back(std::move(job));
+  }
+  return refused;
 }
 
 ncclResult_t SubmitOp(const char* function, const PendingOp& op) noexcept {
@@ -234,7 +242,7 @@ ncclResult_t SimulateGroup(ncclSimInfo_t* info) noexcept {
     total_us = one_us < 0 ? -1 : total_us + one_us;
   }
   const bool known = total_us >= 0;
-  DropJobs(group.jobs);
+  DropJobs(group.jobs, false);
   group.Clear();
   if (result != ncclSuccess || info == nullptr) return result;
   if (info->magic != kSimInfoMagic || info->size < sizeof(ncclSimInfo_t)) {

@@ -44,6 +44,8 @@ struct Job {
   ncclResult_t result = ncclSuccess;
   std::string text;  // why, when `result` is a failure
 
+  // The communicator whose ranks meet.
+  ncclComm* Place() const { return parent != nullptr ? parent : comm; }
   // The communicator whose mode, waiting or not, decides for this call.
   ncclComm* Subject() const { return comm != nullptr ? comm : parent; }
 };
@@ -86,6 +88,9 @@ ncclResult_t NoteInGroup(ncclResult_t result) noexcept;
 
 // Runs a job at once, or keeps it for the group's end.   returns: ncclSuccess | ncclInProgress | its failure
 ncclResult_t SubmitJob(Job job);
+// A call that split, grew or registered a window was refused for an argument. The other ranks, which may be waiting for
+// it, hear so, in a group at its end.   returns: `refused`
+ncclResult_t DeclineJob(JobKind kind, const char* function, ncclComm* comm, ncclResult_t refused);
 // Keeps an operation for the group's end. The caller has checked it.
 ncclResult_t SubmitOp(const char* function, const PendingOp& op) noexcept;
 // Issues a one-sided call, or keeps it for the group's end.
@@ -94,6 +99,8 @@ ncclResult_t SubmitOneSided(OneSided call);
 // Starts all jobs, then waits for all of them unless their communicators are non-blocking. On failure, what the jobs
 // were to make is unmade. In jobs.cc.
 ncclResult_t RunJobs(std::vector<Job>& jobs);
+// Tells the other ranks that the job will not be run. In jobs.cc.
+void Decline(const Job& job) noexcept;
 
 ncclResult_t StartGroup() noexcept;
 ncclResult_t EndGroup() noexcept;

@@ -213,6 +213,7 @@ void RunWindows(const std::vector<Job*>& windows) {
       for (Job* job : jobs) {
         Settle(*job, Fail(ncclSystemError, "%s: no thread to meet the other ranks: %s; raise the limit (ulimit -u)",
                           job->function, why.what()));
+        Decline(*job);
       }
     }
   }
@@ -253,6 +254,22 @@ ncclResult_t Conclude(std::vector<Job>& jobs) {
 
 }  // namespace
 
+// To the kernel, a call without a place for its result is one that this rank cannot make.
+void Decline(const Job& job) noexcept {
+  ncclComm* place = job.Place();
+  if (Live(place) == nullptr) return;
+  const Pin pin(place);
+  if (place->phase.load(std::memory_order_seq_cst) != kReady) return;
+  const sl_runtime_ops_t& runtime = LoadedRuntime();
+  if (job.kind == JobKind::kSplit) {
+    runtime.comm_split(place->kernel, 0, 0, nullptr, nullptr);
+  } else if (job.kind == JobKind::kGrow) {
+    runtime.comm_grow(place->kernel, 0, nullptr, nullptr, nullptr);
+  } else if (job.kind == JobKind::kWindow) {
+    runtime.window_register(place->kernel, nullptr, 0, 0, nullptr);
+  }
+}
+
 ncclResult_t RunJobs(std::vector<Job>& jobs) {
   bool failed = false;
   std::vector<Job*> windows;
@@ -280,6 +297,7 @@ ncclResult_t RunJobs(std::vector<Job>& jobs) {
     failed = Failed(job.result);
   }
   if (!failed && !windows.empty()) RunWindows(windows);
+  if (failed) std::for_each(windows.begin(), windows.end(), [](const Job* job) { Decline(*job); });
   ncclResult_t result = Conclude(jobs);
   if (!destroyed.empty()) {
     const ncclResult_t ended = DestroyComms(destroy_function, destroyed);

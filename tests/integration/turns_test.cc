@@ -119,6 +119,134 @@ TEST(Turns, AnIdThatIsNoneIsRefusedOnAllThatGrow) {
   });
 }
 
+// A call that all make together, with a wrong argument or with right ones.
+struct Refusable {
+  const char* name;
+  std::function<ncclResult_t(ncclComm_t, bool is_wrong)> call;
+};
+
+ncclResult_t CallWindow(ncclComm_t comm, bool has_buffer, size_t bytes, int flags, bool has_place) {
+  static char memory[4096];
+  ncclWindow_t window = nullptr;
+  return ncclCommWindowRegister(comm, has_buffer ? memory : nullptr, bytes, has_place ? &window : nullptr, flags);
+}
+
+ncclResult_t CallSplit(ncclComm_t comm, int color, bool has_place, int least_ctas) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.minCTAs = least_ctas;
+  ncclComm_t child = nullptr;
+  const ncclResult_t result = ncclCommSplit(comm, color, 0, has_place ? &child : nullptr, &config);
+  return result == ncclSuccess ? ncclCommDestroy(child) : result;
+}
+
+// With right arguments it is refused, too, for want of an id.
+ncclResult_t CallGrow(ncclComm_t comm, int size, int rank, bool has_place) {
+  ncclComm_t child = nullptr;
+  return ncclCommGrow(comm, size, nullptr, rank, has_place ? &child : nullptr, nullptr);
+}
+
+const Refusable kRefusables[] = {
+    {"window without a buffer", [](ncclComm_t comm, bool bad) { return CallWindow(comm, !bad, 64, 0, true); }},
+    {"window of no bytes", [](ncclComm_t comm, bool bad) { return CallWindow(comm, true, bad ? 0 : 64, 0, true); }},
+    {"window with flags", [](ncclComm_t comm, bool bad) { return CallWindow(comm, true, 64, bad ? 64 : 0, true); }},
+    {"window to nowhere", [](ncclComm_t comm, bool bad) { return CallWindow(comm, true, 64, 0, !bad); }},
+    {"split by color", [](ncclComm_t comm, bool bad) { return CallSplit(comm, bad ? -7 : 0, true, 1); }},
+    {"split to nowhere", [](ncclComm_t comm, bool bad) { return CallSplit(comm, 0, !bad, 1); }},
+    {"split by config", [](ncclComm_t comm, bool bad) { return CallSplit(comm, 0, true, bad ? -5 : 1); }},
+    {"grow to size", [](ncclComm_t comm, bool bad) { return CallGrow(comm, bad ? 2 : 5, -1, true); }},
+    {"grow as rank", [](ncclComm_t comm, bool bad) { return CallGrow(comm, 5, bad ? 1 : -1, true); }},
+    {"grow to nowhere", [](ncclComm_t comm, bool bad) { return CallGrow(comm, 5, -1, !bad); }},
+};
+
+TEST(Turns, AnArgumentThatOneRankGetsWrongIsToldToAll) {
+  RunProcesses(4, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    for (const Refusable& one : kRefusables) {
+      SCOPED_TRACE(one.name);
+      for (const int wrong : {0, 1, 3}) {
+        team.Barrier();
+        const bool is_wrong = team.rank() == wrong;
+        if (team.rank() == 2) usleep(20'000);  // who is wrong waits for nobody
+        ncclResult_t result = ncclSuccess;
+        EXPECT_LT(Timed([&] { result = one.call(comm, is_wrong); }), kSoon);
+        EXPECT_EQ(result, is_wrong ? ncclInvalidArgument : ncclInvalidUsage) << ncclGetLastError(nullptr);
+        if (!is_wrong) {
+          EXPECT_TRUE(LastErrorHas("rank " + std::to_string(wrong) + " (process "));
+          EXPECT_TRUE(LastErrorHas("refused there for an argument"));
+        }
+        ncclResult_t state = ncclInternalError;
+        NCCL_OK(ncclCommGetAsyncError(comm, &state));
+        EXPECT_EQ(state, ncclSuccess);
+      }
+    }
+    ExpectInStep(comm, 4);
+  });
+}
+
+TEST(Turns, AnArgumentThatAllRanksGetWrongKeepsThemInStep) {
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    for (const Refusable& one : kRefusables) EXPECT_EQ(one.call(comm, true), ncclInvalidArgument) << one.name;
+    EXPECT_EQ(CallSplit(comm, 0, true, 1), ncclSuccess);
+    EXPECT_EQ(CallWindow(comm, true, 64, 0, true), ncclSuccess);
+    ExpectInStep(comm, 3);
+  });
+}
+
+// The others make no call that it could belong to, but the next one.
+TEST(Turns, ARankThatAloneMakesAWrongCallHoldsNobodyUp) {
+  const std::pair<size_t, std::function<ncclResult_t(ncclComm_t)>> next[] = {
+      {0, [](ncclComm_t comm) { return CallSplit(comm, 0, true, 1); }},
+      {4, [](ncclComm_t comm) { return CallWindow(comm, true, 64, 0, true); }},
+      {7, [](ncclComm_t comm) { return ncclCommSuspend(comm, NCCL_SUSPEND_MEM); }},
+      {4, [](ncclComm_t comm) { return ncclCommResume(comm); }},
+      {4, [](ncclComm_t comm) { return CallWindow(comm, true, 64, 0, true); }},
+      {1, [](ncclComm_t comm) { return CallSplit(comm, 0, true, 1); }},
+      {1, ncclCommFinalize},
+  };
+  RunProcesses(4, [&next](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    for (const auto& [wrong, call] : next) {
+      SCOPED_TRACE(kRefusables[wrong].name);
+      if (team.rank() == 1) {
+        EXPECT_NE(kRefusables[wrong].call(comm, true), ncclSuccess);
+      }
+      ncclResult_t result = ncclSuccess;
+      EXPECT_LT(Timed([&] { result = call(comm); }), kSoon);
+      EXPECT_EQ(result, ncclSuccess) << ncclGetLastError(nullptr);
+    }
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+TEST(Turns, AWrongArgumentInAGroupIsToldForAllOfTheGroup) {
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    const ncclComm_t other = team.MakeComm();
+    static char memory[4096];
+    ncclWindow_t windows[3] = {};
+    ncclComm_t child = nullptr;
+    const double took = Timed([&] {
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclCommWindowRegister(comm, memory, 64, &windows[0], 0));
+      EXPECT_EQ(ncclCommWindowRegister(comm, memory, team.rank() == 1 ? 0 : 64, &windows[1], 0),
+                team.rank() == 1 ? ncclInvalidArgument : ncclSuccess);
+      NCCL_OK(ncclCommWindowRegister(other, memory, 64, &windows[2], 0));
+      EXPECT_NE(ncclGroupEnd(), ncclSuccess);
+      NCCL_OK(ncclGroupStart());
+      NCCL_OK(ncclCommSplit(other, 0, 0, &child, nullptr));
+      if (team.rank() == 2) {
+        EXPECT_EQ(ncclCommSplit(other, -9, 0, &child, nullptr), ncclInvalidArgument);
+      }
+      EXPECT_NE(ncclGroupEnd(), ncclSuccess);
+    });
+    EXPECT_LT(took, kSoon);
+    EXPECT_EQ(CallSplit(comm, 0, true, 1), ncclSuccess);
+    ExpectInStep(other, 3);
+    ExpectInStep(comm, 3);
+  });
+}
+
 // What rank 0 waits in, on a thread of its own; rank 1 does not call it.
 struct Waiting {
   const char* name;

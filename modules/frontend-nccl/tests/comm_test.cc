@@ -376,6 +376,7 @@ TEST_F(Comm, GrowTellsOldRanksFromNewOnes) {
   EXPECT_EQ(ncclCommGrow(nullptr, 2, nullptr, 1, &grown, nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclCommGrow(nullptr, 2, &id, 2, &grown, nullptr), ncclInvalidArgument);
   EXPECT_EQ(Fake().Count("comm_grow"), 0);
+  EXPECT_EQ(Fake().Count("declined comm_grow"), 3) << "the other ranks wait for this one";
   ncclComm_t fresh = nullptr;
   EXPECT_EQ(ncclGroupStart(), ncclSuccess);
   EXPECT_EQ(ncclCommGrow(comm, 2, &id, -1, &grown, nullptr), ncclSuccess);

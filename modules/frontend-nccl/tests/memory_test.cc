@@ -65,6 +65,8 @@ TEST_F(Memory, WindowFailuresAreNamed) {
   EXPECT_TRUE(TextHas("argument winFlags is 4")) << Text();
   EXPECT_EQ(ncclCommWindowRegister(comm, buffer, 64, nullptr, 0), ncclInvalidArgument);
   EXPECT_EQ(ncclCommWindowRegister(comm, nullptr, 64, &window, 0), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("argument buff is NULL")) << Text();
+  EXPECT_EQ(Fake().Count("declined window_register"), 3) << "the other ranks wait for this one";
   Fake().window_status = SL_ERR_UNSUPPORTED;
   EXPECT_EQ(ncclCommWindowRegister(comm, buffer, 64, &window, 0), ncclInvalidUsage);
   EXPECT_EQ(Text(), "ncclCommWindowRegister: the fake said so");
