@@ -38,6 +38,7 @@ Status BeginOnWorker(sl_comm_t* handle, std::function<Status()> call) {
   SL_TRY(begun);
   handle->working = true;  // the worker ends only behind this lock
   handle->work_outcome = Status(SL_IN_PROGRESS);
+  handle->work_told = false;
   return {};
 }
 
@@ -58,6 +59,7 @@ Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call
     Status outcome = call();
     std::lock_guard lock(handle->work_mutex);
     handle->work_outcome = outcome;
+    handle->work_told = true;
     return outcome;
   }
   std::lock_guard lock(handle->work_mutex);

@@ -143,5 +143,6 @@ struct sl_comm_t {
   std::thread worker;       // guarded by work_mutex
   bool working = false;     // guarded by work_mutex
   sl::Status work_outcome;  // guarded by work_mutex; of the last call
+  bool work_told = false;   // guarded by work_mutex; the caller knows the outcome
   std::condition_variable work_done;
 };

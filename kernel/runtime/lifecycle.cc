@@ -32,6 +32,11 @@ Status CheckConfig(const sl_comm_config_t& config) {
   return {};
 }
 
+bool IsUsable(const Communicator& comm) {
+  const auto state = comm.state.load();
+  return state == Communicator::State::kReady || state == Communicator::State::kSuspended;
+}
+
 Result<std::vector<RendezvousId>> DecodeIds(const sl_comm_config_t& config) {
   std::vector<RendezvousId> ids;
   std::map<uint64_t, uint32_t> known;
@@ -103,7 +108,9 @@ Status CommState(sl_comm_t* handle) {
   {
     std::lock_guard lock(handle->work_mutex);
     if (handle->working) return Status(SL_IN_PROGRESS);
-    if (!handle->work_outcome.ok()) return handle->work_outcome;
+    // A call that was refused, and told so, leaves the communicator as good as before.
+    const bool is_over = handle->work_told && IsUsable(handle->comm);
+    if (!handle->work_outcome.ok() && !is_over) return handle->work_outcome;
   }
   if (handle->revoked.load()) return {};  // what it failed by is over with it
   SL_TRY(handle->comm.Health());
@@ -126,6 +133,7 @@ Status WaitComm(sl_comm_t* handle, uint64_t deadline_ns) {
     handle->work_done.wait_for(lock, std::chrono::nanoseconds(std::min(deadline_ns - now, kSliceNs)));
   }
   if (handle->worker.joinable()) handle->worker.join();  // it has done its work and only has to return
+  handle->work_told = true;
   return handle->work_outcome;
 }
 

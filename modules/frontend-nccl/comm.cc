@@ -202,10 +202,10 @@ sl_status_t AwaitKernel(ncclComm* comm, Phase phase, const std::function<bool()>
   for (;;) {
     const uint32_t now = comm->phase.load(std::memory_order_seq_cst);
     if (now == kFree || (now == kDestroying && phase != kDestroying)) return SL_ERR_ABORTED;
-    sl_status_t status = runtime.comm_wait(comm->kernel, NowNs() + kWaitSliceNs);
-    // A slice that is over and a rank that came too late have the same number; the state tells them apart.
-    if (status == SL_ERR_TIMEOUT) status = runtime.comm_state(comm->kernel, nullptr, 0, nullptr);
-    if (status != SL_IN_PROGRESS) return status;
+    const uint64_t end_ns = NowNs() + kWaitSliceNs;
+    const sl_status_t status = runtime.comm_wait(comm->kernel, end_ns);
+    // A slice that is over and a rank that came too late have the same number; the latter is told again at once.
+    if (status != SL_ERR_TIMEOUT || NowNs() < end_ns) return status;
     if (is_vain && is_vain()) return SL_IN_PROGRESS;
   }
 }

@@ -370,6 +370,25 @@ TEST(NonBlocking, DestroyAwaitsTheCallThatIsUnderWay) {
   });
 }
 
+// It was told to who made the call.
+TEST(Turns, ACallThatIsRefusedLeavesTheCommunicatorWell) {
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    ncclComm_t none = nullptr;
+    const std::function<ncclResult_t()> calls[] = {
+        [&] { return ncclCommSuspend(comm, NCCL_SUSPEND_MEM); },
+        [&] { return ncclCommSplit(comm, NCCL_SPLIT_NOCOLOR, 0, &none, nullptr); },
+    };
+    for (const auto& call : calls) {
+      EXPECT_EQ(team.rank() == 1 ? CallWindow(comm, true, 64, 0, true) : call(), ncclInvalidUsage);
+      ncclResult_t state = ncclInternalError;
+      NCCL_OK(ncclCommGetAsyncError(comm, &state));
+      EXPECT_EQ(state, ncclSuccess);
+    }
+    ExpectInStep(comm, 3);
+  });
+}
+
 // A child that its own rank no longer waits for.
 TEST(Turns, AbortOfAChildEndsItsSplit) {
   RunProcesses(2, [](Team& team) {
