@@ -6,6 +6,8 @@
 //
 // Invariants: (1) rooms taken + completions in the ring <= kCells, hence a producer always finds its cell free.
 // (2) Cell i's turn is t when ticket t (t % kCells == i) may write it, t + 1 when the consumer may read it.
+// (3) Of the rooms that tickets 0 to t used up, the one reserved last saw, by (1), that the consumer has read ticket
+// t - kCells (R1, A1). Another thread may have reserved it, long after ticket t's own room: tickets carry it on (A3).
 #pragma once
 
 #include <array>
@@ -35,7 +37,7 @@ class Completions {
 
   // Uses up one reservation.   thread: any, overlapping allowed
   void Publish(const sl_completion_t& completion) {
-    const uint64_t ticket = tail_.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t ticket = tail_.fetch_add(1, std::memory_order_acq_rel);  // A3 pairs with itself, ticket by ticket
     Cell& cell = cells_[ticket % kCells];
     cell.value = completion;
     cell.dropped = false;
