@@ -90,6 +90,14 @@ typedef struct sl_group_entry_t {
  * aborted. */
 #define SL_SHRINK_ABORT 1u
 
+/* comm_decline: a call that all ranks make together. */
+typedef uint32_t sl_call_t;
+#define SL_CALL_SPLIT 0u
+#define SL_CALL_GROW 1u
+#define SL_CALL_WINDOW 2u
+#define SL_CALL_SUSPEND 3u
+#define SL_CALL_RESUME 4u
+
 typedef struct sl_runtime_ops_t {
   uint32_t struct_size;
   uint32_t revision;
@@ -109,7 +117,8 @@ typedef struct sl_runtime_ops_t {
   sl_status_t (*comm_create)(const sl_comm_config_t* config, sl_comm_t** out_comm);
   /* Splits `parent`: ranks of equal color form a communicator, ordered by key, then rank; color -1 gives NULL. All
    * ranks of the parent call it. `config` may be NULL; its ids, rank and size are not looked at. Non-blocking, the
-   * outcome is the new communicator's state, or the parent's when color is -1; the parent outlives it.
+   * outcome is the new communicator's state, or the parent's when color is -1; the parent outlives it. Another split,
+   * and comm_finalize, may follow before that.
    * thread: [control]   blocking: until all ranks have called it, or `nonblocking`   owns: the caller destroys it
    * returns: as comm_create   since: 1 */
   sl_status_t (*comm_split)(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config,
@@ -255,6 +264,13 @@ typedef struct sl_runtime_ops_t {
    * thread: [data]   blocking: never   owns: borrows `counts` during the call
    * returns: SL_OK | SL_ERR_INVALID | SL_ERR_UNSUPPORTED as put_signal | the communicator's error   since: 1 */
   sl_status_t (*wait_signals)(sl_comm_t* comm, const sl_signal_count_t* counts, uint32_t count, sl_stream_t* stream);
+
+  /* Stands for a collective call that this rank cannot make while the others may be making it: its program passed a
+   * wrong argument, say. The ranks that make it get SL_ERR_MISMATCH with this rank's name instead of waiting for it; if
+   * they make another call, this rank's next one meets theirs.
+   * thread: [control]   blocking: never
+   * returns: SL_OK | SL_ERR_INVALID no such call | SL_ERR_STATE none could be under way   since: 1 */
+  sl_status_t (*comm_decline)(sl_comm_t* comm, sl_call_t call);
 } sl_runtime_ops_t;
 
 /* The table of `revision`, constant for the life of the process.   thread: [any]   blocking: never

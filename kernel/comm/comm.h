@@ -37,6 +37,7 @@ constexpr const char* kSplitCall = "split";
 constexpr const char* kWindowCall = "window registration";
 constexpr const char* kGrowCall = "grow";
 constexpr const char* kSuspendCall = "suspend";
+constexpr const char* kResumeCall = "resume";
 
 class Communicator {
  public:
@@ -60,7 +61,8 @@ class Communicator {
   // Numbers what is collective over this communicator when it is called; all ranks call in the same order.
   uint64_t TakeTurn() { return tree_->TakeNumber(); }
   // This rank cannot make a call that the others may be making: it has its part in that turn, and never waits. Those
-  // who make this call get an error that says why. A call of another name goes on to the next turn.   [any]
+  // who make this call get an error that says why. A call of another name goes on to the next turn; a rank that is kept
+  // from hearing so (its child is aborted meanwhile) is out of step from then on.   [any]
   void Decline(uint64_t turn, const char* call, const Status& why) const;
   // Splits are numbered when they are called; all ranks call them in the same order, but they may overlap.
   struct SplitTurn {
@@ -86,9 +88,9 @@ class Communicator {
   // cancelled, too.
   Result<RendezvousId> AgreeOnId(uint64_t turn, const std::optional<RendezvousId>& mine, const Communicator& child);
 
-  // Suspending, in two collective steps, and resuming, in one; no operation is under way. In comm_memory.cc. The first:
-  // all agree, or all get the reason of one that has an `objection`. False: the turn was another call's.
-  Result<bool> AgreeToSuspend(uint64_t turn, const std::string& objection);
+  // Suspending and resuming, in two collective steps each; no operation is under way. In comm_memory.cc. The first: all
+  // agree to `call`, or all get the reason of one that has an `objection`. False: the turn was another call's.
+  Result<bool> AgreeToPause(const char* call, uint64_t turn, const std::string& objection);
   Status ReleaseHeap(uint64_t turn);
   Status RemakeHeap();
 

@@ -145,20 +145,20 @@ void Communicator::StopLaunches(sl_status_t why) {
   ReleaseSignals();
 }
 
-Result<bool> Communicator::AgreeToSuspend(uint64_t turn, const std::string& objection) {
+Result<bool> Communicator::AgreeToPause(const char* call, uint64_t turn, const std::string& objection) {
   Writer mine;
-  mine.PutText(kSuspendCall);
+  mine.PutText(call);
   mine.PutText(objection);
   SL_ASSIGN(const std::optional<Contributions> gathered,
-            GatherTurn(turn, kSuspendCall, mine.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
+            GatherTurn(turn, call, mine.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
   if (!gathered) return false;
   const Contributions& all = *gathered;
   for (uint32_t rank = 0; rank < config_.size; ++rank) {
     Reader in(all[rank]);
-    const bool same = in.GetText() == kSuspendCall;
+    const bool same = in.GetText() == call;
     const std::string theirs = in.GetText();
-    if (!same || !in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than suspend");
-    if (!theirs.empty()) return Status(SL_ERR_STATE, "not suspended: " + RankName(rank) + " " + theirs);
+    if (!same || !in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than " + call);
+    if (!theirs.empty()) return Status(SL_ERR_STATE, std::string("no ") + call + ": " + RankName(rank) + " " + theirs);
   }
   return true;
 }

@@ -196,7 +196,11 @@ Status Communicator::Finalize() {
   const Patience patience{timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000, &cancelled_ns_};
   for (;;) {
     SL_ASSIGN(const std::optional<Contributions> gathered, GatherTurn(TakeTurn(), "finalize", {}, patience));
-    if (gathered) return {};
+    if (!gathered) continue;
+    for (uint32_t rank = 0; rank < config_.size; ++rank) {
+      if (!(*gathered)[rank].empty()) return CalledAnother(RankName(rank), "finalize");
+    }
+    return {};
   }
 }
 

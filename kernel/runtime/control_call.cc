@@ -6,30 +6,54 @@
 
 #include <csignal>
 #include <ctime>
+#include <exception>
+#include <new>
 #include <string>
 #include <system_error>
 
 namespace sl::kernel {
 namespace {
 
-Status Busy() { return {SL_ERR_STATE, "another call on this communicator is still in progress"}; }
+// A worker has nobody who would catch what a call throws.
+Status Guarded(const std::function<Status()>& call) noexcept {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return Status(SL_ERR_MEMORY);
+  } catch (const std::exception& error) {
+    return {SL_ERR_INTERNAL, error.what()};
+  }
+}
+
+void Work(sl_comm_t* handle, const std::function<Status()>& first) {
+  Status outcome = Guarded(first);
+  std::unique_lock lock(handle->work_mutex);
+  while (!handle->work_queued.empty()) {
+    const std::function<Status()> next = std::move(handle->work_queued.front());
+    handle->work_queued.pop_front();
+    lock.unlock();
+    Status later = Guarded(next);
+    if (outcome.ok()) outcome = std::move(later);
+    lock.lock();
+  }
+  handle->work_outcome = std::move(outcome);
+  handle->working = false;
+  handle->work_done.notify_all();
+}
 
 // Holds the lock of its work.
 Status BeginOnWorker(sl_comm_t* handle, std::function<Status()> call) {
-  if (handle->working) return Busy();
+  if (handle->working) {
+    handle->work_queued.push_back(std::move(call));
+    return {};
+  }
   if (handle->worker.joinable()) handle->worker.join();
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   Status begun;
   try {
-    handle->worker = std::thread([handle, call = std::move(call)] {
-      Status outcome = call();
-      std::lock_guard done(handle->work_mutex);
-      handle->work_outcome = std::move(outcome);
-      handle->working = false;
-      handle->work_done.notify_all();
-    });
+    handle->worker = std::thread([handle, call = std::move(call)] { Work(handle, call); });
   } catch (const std::system_error& why) {
     begun = Status(SL_ERR_LIMIT, std::string("no thread for a call that does not block: ") + why.what() +
                                      "; raise the limit on threads (ulimit -u)");
@@ -44,13 +68,10 @@ Status BeginOnWorker(sl_comm_t* handle, std::function<Status()> call) {
 
 }  // namespace
 
-Status WrongArgument() {
-  return {SL_ERR_INVALID, "its call was refused there for an argument, which its own error names"};
-}
-
 Status CheckIdle(sl_comm_t* handle) {
   std::lock_guard lock(handle->work_mutex);
-  return handle->working ? Busy() : Status();
+  if (!handle->working) return {};
+  return {SL_ERR_STATE, "another call on this communicator is still in progress"};
 }
 
 Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call,

@@ -15,13 +15,11 @@ constexpr uint64_t kStopNs = 1'000'000'000;
 
 // SL_ERR_STATE while another call is in progress.
 Status CheckIdle(sl_comm_t* handle);
-// Runs `call` now, or on the communicator's worker, which blocks all signals; then comm_state has the outcome.
-// returns: the outcome | SL_IN_PROGRESS | what `refused` was told, when the call was not begun: SL_ERR_STATE another
-// one is in progress | SL_ERR_LIMIT no thread
+// Runs `call` now, or on the communicator's worker, which blocks all signals, behind what that has to do already; then
+// comm_state has the outcome, of several the first failure.
+// returns: the outcome | SL_IN_PROGRESS | what `refused` was told, when the call will not run: SL_ERR_LIMIT no thread
 Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call,
                const std::function<void(const Status&)>& refused = {});
-// Of a front end that has refused a call and passes no place for its result, so that the other ranks hear of it.
-Status WrongArgument();
 void JoinWorker(sl_comm_t* handle);
 
 // Somebody is inside who may be so while the program ends the communicator. Its waits end with the cancellation.

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -140,9 +141,10 @@ struct sl_comm_t {
 
   // One non-blocking call at a time.
   std::mutex work_mutex;
-  std::thread worker;       // guarded by work_mutex
-  bool working = false;     // guarded by work_mutex
-  sl::Status work_outcome;  // guarded by work_mutex; of the last call
-  bool work_told = false;   // guarded by work_mutex; the caller knows the outcome
+  std::thread worker;                                   // guarded by work_mutex
+  bool working = false;                                 // guarded by work_mutex
+  sl::Status work_outcome;                              // guarded by work_mutex; of the last call
+  std::deque<std::function<sl::Status()>> work_queued;  // guarded by work_mutex; for the worker, behind what it does
+  bool work_told = false;                               // guarded by work_mutex; the caller knows the outcome
   std::condition_variable work_done;
 };

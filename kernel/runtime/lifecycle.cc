@@ -149,9 +149,8 @@ Status FinalizeComm(sl_comm_t* handle) {
   if (handle->revoked.load()) {
     return {SL_ERR_INVALID, "finalize of a revoked communicator, whose ranks owe each other nothing; destroy it"};
   }
-  SL_TRY(CheckIdle(handle));
   handle->comm.state.store(Communicator::State::kFinalizing);
-  return RunCall(handle, handle->nonblocking, [handle]() -> Status {
+  const auto call = [handle]() -> Status {
     const uint64_t timeout_ms = handle->comm.process()->profile().settings().comm.operation_timeout_ms;
     const uint64_t deadline_ns = timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000;
     const auto is_busy = [handle] {
@@ -165,6 +164,7 @@ Status FinalizeComm(sl_comm_t* handle) {
     constexpr uint64_t kLookNs = 50'000'000;  // between two looks whether it is aborted
     while (!AwaitLaunches(handle, std::min(deadline_ns, NowNs() + kLookNs))) {
       if (handle->comm.cancelled()) return {SL_ERR_ABORTED, "the communicator was aborted while it was finalized"};
+      SL_TRY(handle->comm.Health());
       if (NowNs() >= deadline_ns) return {SL_ERR_TIMEOUT, "finalize: launches on the device did not end"};
     }
     SL_TRY(handle->comm.Health());
@@ -173,7 +173,9 @@ Status FinalizeComm(sl_comm_t* handle) {
     SL_TRY(FindMismatch(handle));
     handle->comm.state.store(Communicator::State::kFinalized);
     return {};
-  });
+  };
+  return RunCall(handle, handle->nonblocking, call,
+                 [handle](const Status&) { handle->comm.state.store(Communicator::State::kReady); });
 }
 
 Status DestroyComm(sl_comm_t* handle) {
@@ -183,7 +185,9 @@ Status DestroyComm(sl_comm_t* handle) {
   // timeout.
   const uint64_t timeout_ms = handle->comm.process()->profile().settings().comm.operation_timeout_ms;
   const bool is_watched = handle->comm.device().is_watched();
-  if (!DrainWithin(handle, is_watched ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000)) {
+  // Launches whose end nobody could mark have been told to end.
+  const uint64_t patience_ns = handle->unmarked.load() ? kStopNs : timeout_ms * 1000000;
+  if (!DrainWithin(handle, is_watched ? SL_NO_DEADLINE : NowNs() + patience_ns)) {
     handle->comm.StopLaunches(SL_ERR_TIMEOUT);
     if (!DrainWithin(handle, NowNs() + kStopNs)) {
       Logf(SL_LOG_WARN, "rank {}: launches of a destroyed communicator do not end; its memory is kept",

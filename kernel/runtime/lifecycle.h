@@ -19,6 +19,7 @@ Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_
                   sl_comm_t** out_comm);
 Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
                 sl_comm_t** out_comm);
+Status DeclineCall(sl_comm_t* handle, sl_call_t call);
 Status RevokeComm(sl_comm_t* handle);
 Status SuspendComm(sl_comm_t* handle);
 Status ResumeComm(sl_comm_t* handle);

@@ -15,9 +15,7 @@ Status NoHandle(const char* noun, const void* handle) {
           fmt::format("{} is no {} of this communicator, or it was deregistered already", handle, noun)};
 }
 
-Result<RegistrationCache::Entry*> AcquireFor(sl_comm_t* comm, void* memory, uint64_t bytes,
-                                             sl_comm_window_t** out_window) {
-  if (out_window == nullptr) return WrongArgument();
+Result<RegistrationCache::Entry*> AcquireFor(sl_comm_t* comm, void* memory, uint64_t bytes) {
   if (memory == nullptr || bytes == 0) return Status(SL_ERR_INVALID, "window: the buffer is null or empty");
   return comm->registrations.Acquire(memory, bytes);
 }
@@ -59,7 +57,7 @@ Status RegisterWindow(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t fl
     return {SL_ERR_STATE, "window: the communicator is not ready"};
   }
   const Visit visit(comm);
-  const Result<RegistrationCache::Entry*> acquired = AcquireFor(comm, memory, bytes, out_window);
+  const Result<RegistrationCache::Entry*> acquired = AcquireFor(comm, memory, bytes);
   if (!acquired.ok()) {
     comm->comm.Decline(comm->comm.TakeTurn(), kWindowCall, acquired.status());
     return acquired.status();

@@ -2,6 +2,7 @@
 //
 // Communicators that come out of others: splits, shrinks, grows.
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -39,12 +40,6 @@ std::unique_ptr<sl_comm_t> NewChild(const sl_comm_t& parent, const sl_comm_confi
   return handle;
 }
 
-// What is wrong with a call is told to the other ranks, which wait for this one.
-Result<ProcessorBounds> BoundsFor(const sl_comm_t& parent, const sl_comm_config_t* config, sl_comm_t** out_comm) {
-  if (out_comm == nullptr) return WrongArgument();
-  return BoundsOf(config, parent.comm.config().bounds);
-}
-
 Status CheckGrowth(const Communicator& parent, uint32_t size, const sl_unique_id_t* id,
                    std::optional<RendezvousId>* out_id) {
   if (size <= parent.size() || size > kSignatureMaxRanks) {
@@ -77,13 +72,12 @@ Status CheckExcluded(const Communicator& parent, const std::vector<uint32_t>& ex
 
 Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config, sl_comm_t** out_comm) {
   SL_TRY(CheckParent(*parent, "split"));
-  const Result<ProcessorBounds> bounds = BoundsFor(*parent, config, out_comm);
-  if (!bounds.ok()) {
+  const Result<ProcessorBounds> bounds = BoundsOf(config, parent->comm.config().bounds);
+  if (!bounds.ok()) {  // the others wait for this rank
     parent->comm.Decline(parent->comm.BeginSplit().number, kSplitCall, bounds.status());
     return bounds.status();
   }
   const bool nonblocking = config != nullptr ? config->nonblocking != 0 : parent->nonblocking;
-  if (color < 0) SL_TRY(CheckIdle(parent));  // before the turn: the others would wait for this rank's part in vain
   const Communicator::SplitTurn turn = parent->comm.BeginSplit();
   const auto decline = [parent, turn](const Status& why) { parent->comm.Decline(turn.number, kSplitCall, why); };
   if (color < 0) {
@@ -153,7 +147,7 @@ Status ShrinkComm(sl_comm_t* parent, std::span<const uint32_t> excluded, uint32_
 Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
                 sl_comm_t** out_comm) {
   SL_TRY(CheckParent(*parent, "grow"));
-  const Result<ProcessorBounds> bounds = BoundsFor(*parent, config, out_comm);
+  const Result<ProcessorBounds> bounds = BoundsOf(config, parent->comm.config().bounds);
   std::optional<RendezvousId> mine;
   const Status able = bounds.ok() ? CheckGrowth(parent->comm, size, id, &mine) : bounds.status();
   const uint64_t turn = parent->comm.TakeTurn();
@@ -178,6 +172,19 @@ Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, cons
   }
   *out_comm = handle.release();
   return status;
+}
+
+Status DeclineCall(sl_comm_t* handle, sl_call_t call) {
+  constexpr const char* kNames[] = {kSplitCall, kGrowCall, kWindowCall, kSuspendCall, kResumeCall};
+  static_assert(SL_CALL_SPLIT == 0 && SL_CALL_GROW == 1 && SL_CALL_WINDOW == 2 && SL_CALL_SUSPEND == 3 &&
+                SL_CALL_RESUME == 4);
+  if (call >= std::size(kNames)) return {SL_ERR_INVALID, "there is no call " + std::to_string(call) + " to decline"};
+  Communicator& comm = handle->comm;
+  const auto needed = call == SL_CALL_RESUME ? Communicator::State::kSuspended : Communicator::State::kReady;
+  if (comm.state.load() != needed) return {SL_ERR_STATE, "no " + std::string(kNames[call]) + " could be under way"};
+  const uint64_t turn = call == SL_CALL_SPLIT ? comm.BeginSplit().number : comm.TakeTurn();
+  comm.Decline(turn, kNames[call], {SL_ERR_INVALID, "its call was refused there, as its own error says"});
+  return {};
 }
 
 }  // namespace sl::kernel

@@ -20,6 +20,7 @@
 
 namespace {
 
+using sl::Result;
 using sl::Status;
 using sl::kernel::LastError;
 using sl::kernel::Process;
@@ -44,6 +45,15 @@ Status CheckComm(const sl_comm_t* comm) {
   return {};
 }
 
+// The same on a communicator.
+template <typename Body>
+sl_status_t CallOn(const sl_comm_t* comm, Body&& body) noexcept {
+  return Call([&]() -> Status {
+    SL_TRY(CheckComm(comm));
+    return body();
+  });
+}
+
 // The two-call idiom.
 sl_status_t GiveText(const std::string& from, char* text, uint64_t capacity, uint64_t* out_needed) {
   if (out_needed != nullptr) *out_needed = from.size() + 1;
@@ -53,6 +63,12 @@ sl_status_t GiveText(const std::string& from, char* text, uint64_t capacity, uin
     text[bytes] = '\0';
   }
   return SL_OK;
+}
+
+// Of a collective call that has nowhere to put its result.
+Status NoPlace(sl_comm_t* comm, sl_call_t call) {
+  SL_TRY(sl::kernel::DeclineCall(comm, call));
+  return {SL_ERR_INVALID, "the place for the result is null"};
 }
 
 sl_status_t UniqueId(sl_unique_id_t* out_id) {
@@ -65,16 +81,15 @@ sl_status_t CommCreate(const sl_comm_config_t* config, sl_comm_t** out_comm) {
 
 sl_status_t CommSplit(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config,
                       sl_comm_t** out_comm) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(parent));
+  return CallOn(parent, [&]() -> Status {
+    if (out_comm == nullptr) return NoPlace(parent, SL_CALL_SPLIT);
     return sl::kernel::SplitComm(parent, color, key, config, out_comm);
   });
 }
 
 sl_status_t CommShrink(sl_comm_t* parent, const uint32_t* excluded, uint32_t excluded_count, uint32_t flags,
                        const sl_comm_config_t* config, sl_comm_t** out_comm) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(parent));
+  return CallOn(parent, [&]() -> Status {
     if (excluded == nullptr && excluded_count != 0) return {SL_ERR_INVALID, "the list of excluded ranks is null"};
     return sl::kernel::ShrinkComm(parent, {excluded, excluded_count}, flags, config, out_comm);
   });
@@ -82,36 +97,30 @@ sl_status_t CommShrink(sl_comm_t* parent, const uint32_t* excluded, uint32_t exc
 
 sl_status_t CommGrow(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, const sl_comm_config_t* config,
                      sl_comm_t** out_comm) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(parent));
+  return CallOn(parent, [&]() -> Status {
+    if (out_comm == nullptr) return NoPlace(parent, SL_CALL_GROW);
     return sl::kernel::GrowComm(parent, size, id, config, out_comm);
   });
 }
 
 sl_status_t CommRevoke(sl_comm_t* comm) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::RevokeComm(comm);
-  });
+  return CallOn(comm, [&] { return sl::kernel::RevokeComm(comm); });
 }
 
 sl_status_t CommSuspend(sl_comm_t* comm) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::SuspendComm(comm);
-  });
+  return CallOn(comm, [&] { return sl::kernel::SuspendComm(comm); });
 }
 
 sl_status_t CommResume(sl_comm_t* comm) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::ResumeComm(comm);
-  });
+  return CallOn(comm, [&] { return sl::kernel::ResumeComm(comm); });
+}
+
+sl_status_t CommDecline(sl_comm_t* comm, sl_call_t call) {
+  return CallOn(comm, [&] { return sl::kernel::DeclineCall(comm, call); });
 }
 
 sl_status_t CommStateText(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
+  return CallOn(comm, [&]() -> Status {
     Status state = sl::kernel::CommState(comm);
     GiveText(state.message(), text, capacity, out_needed);
     return state;
@@ -119,36 +128,23 @@ sl_status_t CommStateText(sl_comm_t* comm, char* text, uint64_t capacity, uint64
 }
 
 sl_status_t CommWait(sl_comm_t* comm, uint64_t deadline_ns) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::WaitComm(comm, deadline_ns);
-  });
+  return CallOn(comm, [&] { return sl::kernel::WaitComm(comm, deadline_ns); });
 }
 
 sl_status_t CommFinalize(sl_comm_t* comm) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::FinalizeComm(comm);
-  });
+  return CallOn(comm, [&] { return sl::kernel::FinalizeComm(comm); });
 }
 
 sl_status_t CommDestroy(sl_comm_t* comm) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::DestroyComm(comm);
-  });
+  return CallOn(comm, [&] { return sl::kernel::DestroyComm(comm); });
 }
 
 sl_status_t CommAbort(sl_comm_t* comm) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::AbortComm(comm);
-  });
+  return CallOn(comm, [&] { return sl::kernel::AbortComm(comm); });
 }
 
 sl_status_t CommInfo(sl_comm_t* comm, sl_comm_info_t* out_info) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
+  return CallOn(comm, [&]() -> Status {
     if (out_info == nullptr || out_info->struct_size < sizeof(uint64_t)) {
       return {SL_ERR_INVALID, "comm_info needs out_info with its struct_size set"};
     }
@@ -164,10 +160,7 @@ sl_status_t CommInfo(sl_comm_t* comm, sl_comm_info_t* out_info) {
 }
 
 sl_status_t Enqueue(sl_comm_t* comm, const sl_op_t* op, sl_stream_t* stream) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::Issue(comm, *op, stream);
-  });
+  return CallOn(comm, [&] { return sl::kernel::Issue(comm, *op, stream); });
 }
 
 sl_status_t EnqueueGroup(const sl_group_entry_t* entries, uint32_t count) {
@@ -186,37 +179,27 @@ sl_status_t MemoryRelease(void* memory) {
 }
 
 sl_status_t RegisterMemory(sl_comm_t* comm, void* memory, uint64_t bytes, sl_registration_t** out_registration) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::RegisterMemory(comm, memory, bytes, out_registration);
-  });
+  return CallOn(comm, [&] { return sl::kernel::RegisterMemory(comm, memory, bytes, out_registration); });
 }
 
 sl_status_t DeregisterMemory(sl_comm_t* comm, sl_registration_t* registration) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::DeregisterMemory(comm, registration);
-  });
+  return CallOn(comm, [&] { return sl::kernel::DeregisterMemory(comm, registration); });
 }
 
 sl_status_t WindowRegister(sl_comm_t* comm, void* memory, uint64_t bytes, uint32_t flags,
                            sl_comm_window_t** out_window) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
+  return CallOn(comm, [&]() -> Status {
+    if (out_window == nullptr) return NoPlace(comm, SL_CALL_WINDOW);
     return sl::kernel::RegisterWindow(comm, memory, bytes, flags, out_window);
   });
 }
 
 sl_status_t WindowDeregister(sl_comm_t* comm, sl_comm_window_t* window) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::DeregisterWindow(comm, window);
-  });
+  return CallOn(comm, [&] { return sl::kernel::DeregisterWindow(comm, window); });
 }
 
 sl_status_t WindowMemory(sl_comm_t* comm, sl_comm_window_t* window, void** out_memory) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
+  return CallOn(comm, [&]() -> Status {
     if (window == nullptr) return {SL_ERR_INVALID, "the window is null"};
     *out_memory = window->memory;
     return {};
@@ -225,66 +208,66 @@ sl_status_t WindowMemory(sl_comm_t* comm, sl_comm_window_t* window, void** out_m
 
 sl_status_t PutSignalOf(sl_comm_t* comm, const void* memory, uint64_t bytes, uint32_t peer, sl_comm_window_t* window,
                         uint64_t offset, sl_stream_t* stream) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::PutSignal(comm, {memory, bytes, window, offset}, peer, stream);
-  });
+  return CallOn(comm, [&] { return sl::kernel::PutSignal(comm, {memory, bytes, window, offset}, peer, stream); });
 }
 
 sl_status_t WaitSignalsOf(sl_comm_t* comm, const sl_signal_count_t* counts, uint32_t count, sl_stream_t* stream) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    return sl::kernel::WaitSignals(comm, {counts, count}, stream);
-  });
+  return CallOn(comm, [&] { return sl::kernel::WaitSignals(comm, {counts, count}, stream); });
+}
+
+// `call`: what the host's device is asked.
+template <typename Call>
+Status AskHostDevice(const Call& call) {
+  SL_ASSIGN(Process * process, Process::Get());
+  const auto& device = process->host_device();
+  const sl_status_t status = call(*device.ops, device.handle);
+  return status == SL_OK ? Status() : Status(status, LastError());
 }
 
 sl_status_t StreamCreate(sl_stream_t** out_stream) {
-  return Call([&]() -> Status {
-    SL_ASSIGN(Process * process, Process::Get());
-    const auto& device = process->host_device();
-    const sl_status_t status = device.ops->stream_create(device.handle, out_stream);
-    return status == SL_OK ? Status() : Status(status, LastError());
+  return Call([&] {
+    return AskHostDevice([&](const auto& ops, auto* device) { return ops.stream_create(device, out_stream); });
   });
 }
 
 sl_status_t StreamDestroy(sl_stream_t* stream) {
-  return Call([&]() -> Status {
-    SL_ASSIGN(Process * process, Process::Get());
-    const auto& device = process->host_device();
-    const sl_status_t status = device.ops->stream_destroy(device.handle, stream);
-    return status == SL_OK ? Status() : Status(status, LastError());
-  });
+  return Call(
+      [&] { return AskHostDevice([&](const auto& ops, auto* device) { return ops.stream_destroy(device, stream); }); });
 }
 
 sl_status_t StreamWaitIdle(sl_stream_t* stream, uint64_t deadline_ns) {
-  return Call([&]() -> Status {
-    SL_ASSIGN(Process * process, Process::Get());
-    const auto& device = process->host_device();
-    const sl_status_t status = device.ops->stream_wait_idle(device.handle, stream, deadline_ns);
-    return status == SL_OK ? Status() : Status(status, LastError());
+  return Call([&] {
+    return AskHostDevice(
+        [&](const auto& ops, auto* device) { return ops.stream_wait_idle(device, stream, deadline_ns); });
   });
 }
 
+// While it is set up or suspended there is none, and a worker may be about to make it or to take it away.
+Result<sl::kernel::Selector*> SelectorOf(sl_comm_t& comm) {
+  using State = sl::kernel::Communicator::State;
+  const State state = comm.comm.state.load(std::memory_order_acquire);
+  if (state == State::kJoining || state == State::kSuspended) {
+    return Status(SL_ERR_STATE, "the communicator is still being set up, or is suspended");
+  }
+  return comm.comm.selector();
+}
+
 sl_status_t Explain(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t capacity, uint64_t* out_needed) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    if (comm->comm.selector() == nullptr)
-      return {SL_ERR_STATE, "the communicator is still being set up, or is suspended"};
+  return CallOn(comm, [&]() -> Status {
+    SL_ASSIGN(sl::kernel::Selector* const selector, SelectorOf(*comm));
     SL_TRY(sl::kernel::CheckOpArguments(comm->comm, *op));
     const sl_op_t selected = comm->relay != nullptr ? comm->relay->PieceOf(*op) : *op;
-    GiveText(comm->comm.selector()->Explain(selected), text, capacity, out_needed);
+    GiveText(selector->Explain(selected), text, capacity, out_needed);
     return {};
   });
 }
 
 sl_status_t Estimate(sl_comm_t* comm, const sl_op_t* op, sl_estimate_t* out_estimate) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
-    if (comm->comm.selector() == nullptr)
-      return {SL_ERR_STATE, "the communicator is still being set up, or is suspended"};
+  return CallOn(comm, [&]() -> Status {
+    SL_ASSIGN(sl::kernel::Selector* const selector, SelectorOf(*comm));
     SL_TRY(sl::kernel::CheckOpArguments(comm->comm, *op));
     const sl_op_t selected = comm->relay != nullptr ? comm->relay->PieceOf(*op) : *op;
-    SL_ASSIGN(sl_estimate_t estimate, comm->comm.selector()->Estimate(selected));
+    SL_ASSIGN(sl_estimate_t estimate, selector->Estimate(selected));
     if (comm->relay != nullptr) comm->relay->AddCost(*op, &estimate);
     estimate.struct_size = std::min<uint32_t>(out_estimate->struct_size, sizeof(estimate));
     std::memcpy(out_estimate, &estimate, estimate.struct_size);
@@ -293,10 +276,10 @@ sl_status_t Estimate(sl_comm_t* comm, const sl_op_t* op, sl_estimate_t* out_esti
 }
 
 sl_status_t ServedBy(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed) {
-  return Call([&]() -> Status {
-    SL_TRY(CheckComm(comm));
+  return CallOn(comm, [&]() -> Status {
     std::string out;
-    if (const sl::kernel::Choice* choice = comm->last_choice; choice != nullptr) {
+    const sl::kernel::Choice* choice = SelectorOf(*comm).ok() ? comm->last_choice : nullptr;
+    if (choice != nullptr) {
       out = std::string(choice->name) + "\t";
       for (const auto& served : comm->comm.process()->algorithms()) {
         if (served.name == choice->name) out += served.module;
@@ -377,6 +360,7 @@ const sl_runtime_ops_t kOps = {
     .comm_resume = CommResume,
     .put_signal = PutSignalOf,
     .wait_signals = WaitSignalsOf,
+    .comm_decline = CommDecline,
 };
 
 // Before the first descriptor is made here. In a daemon that has closed its standard ones, ours would get their

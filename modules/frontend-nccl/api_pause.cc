@@ -29,22 +29,22 @@ ncclResult_t Revoke(ncclComm_t handle, int flags) {
   return status < SL_OK ? FailWith(kFunction, status) : ResultOf(status);
 }
 
-ncclResult_t Submit(const char* function, JobKind kind, ncclComm_t handle) {
+ncclResult_t CheckFlags(const char* function, int flags) {
+  if (flags == NCCL_SUSPEND_MEM) return ncclSuccess;
+  return Fail(ncclInvalidArgument, "%s: argument flags is %d, must be NCCL_SUSPEND_MEM (%d)", function, flags,
+              NCCL_SUSPEND_MEM);
+}
+
+ncclResult_t Submit(const char* function, JobKind kind, ncclComm_t handle, int flags) {
   ncclComm* comm = CheckComm(function, handle);
   if (comm == nullptr) return ncclInvalidArgument;
   if (const ncclResult_t ready = RequireReady(function, comm); ready != ncclSuccess) return ready;
+  if (const ncclResult_t wrong = CheckFlags(function, flags); wrong != ncclSuccess) {
+    return DeclineJob(kind, function, comm, wrong);
+  }
   Job job(kind, function);
   job.comm = comm;
   return SubmitJob(std::move(job));
-}
-
-ncclResult_t Suspend(ncclComm_t handle, int flags) {
-  constexpr const char* kFunction = "ncclCommSuspend";
-  if (flags != NCCL_SUSPEND_MEM) {
-    return Fail(ncclInvalidArgument, "%s: argument flags is %d, must be NCCL_SUSPEND_MEM (%d)", kFunction, flags,
-                NCCL_SUSPEND_MEM);
-  }
-  return Submit(kFunction, JobKind::kSuspend, handle);
 }
 
 }  // namespace
@@ -58,10 +58,11 @@ SL_NCCL_API(ncclResult_t, ncclCommRevoke, ncclComm_t comm, int revokeFlags) {
 }
 
 SL_NCCL_API(ncclResult_t, ncclCommSuspend, ncclComm_t comm, int flags) {
-  return fe::NoteInGroup(fe::Guarded("ncclCommSuspend", [&] { return fe::Suspend(comm, flags); }));
+  return fe::NoteInGroup(fe::Guarded(
+      "ncclCommSuspend", [&] { return fe::Submit("ncclCommSuspend", fe::JobKind::kSuspend, comm, flags); }));
 }
 
 SL_NCCL_API(ncclResult_t, ncclCommResume, ncclComm_t comm) {
-  return fe::NoteInGroup(
-      fe::Guarded("ncclCommResume", [&] { return fe::Submit("ncclCommResume", fe::JobKind::kResume, comm); }));
+  return fe::NoteInGroup(fe::Guarded(
+      "ncclCommResume", [&] { return fe::Submit("ncclCommResume", fe::JobKind::kResume, comm, NCCL_SUSPEND_MEM); }));
 }

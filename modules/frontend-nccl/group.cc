@@ -49,10 +49,18 @@ ncclResult_t AgreeOnWaiting(const char* function, Group& group, ncclComm* comm) 
               "%s: a group cannot mix blocking and non-blocking communicators; end the group between them", function);
 }
 
+// In the order in which they would have been run.
+void DeclineAll(const std::vector<Job>& jobs) {
+  for (const bool windows : {false, true}) {
+    for (const Job& job : jobs) {
+      if ((job.kind == JobKind::kWindow) == windows) Decline(job);
+    }
+  }
+}
+
 // Takes back what the calls of a group have handed out already.
-void DropJobs(std::vector<Job>& jobs, bool declines) {
+void DropJobs(std::vector<Job>& jobs) {
   for (Job& job : jobs) {
-    if (declines) Decline(job);
     if (job.out != nullptr) *job.out = nullptr;
     if (Makes(job.kind) && job.comm != nullptr) Release(job.comm);
   }
@@ -89,13 +97,13 @@ ncclResult_t IssueOneSided(const OneSided& call) {
 // What is waited for may be raised by this very group, on the same stream.
 ncclResult_t IssueAllOneSided(std::vector<OneSided>& calls) {
   std::stable_partition(calls.begin(), calls.end(), [](const OneSided& call) { return !call.waits; });
-  for (const OneSided& call : calls) {
+  for (OneSided& call : calls) {
     if (call.comm->phase.load(std::memory_order_acquire) != kReady) {
       return Fail(ncclInvalidUsage, "ncclGroupEnd: a communicator with operations in the group was ended meanwhile");
     }
-    // It may have been deregistered since.
-    if (call.handle != nullptr && KernelWindow(call.function, call.comm, call.handle) == nullptr) {
-      return ncclInvalidArgument;
+    if (call.handle != nullptr) {  // it may have been deregistered since, and be another window's by now
+      call.window = KernelWindow(call.function, call.comm, call.handle);
+      if (call.window == nullptr) return ncclInvalidArgument;
     }
     if (const ncclResult_t issued = IssueOneSided(call); issued != ncclSuccess) return issued;
   }
@@ -104,7 +112,8 @@ ncclResult_t IssueAllOneSided(std::vector<OneSided>& calls) {
 
 ncclResult_t RunGroup(Group& group) {
   if (group.error != ncclSuccess) {
-    DropJobs(group.jobs, true);
+    DeclineAll(group.jobs);
+    DropJobs(group.jobs);
     SetLastError(group.error_text.c_str());
     return group.error;
   }
@@ -187,7 +196,7 @@ ncclResult_t SubmitJob(Job job) {
 
 ncclResult_t DeclineJob(JobKind kind, const char* function, ncclComm* comm, ncclResult_t refused) {
   Job job(kind, function);
-  (kind == JobKind::kWindow ? job.comm : job.parent) = comm;
+  (Makes(kind) ? job.parent : job.comm) = comm;
   if (t_group_depth == 0) {
     Decline(job);
   } else {
@@ -242,7 +251,7 @@ ncclResult_t SimulateGroup(ncclSimInfo_t* info) noexcept {
     total_us = one_us < 0 ? -1 : total_us + one_us;
   }
   const bool known = total_us >= 0;
-  DropJobs(group.jobs, false);
+  DropJobs(group.jobs);
   group.Clear();
   if (result != ncclSuccess || info == nullptr) return result;
   if (info->magic != kSimInfoMagic || info->size < sizeof(ncclSimInfo_t)) {

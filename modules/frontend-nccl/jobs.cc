@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -231,6 +232,24 @@ void Unmake(Job& job) {
   Release(job.comm);
 }
 
+// What the other ranks wait for, of a job that is not run here.
+std::optional<sl_call_t> CallOf(JobKind kind) {
+  switch (kind) {
+    case JobKind::kSplit:
+      return SL_CALL_SPLIT;
+    case JobKind::kGrow:
+      return SL_CALL_GROW;
+    case JobKind::kWindow:
+      return SL_CALL_WINDOW;
+    case JobKind::kSuspend:
+      return SL_CALL_SUSPEND;
+    case JobKind::kResume:
+      return SL_CALL_RESUME;
+    default:
+      return std::nullopt;
+  }
+}
+
 bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
 // The group's answer: the first failure, else whether anything is still under way. After a failure nothing that these
@@ -254,20 +273,12 @@ ncclResult_t Conclude(std::vector<Job>& jobs) {
 
 }  // namespace
 
-// To the kernel, a call without a place for its result is one that this rank cannot make.
 void Decline(const Job& job) noexcept {
+  const std::optional<sl_call_t> call = CallOf(job.kind);
   ncclComm* place = job.Place();
-  if (Live(place) == nullptr) return;
+  if (!call || Live(place) == nullptr) return;
   const Pin pin(place);
-  if (place->phase.load(std::memory_order_seq_cst) != kReady) return;
-  const sl_runtime_ops_t& runtime = LoadedRuntime();
-  if (job.kind == JobKind::kSplit) {
-    runtime.comm_split(place->kernel, 0, 0, nullptr, nullptr);
-  } else if (job.kind == JobKind::kGrow) {
-    runtime.comm_grow(place->kernel, 0, nullptr, nullptr, nullptr);
-  } else if (job.kind == JobKind::kWindow) {
-    runtime.window_register(place->kernel, nullptr, 0, 0, nullptr);
-  }
+  if (place->phase.load(std::memory_order_seq_cst) == kReady) LoadedRuntime().comm_decline(place->kernel, *call);
 }
 
 ncclResult_t RunJobs(std::vector<Job>& jobs) {

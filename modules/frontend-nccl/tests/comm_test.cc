@@ -346,6 +346,7 @@ TEST_F(Comm, SuspendAndResumeOfSeveralRanksGoInAGroup) {
   const std::vector<ncclComm_t> comms = MakeComms(2);
   EXPECT_EQ(ncclCommSuspend(comms[0], 2), ncclInvalidArgument);
   EXPECT_TRUE(TextHas("argument flags is 2, must be NCCL_SUSPEND_MEM")) << Text();
+  EXPECT_EQ(Fake().Count("comm_decline 3"), 1) << "the other ranks wait for this one";
   EXPECT_EQ(ncclGroupStart(), ncclSuccess);
   for (const ncclComm_t comm : comms) EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclSuccess);
   EXPECT_EQ(Fake().Count("comm_suspend"), 0);
@@ -376,7 +377,7 @@ TEST_F(Comm, GrowTellsOldRanksFromNewOnes) {
   EXPECT_EQ(ncclCommGrow(nullptr, 2, nullptr, 1, &grown, nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclCommGrow(nullptr, 2, &id, 2, &grown, nullptr), ncclInvalidArgument);
   EXPECT_EQ(Fake().Count("comm_grow"), 0);
-  EXPECT_EQ(Fake().Count("declined comm_grow"), 3) << "the other ranks wait for this one";
+  EXPECT_EQ(Fake().Count("comm_decline 1"), 3) << "the other ranks wait for this one";
   ncclComm_t fresh = nullptr;
   EXPECT_EQ(ncclGroupStart(), ncclSuccess);
   EXPECT_EQ(ncclCommGrow(comm, 2, &id, -1, &grown, nullptr), ncclSuccess);

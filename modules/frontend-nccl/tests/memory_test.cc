@@ -66,7 +66,7 @@ TEST_F(Memory, WindowFailuresAreNamed) {
   EXPECT_EQ(ncclCommWindowRegister(comm, buffer, 64, nullptr, 0), ncclInvalidArgument);
   EXPECT_EQ(ncclCommWindowRegister(comm, nullptr, 64, &window, 0), ncclInvalidArgument);
   EXPECT_TRUE(TextHas("argument buff is NULL")) << Text();
-  EXPECT_EQ(Fake().Count("declined window_register"), 3) << "the other ranks wait for this one";
+  EXPECT_EQ(Fake().Count("comm_decline 2"), 3) << "the other ranks wait for this one";
   Fake().window_status = SL_ERR_UNSUPPORTED;
   EXPECT_EQ(ncclCommWindowRegister(comm, buffer, 64, &window, 0), ncclInvalidUsage);
   EXPECT_EQ(Text(), "ncclCommWindowRegister: the fake said so");
