@@ -115,6 +115,7 @@ void ControlTree::Beat() {
   // This thread itself was kept from running: nobody else is to blame for what it has not heard.
   const bool was_late = now - last_beat_ns_ > silence_ns_ / 2;
   last_beat_ns_ = now;
+  BeatLater();
   for (Neighbour& neighbour : neighbours_) {
     if (neighbour.closed || !neighbour.channel->is_net()) continue;
     neighbour.channel->Send(FrameType::kBeat, 0, {});
@@ -127,7 +128,6 @@ void ControlTree::Beat() {
       AskHostOf(&neighbour);
     }
   }
-  BeatLater();
 }
 
 void ControlTree::AskHostOf(Neighbour* neighbour) {

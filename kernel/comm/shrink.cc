@@ -217,8 +217,8 @@ Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const 
   };
   const JoinRequest request{config_.rank, config_.size, seat.extension->endpoint(), parent->rank(), config_.size,
                             terms,        attempt};
-  const Result<Welcome> welcome =
-      parent->MeetAt(members[0], request, {deadline_ns_ + kHostGivesUpFirstNs, &cancelled_ns_}, look);
+  const Result<Welcome> welcome = parent->MeetAt(
+      members[0], request, {deadline_ns_ + kHostGivesUpFirstNs, &cancelled_ns_, &parent->cancelled_ns_}, look);
   desk->End(welcome.status());
   SL_TRY(welcome.status());
   seat.identity.nonce = welcome.value().nonce;

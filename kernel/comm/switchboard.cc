@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,6 +17,9 @@ namespace sl::kernel {
 namespace {
 
 Result<Fd> AcceptFromEither(const Fd& listener, bool net) { return net ? AcceptNet(listener) : AcceptLocal(listener); }
+
+// Of nothing: a forked child would keep alive what it stood for.
+Fd Spare() { return Fd(eventfd(0, EFD_CLOEXEC)); }
 
 }  // namespace
 
@@ -32,7 +36,7 @@ Switchboard::~Switchboard() {
 Status Switchboard::OpenLocked() {
   if (local_.fd.valid()) return {};
   SL_ASSIGN(LocalListener listener, ListenLocal());
-  spare_ = Fd(fcntl(listener.fd.get(), F_DUPFD_CLOEXEC, 0));
+  spare_ = Spare();
   SL_TRY(control_->Watch(listener.fd.get(), EPOLLIN, this));
   local_ = std::move(listener);
   return {};
@@ -136,7 +140,7 @@ void Switchboard::RefuseForWantOfDescriptors(const Fd& listener, bool net) {
   if (Result<Fd> guest = AcceptFromEither(listener, net); guest.ok()) {
     [[maybe_unused]] const Status sent = SendAll(Stream(guest.Take()), EncodeRefusal(why), {NowNs()});  // fits
   }
-  spare_ = Fd(fcntl(listener.get(), F_DUPFD_CLOEXEC, 0));
+  spare_ = Spare();
   // Another thread took it: nobody can be told, and looking again at once would only burn the processor.
   if (!spare_.valid()) PauseUntil(NowNs() + kPauseNs);
 }

@@ -186,11 +186,16 @@ TEST(Shrink, OfAShrunkOneWorks) {
 }
 
 // Two ranks are lost. Rank 3 had no neighbour in the control tree but rank 1: nobody hears of its end by itself.
+// Of the loss of rank 3 only rank 1 would hear by itself, and a child of its lives on.
 TEST(Shrink, NamesALostRankThatIsNotExcludedAndMayBeTriedAgain) {
   RunProcesses(5,
                [](Team& team) {
                  const ncclComm_t parent = team.MakeComm();
                  team.Barrier();
+                 if (team.rank() == 3 && fork() == 0) {
+                   sleep(static_cast<unsigned>(kNoticeSeconds) + 5);
+                   _exit(0);
+                 }
                  if (team.rank() == 1 || team.rank() == 3) raise(SIGKILL);
                  WorkUntilItFails(parent, "rank ");
                  const double begin = Seconds();
