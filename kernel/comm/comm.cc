@@ -248,6 +248,8 @@ ProcessorBounds Communicator::MyBounds() const {
   const Settings& settings = process_->profile().settings();
   ProcessorBounds bounds = config_.bounds;
   bounds.most = StricterBound(bounds.most, settings.comm.sm_budget);
+  // What waits for peers must be on the device all at once.
+  if (!device().is_host()) bounds.most = StricterBound(bounds.most, device().info.processors);
   bounds.weight = std::max(bounds.weight, settings.comm.sm_weight);
   if (settings.comm.is_sm_free) bounds.free = 1;
   return bounds;

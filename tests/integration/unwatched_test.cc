@@ -230,6 +230,19 @@ TEST_F(Unwatched, OperationsHoldNoMoreProcessorsThanAnyRankAllows) {
   });
 }
 
+// What waits for peers must be on the GPU all at once.
+TEST_F(Unwatched, OperationsHoldNoMoreProcessorsThanTheGpuHas) {
+  const Environment small("SL_FAKE_CUDA_SMS", "4");
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    for (const int most : {0, 16}) {
+      const ncclComm_t comm = MakeBoundComm(team, most);
+      EXPECT_EQ(Microseconds(comm), 8) << "asked for " << most;
+      NCCL_OK(ncclCommDestroy(comm));
+    }
+  });
+}
+
 TEST_F(Unwatched, ProfileBoundsWhatAProgramAsksFor) {
   const Environment budget("STARLING_COMM_SM_BUDGET", "4");
   RunProcesses(2, [](Team& team) {

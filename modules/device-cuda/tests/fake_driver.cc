@@ -173,7 +173,7 @@ cu::Code cuDeviceTotalMem_v2(size_t* out, cu::Device) {
 cu::Code cuDeviceGetAttribute(int* out, cu::DeviceAttribute attribute, cu::Device device) {
   SL_FAKE_ENTER(cuDeviceGetAttribute);
   static const std::map<cu::DeviceAttribute, int> kFacts = {
-      {cu::kMultiprocessorCount, 132},
+      {cu::kMultiprocessorCount, Setting("SL_FAKE_CUDA_SMS", 132)},
       {cu::kComputeCapabilityMajor, 9},
       {cu::kComputeCapabilityMinor, 0},
       {cu::kMaxSharedMemoryPerBlockOptin, 232448},

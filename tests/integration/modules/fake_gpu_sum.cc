@@ -189,7 +189,7 @@ struct sl_algorithm_t {
       std::strcpy(out_estimate->reason, "neither a sum of int32 nor a letter");
       return SL_ERR_UNSUPPORTED;
     }
-    out_estimate->processors = shape->processors_max != 0 ? shape->processors_max : kProcessors;
+    out_estimate->processors = shape->processors_max != 0 ? std::min(shape->processors_max, kProcessors) : kProcessors;
     out_estimate->time_ns = 1000 * kProcessors / out_estimate->processors;
     out_estimate->run = SL_RUN_LAUNCH;
     out_estimate->determinism = SL_DETERMINISM_RANK;
