@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <memory>
@@ -23,6 +24,7 @@ constinit uint32_t g_slots_used = 0;                     // guarded by g_slots_m
 constinit std::deque<uint32_t>* g_slots_free = nullptr;  // guarded by g_slots_mutex; oldest first; never freed
 
 constexpr uint64_t kWaitSliceNs = 20'000'000;
+constexpr uint64_t kPatienceNs = 1'000'000'000;  // with ranks of other processes that are late to end a communicator
 
 uint64_t NowNs() {
   timespec now;
@@ -53,7 +55,11 @@ ncclResult_t PollKernel(const char* function, ncclComm* comm, uint32_t phase) {
   char text[1024] = "";
   uint64_t needed = 0;
   const sl_status_t status = LoadedRuntime().comm_state(comm->kernel, text, sizeof(text), &needed);
-  if (status == SL_IN_PROGRESS) return ncclInProgress;
+  if (status == SL_IN_PROGRESS) {
+    if (phase != kFinalizing || !OthersAreLate(comm)) return ncclInProgress;
+    ChangePhase(comm, kFinalized);
+    return ncclSuccess;
+  }
   if (status != SL_OK) {
     if (phase == kConnecting || phase == kFinalizing) return BecomeFailed(function, comm, status, text);
     SetLastError((std::string(function) + ": " + (*text != '\0' ? text : StatusName(status))).c_str());
@@ -139,6 +145,7 @@ ncclComm* Allocate() {
   comm->size = 0;
   comm->device = -1;
   comm->parked = false;
+  comm->aborted.store(false);
   comm->comm_id.store(0, std::memory_order_relaxed);
   comm->phase.store(kQueued, std::memory_order_release);
   return comm;
@@ -233,6 +240,31 @@ std::vector<ncclComm*> RanksHere(uint64_t comm_id, const ncclComm* except) {
     if (comm->comm_id.load(std::memory_order_relaxed) == comm_id) found.push_back(comm);
   }
   return found;
+}
+
+// In these phases the kernel's finalize does not wait for anything that the program has still to call.
+bool HasSiblingToCome(const ncclComm* comm) {
+  const uint64_t family = comm->comm_id.load(std::memory_order_relaxed);
+  if (family == 0) return false;
+  const std::vector<ncclComm*> siblings = RanksHere(family, comm);
+  return std::any_of(siblings.begin(), siblings.end(), [](const ncclComm* sibling) {
+    const uint32_t phase = sibling->phase.load(std::memory_order_acquire);
+    return phase != kFinalizing && phase != kFinalized && phase != kFailed && phase != kDestroying;
+  });
+}
+
+bool IsMeeting(const ncclComm* comm) {
+  sl_comm_info_t info{};
+  info.struct_size = sizeof(info);
+  return LoadedRuntime().comm_info(comm->kernel, &info) == SL_OK && info.meeting != 0;
+}
+
+bool OthersAreLate(const ncclComm* comm) {
+  if (!IsMeeting(comm)) return false;
+  const uint64_t now = NowNs();
+  uint64_t since = 0;
+  if (comm->cold->meeting_since_ns.compare_exchange_strong(since, now)) since = now;
+  return HasSiblingToCome(comm) || now - since >= kPatienceNs;
 }
 
 }  // namespace sl::frontend_nccl

@@ -25,7 +25,7 @@ enum Phase : uint32_t {
   kConnecting,  // the kernel waits for the other ranks
   kReady,
   kFinalizing,  // the kernel completes what is outstanding
-  kFinalized,
+  kFinalized,   // this rank is done; the kernel may still wait for others (CommCold::finalizing)
   kFailed,      // could not be made or finalized; the reason is kept
   kDestroying,  // handed to ncclCommDestroy, which waits for the other ranks of this process or for the group's end
 };
@@ -36,9 +36,10 @@ struct CommCold {
 
   RedOpTable red_ops;
   CommSettings settings;
-  bool finalizing = false;  // the kernel was asked to finalize and has not said that it is done
-  bool revoked = false;     // by ncclCommRevoke
-  std::mutex mutex;         // guards the three below, and changes of phase by polling
+  bool finalizing = false;                    // the kernel was asked to finalize and has not said that it is done
+  std::atomic<uint64_t> meeting_since_ns{0};  // it was first seen to wait for the other ranks alone; 0: not yet
+  bool revoked = false;                       // by ncclCommRevoke
+  std::mutex mutex;                           // guards the three below, and changes of phase by polling
   ncclResult_t failure = ncclSuccess;
   std::string failure_text;
   std::vector<ncclWindow_t> windows;  // not yet deregistered
@@ -58,6 +59,7 @@ struct alignas(64) ncclComm {
   std::atomic<uint64_t> comm_id{0};  // equal on all ranks; 0 until ready
   std::atomic<uint32_t> pins{0};     // threads that wait in the kernel; abort lets them leave first
   bool parked = false;               // destroyed by its program, left to the last of its siblings; see destroy.cc
+  std::atomic<bool> aborted{false};  // while another thread destroys it, which then waits for nobody
 };
 
 namespace sl::frontend_nccl {
@@ -122,5 +124,11 @@ void AwaitPins(const ncclComm* comm) noexcept;
 
 // Live communicators of this process with this id, `except` left out. For ranks that share a process.
 std::vector<ncclComm*> RanksHere(uint64_t comm_id, const ncclComm* except);
+// Whether a rank of this process has still to be finalized or destroyed, so that waiting for it may be for ever.
+bool HasSiblingToCome(const ncclComm* comm);
+// Of one that is being finalized: it has completed its own work and waits for the other ranks alone.
+bool IsMeeting(const ncclComm* comm);
+// It has done so for long enough, or a sibling has still to come: see destroy.cc.
+bool OthersAreLate(const ncclComm* comm);
 
 }  // namespace sl::frontend_nccl

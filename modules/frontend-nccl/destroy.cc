@@ -4,7 +4,7 @@
 // others still need it. But programs owe each other no order of these calls, and NCCL's wait for no other rank:
 // - The ranks of one process may be finalized and destroyed one after the other on one thread, without a group: a rank
 //   waits for no sibling that has still to be called, and the last one to be destroyed frees them all.
-// - Processes may end several communicators in different orders: who has waited for the others alone for kPatience
+// - Processes may end several communicators in different orders: who has waited for the others alone for a second
 //   goes on, and the communicator meets them without its program. It is freed by a later call; a process that exits
 //   waits for the meeting, kExitPatience at most, since others take one that ends too early for lost.
 #include <unistd.h>
@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <optional>
 #include <thread>
 
 #include "modules/frontend-nccl/group.h"
@@ -23,41 +22,12 @@ namespace sl::frontend_nccl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kPatience{1};
 constexpr std::chrono::seconds kExitPatience{30};
 
 bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
 // Serialises who frees a family of ranks; held for looks and marks only, never while waiting.
 constinit std::mutex g_families_mutex;
-
-// True when the kernel's finalize of a rank in this phase does not wait for anything its program has still to call.
-bool IsEnding(uint32_t phase) {
-  return phase == kFinalizing || phase == kFinalized || phase == kFailed || phase == kDestroying;
-}
-
-bool IsMeeting(const ncclComm* comm) {
-  sl_comm_info_t info{};
-  info.struct_size = sizeof(info);
-  return LoadedRuntime().comm_info(comm->kernel, &info) == SL_OK && info.meeting != 0;
-}
-
-bool HasSiblingToCome(const ncclComm* comm) {
-  const uint64_t family = comm->comm_id.load(std::memory_order_relaxed);
-  if (family == 0) return false;
-  const std::vector<ncclComm*> siblings = RanksHere(family, comm);
-  return std::any_of(siblings.begin(), siblings.end(),
-                     [](const ncclComm* sibling) { return !IsEnding(sibling->phase.load(std::memory_order_acquire)); });
-}
-
-// Whether there is no point in waiting on until the communicator is finalized: a question for AwaitKernel.
-std::function<bool()> OthersAreLate(const ncclComm* comm) {
-  return [comm, since = std::optional<Clock::time_point>()]() mutable {
-    if (!IsMeeting(comm)) return false;
-    if (!since) since = Clock::now();
-    return HasSiblingToCome(comm) || Clock::now() - *since >= kPatience;
-  };
-}
 
 // Destroyed by their programs, and waiting for ranks of other processes; guarded by g_families_mutex. Never destroyed.
 std::vector<ncclComm*>& Late() {
@@ -66,7 +36,7 @@ std::vector<ncclComm*>& Late() {
 }
 
 bool IsUnderWay(const ncclComm* comm) {
-  return LoadedRuntime().comm_state(comm->kernel, nullptr, 0, nullptr) == SL_IN_PROGRESS;
+  return !comm->aborted.load() && LoadedRuntime().comm_state(comm->kernel, nullptr, 0, nullptr) == SL_IN_PROGRESS;
 }
 
 pid_t g_late_process = 0;  // not its forked children
@@ -111,12 +81,17 @@ std::vector<ncclComm*> ChooseForFreeing(ncclComm* comm) {
   return chosen;
 }
 
-ncclResult_t Free(const char* function, ncclComm* comm) {
+sl_status_t End(const ncclComm* comm) {
   const sl_runtime_ops_t& runtime = LoadedRuntime();
+  return comm->aborted.load() ? runtime.comm_abort(comm->kernel) : runtime.comm_destroy(comm->kernel);
+}
+
+ncclResult_t Free(const char* function, ncclComm* comm) {
   ncclResult_t result = ncclSuccess;
   if (comm->cold->finalizing) {
-    const sl_status_t waited = AwaitKernel(comm, kDestroying, OthersAreLate(comm));
-    if (waited == SL_IN_PROGRESS) {
+    const auto is_vain = [comm] { return comm->aborted.load() || OthersAreLate(comm); };
+    const sl_status_t waited = AwaitKernel(comm, kDestroying, is_vain);
+    if (waited == SL_IN_PROGRESS && !comm->aborted.load()) {
       LeaveForLater(comm);
       return ncclSuccess;
     }
@@ -125,7 +100,7 @@ ncclResult_t Free(const char* function, ncclComm* comm) {
     if (waited < SL_OK && !missed_nothing) result = FailWith(function, waited);
   }
   if (comm->kernel != nullptr) {
-    const sl_status_t destroyed = runtime.comm_destroy(comm->kernel);
+    const sl_status_t destroyed = End(comm);
     if (destroyed < SL_OK && result == ncclSuccess) result = FailWith(function, destroyed);
   }
   Release(comm);
@@ -135,11 +110,12 @@ ncclResult_t Free(const char* function, ncclComm* comm) {
 // Lets a communicator complete what is outstanding. One that failed already has nobody left to meet; its error was
 // reported when it happened. Nor do those that were revoked or suspended.
 ncclResult_t BeginDestroy(const char* function, ncclComm* comm) {
-  if (comm->phase.load(std::memory_order_acquire) != kReady || comm->cold->revoked) return ncclSuccess;
-  if (IsUnderWay(comm)) {  // a split, say, that its program has not waited for; what comes of it is not asked any more
-    const Pin pin(comm);
-    AwaitKernel(comm, kReady);
-  }
+  const Pin pin(comm);
+  const auto is_ready = [comm] { return comm->phase.load(std::memory_order_seq_cst) == kReady; };
+  if (!is_ready() || comm->cold->revoked) return ncclSuccess;
+  // A split, say, that its program has not waited for; what comes of it is not asked any more.
+  if (IsUnderWay(comm)) AwaitKernel(comm, kReady);
+  if (!is_ready()) return ncclSuccess;  // another thread ends it
   sl_comm_info_t info{};
   info.struct_size = sizeof(info);
   if (LoadedRuntime().comm_info(comm->kernel, &info) == SL_OK && info.suspended != 0) return ncclSuccess;
@@ -151,8 +127,7 @@ ncclResult_t BeginDestroy(const char* function, ncclComm* comm) {
 
 ncclResult_t StartFinalize(const char* function, ncclComm* comm) {
   const sl_status_t status = LoadedRuntime().comm_finalize(comm->kernel);
-  if (SL_IS_USAGE_ERROR(status)) return FailWith(function, status);  // it was not begun
-  if (status < SL_OK) return BecomeFailed(function, comm, status);
+  if (status < SL_OK) return FailWith(function, status);  // it was not begun
   comm->cold->finalizing = status == SL_IN_PROGRESS;
   ChangePhase(comm, status == SL_OK ? kFinalized : kFinalizing);
   return ResultOf(status);
@@ -160,8 +135,11 @@ ncclResult_t StartFinalize(const char* function, ncclComm* comm) {
 
 ncclResult_t AwaitFinalize(const char* function, ncclComm* comm) {
   const Pin pin(comm);
-  const sl_status_t status = AwaitKernel(comm, kFinalizing, OthersAreLate(comm));
-  if (status == SL_IN_PROGRESS) return ncclSuccess;  // ncclCommDestroy waits on
+  const sl_status_t status = AwaitKernel(comm, kFinalizing, [comm] { return OthersAreLate(comm); });
+  if (status == SL_IN_PROGRESS) {  // ncclCommDestroy waits on
+    ChangePhase(comm, kFinalized);
+    return ncclSuccess;
+  }
   if (status == SL_ERR_ABORTED) {
     return Fail(ncclInvalidUsage, "%s: the communicator was aborted while it was being finalized", function);
   }
@@ -180,7 +158,7 @@ void FreeLate() {
     Late().erase(first, Late().end());
   }
   for (ncclComm* comm : met) {
-    LoadedRuntime().comm_destroy(comm->kernel);
+    End(comm);
     Release(comm);
   }
 }
@@ -201,7 +179,11 @@ ncclResult_t DestroyComms(const char* function, const std::vector<ncclComm*>& co
     }
   }
   for (ncclComm* comm : ours) {
-    for (ncclComm* one : ChooseForFreeing(comm)) {
+    const std::vector<ncclComm*> chosen = ChooseForFreeing(comm);
+    for (const ncclComm* one : chosen) {  // their patience ends together
+      if (one->cold->finalizing) OthersAreLate(one);
+    }
+    for (ncclComm* one : chosen) {
       const ncclResult_t freed = Free(function, one);
       if (freed != ncclSuccess && result == ncclSuccess) result = freed;
     }
@@ -213,8 +195,9 @@ ncclResult_t AbortComm(const char* function, ncclComm* comm) {
   if (comm->phase.load(std::memory_order_acquire) == kQueued) {
     return Fail(ncclInvalidUsage, "%s: the communicator is made in a group; end the group first", function);
   }
-  if (!ClaimForEnding(comm)) {
-    return Fail(ncclInvalidArgument, "%s: the communicator is being destroyed already", function);
+  if (!ClaimForEnding(comm)) {  // another thread destroys it, and stops waiting for peers now
+    comm->aborted.store(true);
+    return ncclSuccess;
   }
   AwaitPins(comm);
   const sl_status_t status = LoadedRuntime().comm_abort(comm->kernel);

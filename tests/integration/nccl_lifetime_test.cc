@@ -70,6 +70,34 @@ TEST(Lifetime, OneThreadFinalizesItsRanksInTurn) {
   for (ncclComm_t comm : all) NCCL_GOOD(ncclCommDestroy(comm));
 }
 
+// As the blocking form: nobody waits for a rank that the same thread has still to call.
+TEST(NonBlocking, OneThreadFinalizesItsRanksInTurn) {
+  std::vector<ncclComm_t> comms(3);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclUniqueId id;
+  NCCL_GOOD(ncclGetUniqueId(&id));
+  NCCL_GOOD(ncclGroupStart());
+  for (int rank = 0; rank < 3; ++rank) {
+    ncclCommInitRankConfig(&comms[static_cast<size_t>(rank)], 3, id, rank, &config);
+  }
+  EXPECT_EQ(ncclGroupEnd(), ncclInProgress);
+  const auto await = [](ncclComm_t comm) {
+    ncclResult_t state = ncclInProgress;
+    const Clock::time_point start = Clock::now();
+    while (state == ncclInProgress && SecondsSince(start) < 20) {
+      EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+    }
+    return state;
+  };
+  for (const ncclComm_t comm : comms) ASSERT_EQ(await(comm), ncclSuccess);
+  for (const ncclComm_t comm : comms) {
+    EXPECT_EQ(ncclCommFinalize(comm), ncclInProgress);
+    EXPECT_EQ(await(comm), ncclSuccess) << ncclGetLastError(nullptr);
+  }
+  for (const ncclComm_t comm : comms) NCCL_GOOD(ncclCommDestroy(comm));
+}
+
 TEST(Lifetime, RanksOfThreadsAreDestroyedByAnother) {
   ncclUniqueId id;
   NCCL_GOOD(ncclGetUniqueId(&id));
@@ -175,6 +203,32 @@ TEST(Abort, FromAnotherThreadEndsAnOperation) {
   // The other rank is not left hanging, whatever it learns.
   ncclCommDestroy(comms[1]);
   EXPECT_LT(SecondsSince(start), kAbortSeconds);
+}
+
+// The work that it waits for waits for a rank that does not call.
+TEST(Abort, FromAnotherThreadEndsADestroy) {
+  const sl_runtime_ops_t* runtime = nullptr;
+  ASSERT_EQ(sl_runtime_query(SL_RUNTIME_REVISION, &runtime), SL_OK);
+  const std::vector<ncclComm_t> comms = MakeComms(2);
+  sl_stream_t* stream = nullptr;
+  ASSERT_EQ(runtime->stream_create(&stream), SL_OK);
+  float value = 1;
+  NCCL_GOOD(ncclAllReduce(&value, &value, 1, ncclFloat, ncclSum, comms[0], reinterpret_cast<cudaStream_t>(stream)));
+  std::atomic<bool> is_over{false};
+  std::thread destroying([&] {
+    ncclGroupStart();
+    for (const ncclComm_t comm : comms) ncclCommDestroy(comm);
+    ncclGroupEnd();
+    is_over = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // either order ends alike; this one is meant
+  EXPECT_FALSE(is_over);
+  const Clock::time_point start = Clock::now();
+  NCCL_GOOD(ncclCommAbort(comms[0]));
+  destroying.join();
+  EXPECT_LT(SecondsSince(start), kAbortSeconds);
+  EXPECT_EQ(ncclCommAbort(comms[0]), ncclInvalidArgument) << "it is gone";
+  EXPECT_EQ(runtime->stream_destroy(stream), SL_OK);
 }
 
 TEST(Misuse, CallsThatDoNotMatchNameBothSides) {
