@@ -33,8 +33,6 @@ class Channel : public ControlThread::Watched {
   Status Open();
   // Queues a frame and sends what the socket takes now. A dead peer is reported by OnClosed, not here.
   void Send(FrameType type, uint64_t sequence, std::span<const uint8_t> payload);
-  // From then on longer frames are fine: the peer has proved who it is.
-  void RaiseLimit(uint32_t max_bytes) { max_bytes_ = max_bytes; }
   // Waits, at most until the deadline, for queued frames to leave. Not on the control thread.
   void Flush(uint64_t deadline_ns);
   void Close();
@@ -57,7 +55,7 @@ class Channel : public ControlThread::Watched {
   const Stream stream_;
   const bool is_net_;
   uint64_t heard_ns_ = 0;
-  uint32_t max_bytes_;
+  const uint32_t max_bytes_;
   Owner* owner_;
   Bytes in_;
   mutable std::mutex mutex_;

@@ -65,7 +65,6 @@ class Path {
   bool up() const { return up_; }
   bool mapped() const { return link_.window.peer != nullptr; }
   uint32_t epoch() const { return epoch_; }
-  uint8_t* peer_window() const { return static_cast<uint8_t*>(link_.window.peer); }
   uint32_t State() const { return link_.ops->connection_state(link_.connection); }
   void Notify() const { link_.ops->notify(link_.connection); }
 

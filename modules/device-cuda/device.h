@@ -92,7 +92,6 @@ struct sl_device_t {
 
  private:
   sl_device_t(sl_instance_t* the_instance, uint32_t the_ordinal, sl::device_cuda::cu::Device the_id);
-  sl::Status Retain();
   sl::Status LearnFacts();
 
   sl::device_cuda::cu::Stream* zeroing_ = nullptr;  // for Zero

@@ -291,12 +291,6 @@ CudaGraphExec EndCapture(CudaStream stream) {
   return made;
 }
 
-void EndCaptureWithoutGraph(CudaStream stream) {
-  CudaGraph graph = nullptr;
-  Check(driver.end_capture(stream, &graph), "cuStreamEndCapture");
-  if (graph != nullptr) Check(driver.graph_destroy(graph), "cuGraphDestroy");
-}
-
 void Launch(CudaGraphExec graph, CudaStream stream) { Check(driver.launch(graph, stream), "cuGraphLaunch"); }
 void DestroyGraph(CudaGraphExec graph) { Check(driver.exec_destroy(graph), "cuGraphExecDestroy"); }
 

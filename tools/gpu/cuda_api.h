@@ -53,7 +53,6 @@ void WaitForDevice();
 
 void BeginCapture(CudaStream stream);
 CudaGraphExec EndCapture(CudaStream stream);
-void EndCaptureWithoutGraph(CudaStream stream);
 void Launch(CudaGraphExec graph, CudaStream stream);
 void DestroyGraph(CudaGraphExec graph);
 
