@@ -75,7 +75,8 @@ void ChunkLink::AnswerQueries() {
     if (!path.HasQuery()) continue;
     done_pending_ = done_ != 0;  // the acknowledgement may have been what was lost
     // Puts are in order: all that this path carried before the query has arrived or is lost, and what was sent again
-    // before it has too, so the slots are still.
+    // before it has too, so the slots are still: also where the sender could not send all again, nor say so.
+    path.Thaw();
     const sl_status_t status = path.Answer(ReceivedWithoutGap());
     if (status != SL_OK && status != SL_ERR_AGAIN) {
       OnPutFailed(i, status);
@@ -115,7 +116,8 @@ void ChunkLink::AskIfStalled(uint64_t now_ns) {
   stalled_since_ns_ = now_ns;
   for (size_t i = 0; i < paths_.size(); ++i) {
     if (!paths_[i].up() || !(Carries(i) || paths_[i].HasCopies())) continue;
-    const sl_status_t status = paths_[i].Ask();
+    if (!paths_[i].MayAsk(now_ns, context_->resend_ns)) continue;
+    const sl_status_t status = paths_[i].Ask(now_ns);
     if (status != SL_OK && status != SL_ERR_AGAIN) {
       OnPutFailed(i, status);
       continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/link/path.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sl::kernel {
@@ -143,7 +144,14 @@ bool Path::HasCopies() const {
   return seen < copied_ || seen > orders_;
 }
 
-sl_status_t Path::Ask() {
+bool Path::MayAsk(uint64_t now_ns, uint64_t patience_ns) const {
+  return query_ == dealt_with_ || now_ns - asked_at_ns_ >= patience_ns << vain_;
+}
+
+sl_status_t Path::Ask(uint64_t now_ns) {
+  constexpr uint32_t kMostVain = 6;  // a peer may be 64 resend times away
+  vain_ = query_ == dealt_with_ ? 0 : std::min(vain_ + 1, kMostVain);
+  asked_at_ns_ = now_ns;
   ++query_;
   asked_ = newest_;
   orders_asked_ = orders_;

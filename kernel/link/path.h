@@ -99,14 +99,18 @@ class Path {
   void MarkCopy() { copied_ = orders_; }
   bool HasCopies() const;
 
-  // Lost puts. A sender's query, and whether its newest was answered and not yet dealt with.
-  sl_status_t Ask();
+  // Lost puts. A sender's query, and whether its newest was answered and not yet dealt with. Only the newest counts: as
+  // long as it is not answered the next one waits, `patience_ns` at first, then twice as long each time.
+  bool MayAsk(uint64_t now_ns, uint64_t patience_ns) const;
+  sl_status_t Ask(uint64_t now_ns);
   bool TakeAnswer(uint32_t* out_received);
   // The newest query was about this chunk too, if the path carried it.
   bool AskedAbout(uint64_t sequence) const;
   sl_status_t SayResent() const { return Signal(kResent, query_); }
   // A receiver's side: whether a new query is here; then Answer() must follow.
   bool HasQuery() const { return Word(kQuery) >> 32 > answered_; }
+  // Puts are in order: what was sent again before the query that is here has come, or is lost.
+  void Thaw() { frozen_ = false; }
   // Takes nothing behind `received` any more until the sender says that it has sent it again.
   sl_status_t Answer(uint64_t received);
   void ThawIfResent();
@@ -123,6 +127,8 @@ class Path {
   uint64_t orders_ = 0;               // chunks put
   uint32_t newest_ = 0;               // highest chunk put, low half
   uint64_t query_ = 0;                // newest query sent
+  uint64_t asked_at_ns_ = 0;          // when
+  uint32_t vain_ = 0;                 // queries since the last one that was answered, but for the newest
   uint32_t asked_ = 0;                // highest chunk it was about, low half
   uint64_t orders_asked_ = 0;         // orders_ when it was sent
   uint64_t dealt_with_ = 0;           // newest query whose answer was acted on
