@@ -91,8 +91,10 @@ sl_status_t Connection::Put(const sl_put_t& put) noexcept {
     if (put.cookie != 0) shared_->completions.Cancel();
     return SL_ERR_AGAIN;
   }
-  // Short puts wait for notify(), so that those of a burst, signals above all, leave together.
-  if (bytes > SendQueue::kInlineBytes || queue_.IsCrowded()) {
+  // Short puts wait for notify(), so that those of a burst, signals above all, leave together. Dekker with End(): it
+  // sees what was appended, or the end is seen here.
+  const bool is_over = state_.load(std::memory_order_seq_cst) != SL_CONNECTION_UP;
+  if (bytes > SendQueue::kInlineBytes || queue_.IsCrowded() || is_over) {
     Flush();
   } else if (bytes != 0) {
     Count(&shared_->counters.copied_out_bytes, bytes);
@@ -107,7 +109,7 @@ sl_status_t Connection::Probe(uint64_t cookie) noexcept {
   probe_cookie_.store(cookie, std::memory_order_relaxed);
   probe_waits_.store(++probes_, std::memory_order_seq_cst);
   const bool taken = queue_.Append({kFrameProbe, kFrameNoSignal, 0, 0, 0, probes_}, nullptr, 0);
-  const bool up = State() == SL_CONNECTION_UP;
+  const bool up = state_.load(std::memory_order_seq_cst) == SL_CONNECTION_UP;
   if (taken && up) {
     Flush();
     return SL_OK;
@@ -270,14 +272,18 @@ void Connection::End(uint32_t state, sl_log_level_t level, const char* why, cons
   while (sending_.exchange(true, std::memory_order_seq_cst)) sched_yield();
   CutOff();
   DropAll();
+  full_.store(false, std::memory_order_relaxed);
   sending_.store(false, std::memory_order_seq_cst);
+  Flush();  // drops what was appended meanwhile
   PublishProbe(SL_ERR_LINK_DOWN);
   shared_->LogIfPossible(level, [&] { return Name() + ": " + why + detail; });
 }
 
 void Connection::PublishProbe(sl_status_t status) noexcept {
+  uint64_t asked = probe_waits_.load(std::memory_order_seq_cst);
+  if (asked == 0) return;  // one that comes later sees the end
   const uint64_t cookie = probe_cookie_.load(std::memory_order_relaxed);
-  if (probe_waits_.exchange(0, std::memory_order_seq_cst) == 0) return;
+  if (!probe_waits_.compare_exchange_strong(asked, 0, std::memory_order_seq_cst)) return;
   shared_->completions.Publish({cookie, ToC(), status, SL_COMPLETION_PROBE});
 }
 

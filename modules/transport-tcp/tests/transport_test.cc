@@ -547,5 +547,47 @@ TEST(Close, LeavesNoDescriptor) {
   EXPECT_EQ(OpenFds(), before);
 }
 
+// The peer reads nothing and leaves while a thread puts: every put that was taken comes back.
+TEST(Threads, LoseNoCompletionWhenTheConnectionEnds) {
+  const std::vector<uint8_t> source(4096, 1);
+  for (int round = 0; round < 1000; ++round) {
+    Pair pair;
+    std::atomic<uint64_t> accepted{0};
+    std::atomic<bool> is_down{false};
+    std::thread putting([&] {
+      for (uint64_t value = 1;;) {
+        const sl_put_t put = MakePut(source.data(), value % 2 == 0 ? source.size() : 8, 0, 0, value, value);
+        const sl_status_t status = pair.ops->put(pair.from, &put);
+        if (status == SL_ERR_LINK_DOWN) break;
+        if (status != SL_OK) continue;
+        ++accepted;
+        ++value;
+      }
+      is_down = true;
+    });
+    uint64_t completed = 0;
+    const auto drive = [&] {
+      pair.ops->progress(pair.a);
+      completed += pair.Poll(pair.a).size();
+    };
+    EXPECT_TRUE(Eventually([&] {
+      drive();
+      return accepted > 100 || round % 3 == 0;
+    }));
+    pair.Retire(&pair.to);
+    EXPECT_TRUE(Eventually([&] {
+      drive();
+      return is_down.load();
+    }));
+    putting.join();
+    EXPECT_TRUE(Eventually([&] {
+      drive();
+      return completed == accepted;
+    })) << completed
+        << " of " << accepted << " in round " << round;
+    if (HasFailure()) break;
+  }
+}
+
 }  // namespace
 }  // namespace sl::transport_tcp
