@@ -33,27 +33,23 @@ sl_status_t Connection::Put(const sl_put_t& put) noexcept {
     return SL_ERR_INVALID;
   if (put.signal != SL_NO_SIGNAL && put.signal >= layout_.signal_count) [[unlikely]]
     return SL_ERR_INVALID;
+  const bool has_data = put.source != nullptr && put.bytes != 0;
+  if (has_data && (put.offset > layout_.window_bytes || put.bytes > layout_.window_bytes - put.offset)) [[unlikely]]
+    return SL_ERR_INVALID;
   uint64_t ticket = 0;
   if (put.cookie != 0 && !transport_->completions().Reserve(&ticket)) [[unlikely]]
     return SL_ERR_AGAIN;
-  sl_status_t status = SL_OK;
-  if (put.source != nullptr && put.bytes != 0) {
-    if (put.offset <= layout_.window_bytes && put.bytes <= layout_.window_bytes - put.offset) {
-      std::memcpy(peer_window_ + put.offset, put.source, put.bytes);
-    } else {
-      status = SL_ERR_INVALID;
-    }
-  }
-  if (put.signal != SL_NO_SIGNAL && status == SL_OK) {
+  if (has_data) std::memcpy(peer_window_ + put.offset, put.source, put.bytes);
+  if (put.signal != SL_NO_SIGNAL) {
     // S1 pairs with the reader's acquire load of its signal word; payload of this put, or written there by the caller
     // through window.peer, is visible to who sees the value.
     std::atomic_ref<uint64_t>(peer_signals_[put.signal * 8]).store(put.signal_value, std::memory_order_release);
   }
   if (put.cookie != 0) {
-    transport_->completions().Publish(
-        ticket, {put.cookie, reinterpret_cast<sl_connection_t*>(this), status, SL_COMPLETION_PUT});
+    transport_->completions().Publish(ticket,
+                                      {put.cookie, reinterpret_cast<sl_connection_t*>(this), SL_OK, SL_COMPLETION_PUT});
   }
-  return status;
+  return SL_OK;
 }
 
 uint32_t Connection::State() const noexcept {
@@ -183,7 +179,7 @@ void Connection::SendReply(const uint8_t secret[32], int port_fd) {
   Reply reply = {kWireMagic, kWireVersion, sizeof(Reply), {}};
   reply.proof = ProveReply(secret, reply, hello_.proof);
   // A peer that has left already may still have put something: its window decides, not this packet.
-  SendPacket(socket_.get(), &reply, sizeof reply, &port_fd, 1);
+  reply_due_ = SendPacket(socket_.get(), &reply, sizeof reply, &port_fd, 1) == Transfer::kAgain;
   Ring(&peer_port()->bell);
 }
 

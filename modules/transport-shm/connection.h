@@ -39,6 +39,9 @@ class Connection {
   // Accepting end: takes over the socket and the peer's port.
   void Adopt(Fd socket, std::unique_ptr<Mapping> peer_port);
   void SendReply(const uint8_t secret[32], int port_fd);
+  // It could not be sent, for want of room for descriptors in flight, and must be tried again: the peer rings nobody
+  // yet.
+  bool reply_due() const { return reply_due_; }
   // Answers the peer's probe and reports the end of an own one.
   void ExchangeProbes();
   // The socket or the process says that the peer is gone: CLOSED if it said goodbye, else DOWN.
@@ -81,6 +84,7 @@ class Connection {
   Fd socket_;
   Fd process_;     // pidfd of the peer, when the system gives one
   Fd segment_fd_;  // until the hello was sent
+  bool reply_due_ = false;
   std::atomic<uint64_t> probe_cookie_{0};
   std::atomic<uint64_t> probe_waits_{0};  // the probe whose answer is missing; 0: none
 };

@@ -281,6 +281,7 @@ void Transport::StartConnections() {
       Log(started.code() == SL_ERR_LIMIT ? SL_LOG_WARN : SL_LOG_DEBUG, "connect: " + started.message());
     } else {
       entry.connection->FinishReply(env_.job_secret);
+      if (entry.connection->reply_due()) entry.connection->SendReply(env_.job_secret, port_fd_.get());
     }
   }
 }

@@ -119,7 +119,7 @@ Transfer SendPacket(int socket, const void* packet, size_t bytes, const int* fds
   const ssize_t sent = sendmsg(socket, &message, MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(bytes)) return Transfer::kDone;
   // ETOOMANYREFS: this user has too many descriptors in flight; receivers will take some.
-  if (sent < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ETOOMANYREFS)) {
+  if (sent < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS)) {
     return Transfer::kAgain;
   }
   return Transfer::kBroken;

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <linux/capability.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -118,10 +123,15 @@ TEST_F(Shm, PutsBothWaysWithoutACopyAndWithNothing) {
 TEST_F(Shm, RefusesPutsOutsideTheWindow) {
   sl_connection_t* a = Connect(Args(1, 4096, 2));
   const uint64_t word = 0;
-  for (const sl_put_t& put : {MakePut(&word, 8, 4089, 0, 1), MakePut(&word, 8, UINT64_MAX, 0, 1),
-                              MakePut(&word, UINT64_MAX, 8, 0, 1), MakePut(&word, 8, 0, 2, 1)}) {
+  for (sl_put_t put : {MakePut(&word, 8, 4089, 0, 1), MakePut(&word, 8, UINT64_MAX, 0, 1),
+                       MakePut(&word, UINT64_MAX, 8, 0, 1), MakePut(&word, 8, 0, 2, 1)}) {
+    put.cookie = 7;
     EXPECT_EQ(ops_->put(a, &put), SL_ERR_INVALID);
   }
+  sl_completion_t done = {};
+  uint32_t count = 0;
+  EXPECT_EQ(ops_->poll(a_, &done, 1, &count), SL_OK);
+  EXPECT_EQ(count, 0u) << "what was refused completes, too";
   sl_connection_t* b = Accept();
   EXPECT_EQ(Signal(WindowOf(ops_, b), 0), 0u);
 }
@@ -372,6 +382,64 @@ TEST_F(Shm, LosesNoPeerWhoseDescriptorsFindNoRoom) {
     }));
     EXPECT_EQ(done.status, SL_OK);
   }
+}
+
+// While it lives, this user has as many descriptors in flight as one without privileges may have.
+class FullFlight {
+ public:
+  FullFlight() : few_(64) {
+    EXPECT_EQ(syscall(SYS_capget, &header_, before_), 0);
+    __user_cap_data_struct without[2] = {before_[0], before_[1]};
+    without[0].effective &= ~(1u << CAP_SYS_RESOURCE | 1u << CAP_SYS_ADMIN);
+    EXPECT_EQ(syscall(SYS_capset, &header_, without), 0);  // of this thread
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    ends_[0] = Fd(ends[0]);
+    ends_[1] = Fd(ends[1]);
+    const int fds[2] = {ends[0], ends[1]};
+    const char byte = 0;
+    for (int i = 0; i < 10'000 && SendPacket(ends[0], &byte, 1, fds, 2) == Transfer::kDone;) ++i;
+    EXPECT_EQ(errno, ETOOMANYREFS);
+    fewer_.emplace(40);  // so that those which arrive make no room
+  }
+  ~FullFlight() {
+    Fd fds[2];
+    char byte = 0;
+    while (ReceivePacket(ends_[1].get(), &byte, 1, fds, 2) == Transfer::kDone) {
+    }
+    syscall(SYS_capset, &header_, before_);
+  }
+  FullFlight(const FullFlight&) = delete;
+  FullFlight& operator=(const FullFlight&) = delete;
+
+ private:
+  const FewDescriptors few_;
+  std::optional<FewDescriptors> fewer_;
+  __user_cap_header_struct header_ = {_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct before_[2] = {};
+  Fd ends_[2];
+};
+
+// The reply to a peer has the descriptor by which it rings: it comes late, but it comes.
+TEST_F(Shm, RepliesWhenThereIsRoomForDescriptorsInFlight) {
+  sl_connection_t* a = Connect(Args(1));
+  {
+    const FullFlight full;
+    ASSERT_NE(Accept(), nullptr);
+    ops_->notify(a);  // would take the reply
+  }
+  sl_wait_object_t object = {};
+  object.struct_size = sizeof object;
+  ASSERT_EQ(ops_->wait_object(b_, &object), SL_OK);
+  const BellGuard sleeper(object.doorbell);
+  EXPECT_TRUE(Eventually([&] {
+    ops_->progress(b_);
+    const uint32_t before = object.doorbell->rings;
+    const sl_put_t put = MakePut(nullptr, 0, 0, 0, 1);
+    EXPECT_EQ(ops_->put(a, &put), SL_OK);
+    ops_->notify(a);
+    return object.doorbell->rings != before;
+  }));
 }
 
 TEST_F(Shm, EndsTheSocketsOfStrangersThoughAChildHoldsThem) {
