@@ -9,6 +9,13 @@
 namespace sl::kernel {
 
 bool WaitObjects::Use(const sl_transport_ops_t* ops, sl_transport_t* transport) {
+  sl_doorbell_t* const before = bell();
+  const bool is_descriptor = Take(ops, transport);
+  if (before != nullptr && before != bell()) Ring(before);  // who sleeps on it would hear nothing any more
+  return is_descriptor;
+}
+
+bool WaitObjects::Take(const sl_transport_ops_t* ops, sl_transport_t* transport) {
   sl_wait_object_t object = {};
   object.struct_size = sizeof object;
   const bool given = ops->wait_object(transport, &object) == SL_OK;
@@ -30,7 +37,8 @@ bool WaitObjects::Use(const sl_transport_ops_t* ops, sl_transport_t* transport) 
 }
 
 bool WaitObjects::HasSleepers() {
-  return std::atomic_ref<uint32_t>(bell()->sleepers).load(std::memory_order_seq_cst) != 0;
+  sl_doorbell_t* const heard = bell();
+  return heard != nullptr && std::atomic_ref<uint32_t>(heard->sleepers).load(std::memory_order_seq_cst) != 0;
 }
 
 bool WaitObjects::NeedsWatch() {

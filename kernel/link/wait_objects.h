@@ -51,7 +51,7 @@ class WaitObjects {
   // Somebody is about to sleep on the bell, and the keeper must be asked to watch. Says so once.
   bool NeedsWatch();
 
-  // Somebody sleeps on the bell, or is about to. There must be one.
+  // Somebody sleeps on the bell, or is about to; not where there is none.
   bool HasSleepers();
 
   // Something was fetched, for whomever.
@@ -64,6 +64,8 @@ class WaitObjects {
   bool KeepWatching();
 
  private:
+  bool Take(const sl_transport_ops_t* ops, sl_transport_t* transport);
+
   sl_doorbell_t* bell_ = nullptr;  // of the transport that has one
   sl_doorbell_t own_bell_{};       // where none has
   std::vector<int32_t> descriptors_;

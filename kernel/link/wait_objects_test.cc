@@ -13,6 +13,7 @@
 #include "kernel/events/log.h"
 #include "kernel/link/fake_transport_test_util.h"
 #include "kernel/link/link_table.h"
+#include "sdk/doorbell.h"
 
 namespace sl::kernel {
 namespace {
@@ -111,6 +112,39 @@ TEST_F(WaitObjectsTest, AreRetractedWhenAnotherRunMayTakeTheNews) {
   tables_[0]->EndUse();
   EXPECT_FALSE(Sleep(Offered(0), 0)) << "the offer is still readable";
   tables_[0]->EndUse();
+}
+
+// A transport by what it has to wait on: a descriptor, a bell, or nothing.
+sl_status_t GiveDescriptor(sl_transport_t*, sl_wait_object_t* out) {
+  out->type = SL_WAIT_FD;
+  out->fd = 0;
+  return SL_OK;
+}
+sl_doorbell_t g_bell{};
+sl_status_t GiveBell(sl_transport_t*, sl_wait_object_t* out) {
+  out->type = SL_WAIT_DOORBELL;
+  out->doorbell = &g_bell;
+  return SL_OK;
+}
+sl_status_t GiveNothing(sl_transport_t*, sl_wait_object_t*) { return SL_ERR_UNSUPPORTED; }
+
+// Of a run that sleeps already when another transport comes into use.
+TEST(WaitObjects, WakeWhoSleepsOnABellThatGoes) {
+  for (const auto& next : {GiveBell, GiveNothing}) {
+    sl_transport_ops_t ops{};
+    WaitObjects objects;
+    ops.wait_object = GiveDescriptor;
+    EXPECT_TRUE(objects.Use(&ops, nullptr));
+    sl_doorbell_t* const bell = objects.bell();
+    ASSERT_NE(bell, nullptr);
+    BellGuard sleeper(bell);
+    EXPECT_TRUE(objects.NeedsWatch());
+    const uint32_t rings = bell->rings;
+    ops.wait_object = next;
+    EXPECT_FALSE(objects.Use(&ops, nullptr));
+    EXPECT_NE(bell->rings, rings);
+    EXPECT_FALSE(objects.KeepWatching());
+  }
 }
 
 TEST_F(WaitObjectsTest, AreNotOfferedWhereMemoryIsMapped) {
