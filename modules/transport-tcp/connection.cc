@@ -49,6 +49,7 @@ Connection::Connection(Shared* shared, uint32_t port, const Hello& hello, Fd str
       reader_(window_->target()),
       phase_(Phase::kUp),
       state_(SL_CONNECTION_UP),
+      zerocopy_bytes_(ZeroCopyBytes(stream_.get(), shared->settings)),
       acked_since_ns_(since_ns_) {
   Watch(EPOLLIN, EPOLL_CTL_MOD);  // watched since it knocked
 }
@@ -190,6 +191,7 @@ bool Connection::Greet() noexcept {
   caller_.reset();
   acked_since_ns_ = shared_->now();
   phase_ = Phase::kUp;
+  zerocopy_bytes_ = ZeroCopyBytes(stream_.get(), shared_->settings);
   state_.store(SL_CONNECTION_UP, std::memory_order_seq_cst);
   return true;
 }

@@ -111,6 +111,7 @@ class Connection {
   std::atomic<int> send_error_{0};         // errno; the receiving side finds out what it means
   std::atomic<bool> watched_full_{false};  // epoll says when it takes more
   ZeroCopies zerocopies_;                  // with sending_
+  uint64_t zerocopy_bytes_ = 0;            // as ZeroCopyBytes(); written before state_ goes to UP
   Frame control_ = {};                     // with sending_: an answer on its way
   uint32_t control_left_ = 0;              // with sending_
   std::atomic<uint64_t> answer_due_{0};

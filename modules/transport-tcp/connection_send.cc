@@ -30,8 +30,7 @@ void Connection::Flush() noexcept {
 }
 
 void Connection::Send() noexcept {
-  const uint64_t threshold = shared_->settings.zerocopy_minimum_bytes;
-  uint64_t alone_bytes = threshold != 0 ? threshold : UINT64_MAX;
+  uint64_t alone_bytes = zerocopy_bytes_ != 0 ? zerocopy_bytes_ : UINT64_MAX;
   while (HasUnsent()) {
     if (State() != SL_CONNECTION_UP || send_error_.load(std::memory_order_relaxed) != 0) return DropAll();
     const uint64_t due = answer_due_.load(std::memory_order_seq_cst);
@@ -123,7 +122,7 @@ void Connection::CutOff() noexcept {
 }
 
 void Connection::ReadNotices() noexcept {
-  if (shared_->settings.zerocopy_minimum_bytes == 0 || sending_.exchange(true, std::memory_order_seq_cst)) return;
+  if (zerocopy_bytes_ == 0 || sending_.exchange(true, std::memory_order_seq_cst)) return;
   uint64_t copied = 0;
   const bool kept = TakeNotices(&copied);
   sending_.store(false, std::memory_order_seq_cst);

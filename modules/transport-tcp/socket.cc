@@ -192,6 +192,15 @@ void TuneStream(int socket, const Interface& interface, const Settings& settings
   }
 }
 
+// Without the option MSG_ZEROCOPY is ignored, and no notice ever tells that a source is free.
+uint64_t ZeroCopyBytes(int socket, const Settings& settings) {
+  int is_on = 0;
+  socklen_t bytes = sizeof is_on;
+  if (settings.zerocopy_minimum_bytes == 0) return 0;
+  const bool known = getsockopt(socket, SOL_SOCKET, SO_ZEROCOPY, &is_on, &bytes) == 0;
+  return known && is_on != 0 ? settings.zerocopy_minimum_bytes : 0;
+}
+
 uint64_t BytesPerSecond(const Interface& interface) {
   const uint64_t megabits = interface.megabits_per_second != 0 ? interface.megabits_per_second : kAssumedMegabits;
   return megabits * 125'000;

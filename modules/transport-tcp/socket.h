@@ -38,6 +38,9 @@ void AbortStream(int socket);
 // are appended to `out_refused`, one clause each with its remedy; the stream works without them.
 void TuneStream(int socket, const Interface& interface, const Settings& settings, std::string* out_refused);
 
+// The size from which on puts go over this stream without a copy; 0: none do, which the system may have decided.
+uint64_t ZeroCopyBytes(int socket, const Settings& settings);
+
 // Bytes that a stream must have under way to fill the port: both ways of its latency.
 uint64_t WantedBufferBytes(const Interface& interface, const Settings& settings);
 uint64_t BytesPerSecond(const Interface& interface);

@@ -102,5 +102,59 @@ TEST_F(ZeroCopyEnd, RetireFreesSources) {
   EXPECT_EQ(module_.CountLines(SL_LOG_WARN, "still reads"), 0u);
 }
 
+// Streams take this from their listener.
+void RefuseZeroCopyOfListeners() {
+  for (int fd = 3; fd < 1024; ++fd) {
+    int listens = 0;
+    socklen_t bytes = sizeof listens;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 || listens == 0) continue;
+    const int off = 0;
+    EXPECT_EQ(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &off, sizeof off), 0);
+  }
+}
+
+TEST(ZeroCopyRefused, PutsAreCopiedAndComplete) {
+  Module module(With("zerocopy_minimum_bytes", "10000"));
+  sl_transport_t* const a = module.Open(0, 2);
+  sl_transport_t* const b = module.Open(1, 2);
+  sl_address_t address = {};
+  ASSERT_EQ(module.ops->listen(b, 0, &address), SL_OK);
+  RefuseZeroCopyOfListeners();
+  sl_connection_t* from = nullptr;
+  const sl_connect_args_t args = Args(1, 1 << 20);
+  ASSERT_EQ(module.ops->connect(a, &address, &args, &from), SL_OK);
+  sl_connection_t* to = nullptr;
+  sl_connect_args_t said = {};
+  said.struct_size = sizeof said;
+  uint64_t completed = 0;
+  const auto progress = [&] {
+    sl_completion_t found[64];
+    uint32_t count = 0;
+    module.ops->progress(a);
+    module.ops->progress(b);
+    EXPECT_EQ(module.ops->poll(b, found, 64, &count), SL_OK);
+    completed += count;
+  };
+  ASSERT_TRUE(Eventually([&] {
+    progress();
+    return module.ops->accept(b, &to, &said) == SL_OK;
+  }));
+  const std::vector<uint8_t> source(20'000, 1);
+  for (uint64_t cookie = 1; cookie <= 100; ++cookie) {
+    const sl_put_t put = MakePut(source.data(), source.size(), 0, SL_NO_SIGNAL, 0, cookie);
+    ASSERT_TRUE(Eventually([&] {
+      progress();
+      return module.ops->put(to, &put) == SL_OK;
+    })) << cookie;
+  }
+  EXPECT_TRUE(Eventually([&] {
+    progress();
+    return completed == 100;
+  })) << completed;
+  EXPECT_EQ(CountersOf(b).zerocopy_sends, 0u);
+  module.ops->close(a);
+  module.ops->close(b);
+}
+
 }  // namespace
 }  // namespace sl::transport_tcp
