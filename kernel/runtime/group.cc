@@ -262,7 +262,7 @@ class GroupIssue {
   // Fills the launch that was added last. Room for many arguments is taken when it is needed.
   Status FillOneForAll(const Choice& choice, const sl_op_t* ops, uint32_t count) {
     Pending* pending = filled_.back();
-    const Status filled = FillGroupLaunch(choice, ops, count, pending->args, sizeof(pending->args), &launches_.back());
+    Status filled = FillGroupLaunch(choice, ops, count, pending->args, sizeof(pending->args), &launches_.back());
     const uint32_t capacity = ArgumentBytes(*pending->handle);
     if (filled.code() != SL_ERR_LIMIT || capacity <= sizeof(pending->args)) return filled;
     void* arguments = arguments_->allocate(capacity, alignof(std::max_align_t));

@@ -149,7 +149,7 @@ Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, cons
   SL_TRY(CheckParent(*parent, "grow"));
   const Result<ProcessorBounds> bounds = BoundsOf(config, parent->comm.config().bounds);
   std::optional<RendezvousId> mine;
-  const Status able = bounds.ok() ? CheckGrowth(parent->comm, size, id, &mine) : bounds.status();
+  Status able = bounds.ok() ? CheckGrowth(parent->comm, size, id, &mine) : bounds.status();
   const uint64_t turn = parent->comm.TakeTurn();
   const auto decline = [parent, turn](const Status& why) { parent->comm.Decline(turn, kGrowCall, why); };
   if (!able.ok()) {

@@ -34,7 +34,7 @@ struct RunOptions {
 // Without links and dots; empty when nothing is there.
 std::string Absolute(const std::string& path) {
   char* resolved = realpath(path.c_str(), nullptr);
-  const std::string absolute = resolved != nullptr ? resolved : "";
+  std::string absolute = resolved != nullptr ? resolved : "";
   free(resolved);
   return absolute;
 }
