@@ -33,8 +33,13 @@ void Communicator::Drain() {
   }
 }
 
+// Another thread may have kept a failure, on which this one leaves, and not have told it yet: whoever hears of the end
+// has heard of its reason. What was revoked is this rank's own affair.
 void Communicator::Leave(Fate fate) {
-  if (tree_ != nullptr) tree_->Depart(fate);
+  if (tree_ == nullptr) return;
+  const Status own = OwnFailure();
+  if (!own.ok() && own.code() != SL_ERR_PEER_FAILED && own.code() != SL_ERR_ABORTED) tree_->Report(own);
+  tree_->Depart(fate);
 }
 
 void Communicator::AwaitFarewell() const {
