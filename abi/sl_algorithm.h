@@ -29,7 +29,7 @@ typedef struct sl_device_ops_t sl_device_ops_t;
 typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
-#define SL_ALGORITHM_REVISION 5u
+#define SL_ALGORITHM_REVISION 6u
 
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
@@ -105,7 +105,8 @@ typedef struct sl_comm_shape_t {
   uint32_t link_chunk_bytes; /* the largest part a link carries at once; a plan's chunk must not exceed it */
   uint32_t lanes;            /* how many lanes links may have */
   uint32_t link_slots;       /* chunks a link holds each way before its sender waits; 0: not known yet */
-  uint32_t reserved;
+  uint32_t heap_on_host;     /* since 6; 1: the devices do not reach each other: the symmetric heap lies in host memory,
+                              * which all of them load from and store to over their bus */
   const char* const* host_of; /* size entries; equal text, equal host */
   /* Since 4: of the processors of the device (SMs), how many an operation holds. Equal on all ranks; min <= max. */
   uint32_t processors_min;   /* no fewer, where it can use them */
@@ -312,7 +313,8 @@ typedef struct sl_algorithm_ops_t {
 #define SL_REACH_OPS_SIZE_1_2 16u
 /* Revision 4 added the bounds on processors of shapes. */
 #define SL_COMM_SHAPE_SIZE_1_3 72u
-/* Revision 5 added sl_copy_t, copies, symmetric of operations, and named processor_free of shapes, which was 0. */
+/* Revision 5 added sl_copy_t, copies, symmetric of operations, and named processor_free of shapes, which was 0.
+ * Revision 6 named heap_on_host of shapes, which was 0. */
 #define SL_OP_SIZE_1_4 96u
 #define SL_COPY_SIZE_1_4 48u
 #define SL_ALGORITHM_OPS_SIZE_1_4 72u

@@ -312,7 +312,7 @@ typedef struct sl_device_ops_t {
    * blocking: never   owns: borrows `ctx` until then   returns: SL_OK | SL_ERR_STATE no capture   since: 1 */
   sl_status_t (*capture_retain)(sl_device_t* device, sl_stream_t* stream, void (*release)(void* ctx), void* ctx);
   /* Lets the device at host memory of the caller's, mapped from a file perhaps, at the address it has, until
-   * host_detach(): it may then be copied to and from, and hold stream words.
+   * host_detach(): it may then be copied to and from, hold stream words, and be loaded from and stored to by launches.
    * thread: [any]   owns: borrows the memory until then   units: whole pages of 4,096 bytes
    * returns: SL_OK | SL_ERR_INVALID no whole pages | SL_ERR_UNSUPPORTED the device sees it elsewhere | SL_ERR_LIMIT
    * since: 1 */

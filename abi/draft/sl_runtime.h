@@ -64,7 +64,7 @@ typedef struct sl_comm_info_t {
   uint64_t shared_bytes; /* of this rank's slice of the symmetric heap: pages in use */
   uint64_t device_bytes;
   uint64_t operations;       /* issued so far */
-  uint64_t releasable_bytes; /* of shared_bytes or device_bytes: what comm_suspend gives back, or has given back */
+  uint64_t releasable_bytes; /* of the device's memory: what comm_suspend gives back, or has given back */
   uint32_t suspended;        /* 1: by comm_suspend */
   uint32_t graphs;           /* captures its operations are part of that are not gone yet; they hold its memory */
   uint32_t one_sided;        /* 1: put_signal and wait_signals are served */

@@ -122,7 +122,7 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
                                       on_report, patience()));
   SL_TRY(MeetOthers());
   FillShape();
-  if (is_relayed() && !device().can_export()) {
+  if (is_relayed() && !device().can_export() && !MayShareHost()) {
     Logf(SL_LOG_WARN, "device {} cannot share memory between ranks, operations go through the host",
          device().info.name);
   }
@@ -477,8 +477,10 @@ void Communicator::FillInfo(sl_comm_info_t* info) const {
     info->releasable_bytes = released_bytes_.load();
     return;
   }
-  info->releasable_bytes = device().is_host() ? heap_->ResidentBytes(config_.rank) : heap_->stride();
-  (device().is_host() ? info->shared_bytes : info->device_bytes) = info->releasable_bytes;
+  const bool is_on_host = device().is_host() || shape_.heap_on_host != 0;
+  const uint64_t held_bytes = is_on_host ? heap_->ResidentBytes(config_.rank) : heap_->stride();
+  (is_on_host ? info->shared_bytes : info->device_bytes) = held_bytes;
+  info->releasable_bytes = shape_.heap_on_host != 0 ? 0 : held_bytes;  // of the device nothing
 }
 
 }  // namespace sl::kernel

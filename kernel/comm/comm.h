@@ -212,7 +212,7 @@ class Communicator {
   bool ReachesDirectly(uint32_t rank) const;
   uint32_t HostProcessors() const;
   void FillShape();
-  Status MakeControl();  // this and the next thirteen in comm_memory.cc
+  Status MakeControl();  // this and the next fifteen in comm_memory.cc
   Status MakeHeap();
   Status MakeReach();
   Status MakeSignals();
@@ -220,6 +220,8 @@ class Communicator {
   Result<std::unique_ptr<SymmetricHeap>> ShareSegment(const Device& device, uint64_t slice_bytes);
   Result<std::unique_ptr<SymmetricHeap>> FetchSegment(const Device& device, uint64_t slice_bytes) const;
   Status ShareSlices(uint64_t slice_bytes);
+  bool MayShareHost() const;
+  Status ShareHostHeap();
   Result<bool> AllAgree(bool mine) const;
   void StandAlone();
   Status ServeDescriptor(const SymmetricHeap& heap, FrameType asked_by);

@@ -36,7 +36,8 @@ uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
 
 // The log of calls is read by CPUs: where they do not reach the heap it has a segment of its own.
 Status Communicator::MakeHeap() {
-  if (shape_.domain_size != config_.size) {
+  const bool is_apart = shape_.domain_size != config_.size;
+  if (is_apart && !MayShareHost()) {
     op_log_ = OpLog(own_log_.data(), 0, config_.rank);
     return {};
   }
@@ -58,9 +59,10 @@ Status Communicator::MakeHeap() {
     SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes + boards_bytes));
     op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank);
   }
+  if (is_apart || shape_.heap_on_host != 0) return ShareHostHeap();
   if (demanded != 0) SL_TRY(ShareSlices(demanded));
   // Log and boards stay while the communicator is suspended.
-  if (boards_bytes == 0 || reach_ != nullptr || is_relayed()) return {};
+  if (boards_bytes == 0 || reach_ != nullptr || is_relayed() || shape_.heap_on_host != 0) return {};
   SL_TRY(MakeReach());
   return MakeSignals();
 }
@@ -271,7 +273,48 @@ Status Communicator::ShareSlices(uint64_t slice_bytes) {
          mapped.message());
   }
   SL_ASSIGN(const bool all, AllAgree(reached.ok()));
-  if (!all) StandAlone();
+  return all ? Status() : ShareHostHeap();
+}
+
+// Equal on all ranks.
+bool Communicator::MayShareHost() const {
+  return shape_.local_size == config_.size && !device().is_addressable() &&
+         process_->profile().settings().comm.host_heap;
+}
+
+// The heap in host memory, which all devices are let at. Where that cannot be, operations are relayed. Descriptors are
+// asked for when all have agreed to it, so that nobody takes a question about this segment for one about the log's.
+Status Communicator::ShareHostHeap() {
+  const Device& host = process_->host_device();
+  shape_.domain_size = config_.size;
+  shape_.heap_on_host = 1;
+  shape_.processors = device().info.processors;
+  std::vector<uint64_t> demands;
+  const uint64_t demanded = MayShareHost() ? Demand(&demands) : 0;
+  Result<std::unique_ptr<SymmetricHeap>> heap(Status(SL_ERR_UNSUPPORTED, "nothing asks for it"));
+  if (demanded != 0 && shape_.local_rank == 0) {
+    heap = SymmetricHeap::Create(host.ops, host.handle, shape_.local_size, demanded);
+  }
+  SL_ASSIGN(bool all, AllAgree(demanded != 0 && (shape_.local_rank != 0 || heap.ok())));
+  if (all && shape_.local_rank == 0) SL_TRY(ServeDescriptor(*heap.value(), FrameType::kHeap));
+  if (all && shape_.local_rank != 0) heap = FetchSegment(host, demanded);
+  if (all) {
+    SL_TRY(heap.status());
+    const Status attached = heap.value()->Attach(device().ops, device().handle);
+    if (!attached.ok()) {
+      Logf(SL_LOG_WARN, "the device does not reach shared host memory, which makes operations slower: {}",
+           attached.message());
+    }
+    SL_ASSIGN(all, AllAgree(attached.ok()));
+  }
+  if (!all) {
+    StandAlone();
+    return {};
+  }
+  Logf(SL_LOG_INFO, "rank {}: devices do not reach each other's memory, their kernels meet in {} MiB of the host's",
+       config_.rank, heap.value()->bytes() >> 20);
+  const auto held = HoldLog();
+  heap_ = heap.Take();
   return {};
 }
 
@@ -292,6 +335,7 @@ void Communicator::StandAlone() {
   log_heap_.reset();
   op_log_ = OpLog(own_log_.data(), 0, config_.rank);
   shape_.domain_size = 1;
+  shape_.heap_on_host = 0;
   shape_.processors = HostProcessors();
 }
 

@@ -95,7 +95,17 @@ Status SymmetricHeap::MapAt(const sl_memory_handle_t& handle, void* address) {
   return {};
 }
 
+Status SymmetricHeap::Attach(const sl_device_ops_t* ops, sl_device_t* device) {
+  if (const sl_status_t status = ops->host_attach(device, base_, bytes()); status != SL_OK) {
+    return {status, LastError()};
+  }
+  guest_ops_ = ops;
+  guest_ = device;
+  return {};
+}
+
 SymmetricHeap::~SymmetricHeap() {
+  if (guest_ != nullptr) guest_ops_->host_detach(guest_, base_);
   for (sl_mapping_t* mapping : mappings_) ops_->unmap(device_, mapping);
   if (reserved_) ops_->unreserve(device_, base_, bytes());
   if (owned_ != nullptr) ops_->release(device_, owned_);

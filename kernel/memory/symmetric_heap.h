@@ -5,7 +5,8 @@
 //
 // On devices that can share a segment (the host) one rank owns a segment with all slices and the others map it, so that
 // a rank holds one mapping whatever the number of ranks. On others (GPUs) every rank owns its slice, and maps all of
-// them side by side into one reservation of address space.
+// them side by side into one reservation of address space. GPUs that do not reach each other's memory are let at a
+// segment of the host's.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,8 @@ class SymmetricHeap {
                                                             uint32_t ranks, uint32_t rank, uint64_t slice_bytes);
   // Maps what `rank` made by CreateSlice. Borrows the handle's descriptor.
   Status AddSlice(uint32_t rank, const sl_memory_handle_t& handle);
+  // Lets another device load from and store to a segment of host memory, at the same addresses, as long as it lives.
+  Status Attach(const sl_device_ops_t* ops, sl_device_t* device);
   ~SymmetricHeap();
   SymmetricHeap(const SymmetricHeap&) = delete;
   SymmetricHeap& operator=(const SymmetricHeap&) = delete;
@@ -57,6 +60,8 @@ class SymmetricHeap {
 
   const sl_device_ops_t* ops_;
   sl_device_t* device_;
+  const sl_device_ops_t* guest_ops_ = nullptr;  // of the device that was attached
+  sl_device_t* guest_ = nullptr;
   uint32_t ranks_;
   uint64_t stride_;
   uint8_t* base_ = nullptr;

@@ -90,14 +90,20 @@ constexpr Key kKeys[] = {
      IntOption(
          "direct_ranks", "ranks",
          "so many ranks at a time, 0 to n - 1, n to 2n - 1, …, reach each other's memory by loads and stores, others "
-         "through the host; makes several hosts, or a host whose GPUs have no peer access, of one; 0: all that can",
+         "through the host; makes a host whose GPUs have no peer access of any, and with host_heap = false several "
+         "hosts; 0: all that can",
          "0", 0, 65535),
      [](Settings& s, const OptionValue& v) { s.comm.direct_ranks = Unsigned(v); }, false, nullptr},
     {"comm",
-     IntOption(
-         "relay_bytes", "bytes",
-         "pinned host memory that a rank takes for a communicator whose GPUs do not all reach each other's memory",
-         "16777216", 65536, 1024 * kMiB),
+     BoolOption("host_heap",
+                "kernels of GPUs of one host that do not all reach each other's memory meet in pinned host memory; "
+                "false: plans carry their operations, as between hosts",
+                "true"),
+     [](Settings& s, const OptionValue& v) { s.comm.host_heap = v.integer != 0; }, false, nullptr},
+    {"comm",
+     IntOption("relay_bytes", "bytes",
+               "pinned host memory that a rank takes for a communicator whose operations plans carry through the host",
+               "16777216", 65536, 1024 * kMiB),
      [](Settings& s, const OptionValue& v) { s.comm.relay_bytes = Unsigned(v); }, false, nullptr},
     {"comm",
      IntOption(

@@ -110,7 +110,8 @@ TEST(Profile, AllErrorsAreReportedInTheOrderOfTheFile) {
       "p.toml:3:9: link.slots is 1, but must be 2 to 1024\n"
       "p.toml:5:18: comm.report_wait_ms must be an integer of ms, not a boolean\n"
       "p.toml:6:1: unknown key comm.x; known are bootstrap_timeout_ms, operation_timeout_ms, report_wait_ms, "
-      "interface, socket_family, silence_ms, tls, reach_mib, rendezvous, direct_ranks, relay_bytes, sm_budget, "
+      "interface, socket_family, silence_ms, tls, reach_mib, rendezvous, direct_ranks, host_heap, relay_bytes, "
+      "sm_budget, "
       "sm_weight",
       text);
 }

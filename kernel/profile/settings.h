@@ -31,6 +31,7 @@ struct Settings {
     uint64_t reach_mib = 0;
     std::string rendezvous;     // "": ids say themselves where ranks meet
     uint64_t direct_ranks = 0;  // 0: whoever can
+    bool host_heap = true;
     uint64_t relay_bytes = 0;
     uint32_t sm_budget = 0;   // 0: not bound
     bool is_sm_free = false;  // what holds no SM goes before all others

@@ -21,21 +21,60 @@ using kernels::LaneLayout;
 
 namespace {
 
-// Packets that carry their epoch travel twice as large as their data. Fitted to what 2 and 4 H200 took
-// (docs/gpu-performance.md).
-constexpr Cost kOneShotCost = {3200, 150};
-constexpr Cost kTwoShotCost = {3900, 142};
-constexpr Cost kLamportMoveCost = {3600, 165};
-constexpr Cost kLamportReduceCost = {3450, 120};
-constexpr Cost kLamportTwoShotCost = {5500, 165};
-constexpr Cost kStagedCost = {9000, 190};
-constexpr Cost kStagedTwoShotCost = {17000, 245};
-constexpr Cost kStagedBroadcastCost = {5600, 300};  // that every rank pulls from the root
-constexpr Cost kDirectMoveCost = {7000, 345};
-constexpr Cost kDirectBroadcastCost = {8400, 360};  // through the other ranks
-constexpr Cost kDirectReduceCost = {8300, 318};
-constexpr Cost kMailCost = {3500, 190};
-constexpr Cost kLandedCost = {6000, 340};
+// What every way of going costs. Packets that carry their epoch travel twice as large as their data.
+struct Costs {
+  Cost one_shot;
+  Cost two_shot;
+  Cost lamport_move;
+  Cost lamport_reduce;
+  Cost lamport_two_shot;
+  Cost staged;
+  Cost staged_two_shot;
+  Cost staged_broadcast;  // that every rank pulls from the root
+  Cost direct_move;
+  Cost direct_broadcast;  // through the other ranks
+  Cost direct_reduce;
+  Cost mail;
+  Cost landed;
+};
+// Fitted to what 2 and 4 H200 took (docs/gpu-performance.md).
+constexpr Costs kDirectCosts = {
+    .one_shot = {3200, 150},
+    .two_shot = {3900, 142},
+    .lamport_move = {3600, 165},
+    .lamport_reduce = {3450, 120},
+    .lamport_two_shot = {5500, 165},
+    .staged = {9000, 190},
+    .staged_two_shot = {17000, 245},
+    .staged_broadcast = {5600, 300},
+    .direct_move = {7000, 345},
+    .direct_broadcast = {8400, 360},
+    .direct_reduce = {8300, 318},
+    .mail = {3500, 190},
+    .landed = {6000, 340},
+};
+// To what 2 H100 took through slices in host memory, over PCIe 5.
+constexpr Costs kHostCosts = {
+    .one_shot = {4400, 25},
+    .two_shot = {6800, 28},
+    .lamport_move = {5100, 22.5},
+    .lamport_reduce = {5300, 23.5},
+    .lamport_two_shot = {8400, 23},
+    .staged = {13000, 31},
+    .staged_two_shot = {19000, 35},
+    .staged_broadcast = {11000, 46},
+    .direct_move = {},  // there is no such way
+    .direct_broadcast = {},
+    .direct_reduce = {},
+    .mail = {5600, 17},
+    .landed = {22000, 34},
+};
+const Costs& CostsOf(const GpuSettings& settings) { return settings.on_host ? kHostCosts : kDirectCosts; }
+
+// So many SMs fill the bus to host memory, of which slices should not take more than they need; and longer messages
+// than these crowd it by packets.
+constexpr uint32_t kHostStagedBlocks = 16;
+constexpr uint64_t kHostMailedBytes = 128 << 10;
 
 // What one block should at least have to do; fewer, busier blocks start faster.
 constexpr uint64_t kPacketsOfBlock = 128;
@@ -73,9 +112,9 @@ Pattern ScatteredBroadcast(const sl_op_t& op, uint32_t rank, uint32_t size, uint
 struct PacketKind {
   Family one_shot;
   Family two_shot;
-  Cost move_cost;    // in one shot
-  Cost reduce_cost;  // too
-  Cost two_shot_cost;
+  Cost Costs::*move_cost;    // in one shot
+  Cost Costs::*reduce_cost;  // too
+  Cost Costs::*two_shot_cost;
   uint32_t payload;  // bytes of data
   uint32_t carried;  // bytes that travel for it
   uint32_t unit;     // packets that go together
@@ -84,9 +123,9 @@ struct PacketKind {
 constexpr PacketKind kLlKind = {
     .one_shot = Family::kOneShot,
     .two_shot = Family::kTwoShot,
-    .move_cost = kOneShotCost,
-    .reduce_cost = kOneShotCost,
-    .two_shot_cost = kTwoShotCost,
+    .move_cost = &Costs::one_shot,
+    .reduce_cost = &Costs::one_shot,
+    .two_shot_cost = &Costs::two_shot,
     .payload = sizeof(dev::Vec8),
     .carried = sizeof(dev::LlPacket),
     .unit = 1,
@@ -95,9 +134,9 @@ constexpr PacketKind kLlKind = {
 constexpr PacketKind kLamportKind = {
     .one_shot = Family::kLamportOneShot,
     .two_shot = Family::kLamportTwoShot,
-    .move_cost = kLamportMoveCost,
-    .reduce_cost = kLamportReduceCost,
-    .two_shot_cost = kLamportTwoShotCost,
+    .move_cost = &Costs::lamport_move,
+    .reduce_cost = &Costs::lamport_reduce,
+    .two_shot_cost = &Costs::lamport_two_shot,
     .payload = sizeof(dev::Vec16),
     .carried = sizeof(dev::LamportPacket) + sizeof(uint64_t) / kernels::kLamportUnit,
     .unit = kernels::kLamportUnit,
@@ -145,13 +184,14 @@ void CutPackets(const PacketKind& kind, uint64_t packets, uint32_t shots, uint64
   choice->threads = static_cast<uint32_t>(std::clamp<uint64_t>(threads, 64, kThreads));
 }
 
-Choice ChooseOneShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32_t size, const SmBudget& budget) {
+Choice ChooseOneShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32_t size,
+                     const GpuSettings& settings) {
   Choice choice{};
   choice.family = kind.one_shot;
   choice.pattern = OneShot(op, rank, size);
   const uint64_t packets = DivideUp(op.count * DatatypeBytes(op.datatype), kind.payload);
-  const Cost& cost = HasReduction(op.kind) ? kind.reduce_cost : kind.move_cost;
-  CutPackets(kind, packets, 1, kPacketsOfBlock, size, cost, SentBytes(op, size, false), budget, &choice);
+  const Cost& cost = CostsOf(settings).*(HasReduction(op.kind) ? kind.reduce_cost : kind.move_cost);
+  CutPackets(kind, packets, 1, kPacketsOfBlock, size, cost, SentBytes(op, size, false), settings.budget, &choice);
   return choice;
 }
 
@@ -160,13 +200,14 @@ bool FitsTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t size, const
          TwoShot(kind, op, 0, size).block_elements * DatatypeBytes(op.datatype) <= PacketBytes(kind, size, 2, budget);
 }
 
-Choice ChooseTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32_t size, const SmBudget& budget) {
+Choice ChooseTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32_t size,
+                     const GpuSettings& settings) {
   Choice choice{};
   choice.family = kind.two_shot;
   choice.pattern = TwoShot(kind, op, rank, size);
   const uint64_t packets = choice.pattern.block_elements * DatatypeBytes(op.datatype) / kind.payload;
-  CutPackets(kind, packets, 2, kTwoShotPacketsOfBlock, size, kind.two_shot_cost, SentBytes(op, size, true), budget,
-             &choice);
+  CutPackets(kind, packets, 2, kTwoShotPacketsOfBlock, size, CostsOf(settings).*kind.two_shot_cost,
+             SentBytes(op, size, true), settings.budget, &choice);
   return choice;
 }
 
@@ -186,8 +227,9 @@ void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, uint
   uint64_t piece_bytes = layout.stage_slot_bytes / pattern.blocks;
   if (pattern.results_wanted) piece_bytes = std::min(piece_bytes, layout.piece_bytes);
   if (pattern.sources != Sources::kRoot) piece_bytes = std::min<uint64_t>(piece_bytes, kPieceBytes);
-  choice->piece_elements = std::min(piece_bytes / dev::kLineBytes * line, choice->share_elements);
-  choice->rounds = DivideUp(choice->share_elements, choice->piece_elements);
+  // Rounds are alike: a short one costs the hops of a long one.
+  choice->rounds = DivideUp(choice->share_elements, piece_bytes / dev::kLineBytes * line);
+  choice->piece_elements = DivideUp(DivideUp(choice->share_elements, choice->rounds), line) * line;
 }
 
 // The rounds, on a grid within these bounds.
@@ -209,7 +251,8 @@ Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
   Choice choice = CutRounds(op, rank, size, settings.staged_blocks, settings.staged_blocks);
   const bool two_shot = choice.pattern.results_wanted;
   const bool broadcasts = op.kind == SL_OP_BROADCAST;
-  const Cost& cost = two_shot ? kStagedTwoShotCost : broadcasts ? kStagedBroadcastCost : kStagedCost;
+  const Costs& costs = CostsOf(settings);
+  const Cost& cost = two_shot ? costs.staged_two_shot : broadcasts ? costs.staged_broadcast : costs.staged;
   const GridWork work{cost, SentBytes(op, size, two_shot), choice.blocks, settings.staged_blocks};
   const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
   if (blocks != choice.blocks) choice = CutRounds(op, rank, size, settings.staged_blocks, blocks, blocks);
@@ -326,9 +369,9 @@ Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
   const uint32_t useful =
       spares && moved >= kLongBytes ? std::min(enough, settings.staged_blocks) : settings.staged_blocks;
   const auto wanted = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, useful));
-  const Cost& cost = HasReduction(op.kind) ? kDirectReduceCost
-                     : goes_through_peers  ? kDirectBroadcastCost
-                                           : kDirectMoveCost;
+  const Cost& cost = HasReduction(op.kind) ? kDirectCosts.direct_reduce
+                     : goes_through_peers  ? kDirectCosts.direct_broadcast
+                                           : kDirectCosts.direct_move;
   const GridWork work{cost, sent, wanted, enough};
   const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
   Choice choice = CutRounds(op, rank, size, settings.staged_blocks, blocks);
@@ -343,6 +386,14 @@ Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
 }
 
 }  // namespace
+
+GpuSettings GpuSettings::On(const sl_comm_shape_t& shape) const {
+  GpuSettings settings = *this;
+  settings.on_host = shape.heap_on_host != 0;
+  if (settings.on_host) settings.staged_blocks = std::min(staged_blocks, kHostStagedBlocks);
+  settings.budget = SmBudget::Of(shape);
+  return settings;
+}
 
 Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings) {
   const bool asks = !settings.forced && settings.table != nullptr;
@@ -362,8 +413,8 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
   if (FitsDirect(op, size, settings)) consider(ChooseDirect(op, rank, size, settings, blocks, spares));
   for (const PacketKind* kind : {&kLamportKind, &kLlKind}) {
     const SmBudget& budget = settings.budget;
-    if (FitsTwoShot(*kind, op, size, budget)) consider(ChooseTwoShot(*kind, op, rank, size, budget));
-    if (FitsOneShot(*kind, op, size, budget)) consider(ChooseOneShot(*kind, op, rank, size, budget));
+    if (FitsTwoShot(*kind, op, size, budget)) consider(ChooseTwoShot(*kind, op, rank, size, settings));
+    if (FitsOneShot(*kind, op, size, budget)) consider(ChooseOneShot(*kind, op, rank, size, settings));
   }
   return best;
 }
@@ -375,17 +426,19 @@ kernels::P2pWays WaysOf(const GpuSettings& settings, uint32_t size) {
   const uint32_t queues = 2 * std::max(size - 1, 1u);
   const uint32_t shared = kChannelsOfBlock * std::max(settings.budget.most / queues, 1u);
   const uint32_t channels = settings.budget.most != 0 ? std::min(most, shared) : most;
-  return {staged || direct ? 0 : kernels::MailedBytes(channels), channels, settings.reaches && !staged};
+  const uint64_t mailed = settings.on_host ? kHostMailedBytes : kernels::MailedBytes(channels);
+  return {staged || direct ? 0 : mailed, channels, settings.reaches && !staged};
 }
 
-P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size) {
+P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size, const GpuSettings& settings) {
   const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
   kernels::P2pWays unbound = ways;
   unbound.channels = LaneLayout::Of(size, 1).channels;
   const auto blocks_of = [&](const kernels::P2pWays& its) {
     return static_cast<uint32_t>(DivideUp(kernels::ChannelsOf(bytes, its, its.channels), kChannelsOfBlock));
   };
-  const GridWork work{bytes <= ways.mailed_bytes ? kMailCost : kLandedCost, static_cast<double>(bytes),
+  const Costs& costs = CostsOf(settings);
+  const GridWork work{bytes <= ways.mailed_bytes ? costs.mail : costs.landed, static_cast<double>(bytes),
                       blocks_of(unbound), kStoringBlocks};
   const uint32_t blocks = blocks_of(ways);
   return {blocks, work.NanosecondsOn(blocks)};

@@ -31,6 +31,10 @@ struct GpuSettings {
   const ChoiceTable* table = nullptr;  // asked before costs are estimated; outlives all that use it
   uint64_t drawn_bytes = kDrawnBytes;  // from which on direct work is drawn
   SmBudget budget = {};                // of every operation
+  bool on_host = false;                // slices lie in host memory (sl_comm_shape_t::heap_on_host)
+
+  // These on communicators of a shape.
+  GpuSettings On(const sl_comm_shape_t& shape) const;
 };
 
 struct Choice {
@@ -61,6 +65,6 @@ struct P2pCost {
   uint32_t blocks;  // at each end
   uint64_t time_ns;
 };
-P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size);
+P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size, const GpuSettings& settings);
 
 }  // namespace sl::algo_symmetric

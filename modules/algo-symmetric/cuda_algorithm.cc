@@ -40,8 +40,8 @@ KernelRef KernelFor(Family family, bool reduces, sl_datatype_t datatype) {
 static_assert(sizeof(LongArgs) <= 4096, "kernels promise arguments of at least 4,096 bytes");
 
 GpuSettings SettingsFor(GpuSettings settings, const sl_algorithm_env_t& env) {
+  settings = settings.On(*env.shape);
   settings.reaches = env.reach_ops != nullptr;
-  settings.budget = SmBudget::Of(*env.shape);
   return settings;
 }
 
@@ -73,7 +73,7 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       device_(env.device),
       symmetric_(env.symmetric),
       settings_(SettingsFor(settings, env)),
-      layout_(LaneLayout::Of(env.shape->size, settings.staged_blocks)),
+      layout_(LaneLayout::Of(env.shape->size, settings_.staged_blocks)),
       control_(env.control),
       reach_ops_(env.reach_ops),
       reach_(env.reach),
@@ -127,7 +127,7 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   out->run = SL_RUN_LAUNCH;
   if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
     const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
-    const P2pCost cost = CostOf(op, p2p_.ways(), size_);
+    const P2pCost cost = CostOf(op, p2p_.ways(), size_, settings_);
     out->processors = cost.blocks;
     out->time_ns = cost.time_ns;
     const char* how = op.peer == static_cast<int32_t>(rank_) ? "copied"
@@ -145,8 +145,8 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   }
   out->processors = choice.blocks;
   out->time_ns = choice.time_ns;
-  std::snprintf(out->reason, sizeof(out->reason), "%s on %u SMs%s", FamilyName(choice.family), choice.blocks,
-                choice.is_told ? ", as gpu_choices says" : "");
+  std::snprintf(out->reason, sizeof(out->reason), "%s on %u SMs%s%s", FamilyName(choice.family), choice.blocks,
+                settings_.on_host ? ", through host memory" : "", choice.is_told ? ", as gpu_choices says" : "");
   return SL_OK;
 }
 

@@ -17,7 +17,7 @@ namespace sl::algo_symmetric {
 
 class CudaAlgorithm final : public sl_algorithm_t {
  public:
-  // Of each slice, for this many ranks.
+  // Of each slice, for this many ranks; settings as on their communicator.
   static uint64_t SliceBytes(uint32_t ranks, const GpuSettings& settings);
 
   CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t& env, const GpuSettings& settings);

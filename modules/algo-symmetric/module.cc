@@ -56,7 +56,7 @@ sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_dem
   if (shape->domain_size != shape->size) return SL_OK;
   if (shape->device_kind == SL_DEVICE_HOST) out->symmetric_bytes = Layout::Of(instance->sizes).total;
   if (shape->device_kind == SL_DEVICE_CUDA && ImageShelf::HasImages()) {
-    out->symmetric_bytes = CudaAlgorithm::SliceBytes(shape->size, instance->gpu);
+    out->symmetric_bytes = CudaAlgorithm::SliceBytes(shape->size, instance->gpu.On(*shape));
   }
   return SL_OK;
 }

@@ -193,9 +193,8 @@ CASES = [
      "say so in the section ABI"),
     ("a slot appended with its line", [("abi/sl_algorithm.h", LAST, LAST + "  void (*pause)(sl_algorithm_t* algorithm);\n"),
                                        ("CHANGELOG.md", SECTION, SECTION + "\n- `sl_algorithm_ops_t` gains `pause`.\n")], ""),
-    ("a reserved member named", [("abi/sl_algorithm.h", "  uint32_t lanes;            /* how many lanes links may have */\n"
-                                  "  uint32_t link_slots;       /* chunks a link holds each way before its sender waits; 0: not known yet */\n"
-                                  "  uint32_t reserved;", "  uint32_t lanes;\n  uint32_t link_slots;\n  uint32_t hue;")], ""),
+    ("a reserved member named", [("abi/sl_algorithm.h", "  uint32_t reserved;\n  uint64_t symmetric_bytes;",
+                                  "  uint32_t hue;\n  uint64_t symmetric_bytes;")], ""),
     ("a member renamed", [("abi/sl_algorithm.h", "  uint32_t link_slots; ", "  uint32_t slots; ")], "link_slots"),
     ("a constant changed", [("abi/sl_algorithm.h", "#define SL_STEP_PUT 5u", "#define SL_STEP_PUT 9u")], "SL_STEP_PUT was 5u"),
     ("a struct without a probe", [("abi/sl_module.h", "typedef struct sl_hello_t {", "typedef struct sl_new_t {\n  int x;\n} "

@@ -107,7 +107,7 @@ void RunAll(Team& team) {
 }
 
 // A profile without kernels: what copies do not serve is refused.
-class GpuCopies : public GpuLaunches {
+class GpuCopies : public GpuReach {
  protected:
   GpuCopies() {
     std::ofstream(path_) << "profile_version = 1\n[roles]\ndevice = \"cuda\"\n[modules.algo-symmetric]\n"

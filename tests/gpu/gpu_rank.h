@@ -50,12 +50,21 @@ class Gpu : public testing::Test {
   }
 };
 
-// What is of GPUs whose launches reach each other's memory.
+// What is of operations that kernels serve.
 class GpuLaunches : public Gpu {
  protected:
   void SetUp() override {
     Gpu::SetUp();
-    if (FromEnvironment("SL_GPU_RELAYED", 0) != 0) GTEST_SKIP() << "operations pass the host";
+    if (FromEnvironment("SL_GPU_RELAYED", 0) != 0) GTEST_SKIP() << "plans carry operations through the host";
+  }
+};
+
+// What is of GPUs that reach each other's memory.
+class GpuReach : public GpuLaunches {
+ protected:
+  void SetUp() override {
+    GpuLaunches::SetUp();
+    if (FromEnvironment("SL_GPU_APART", 0) != 0) GTEST_SKIP() << "GPUs do not reach each other's memory";
   }
 };
 

@@ -60,7 +60,7 @@ void ExpectSum(GpuRank& me, const Row& send, const Row& recv, uint32_t salt) {
   }
 }
 
-TEST_F(GpuLaunches, ReachesBuffersThatAreMappedByHand) {
+TEST_F(GpuReach, ReachesBuffersThatAreMappedByHand) {
   RunGpuRanks(Ranks(), [](GpuRank& me) {
     constexpr size_t kPieces = 12;
     const Row send(kPieces);
@@ -122,7 +122,7 @@ struct Blocks {
 };
 
 // Also where a rank is alone, and puts to itself.
-TEST_F(GpuLaunches, PutsArriveBeforeTheirSignals) {
+TEST_F(GpuReach, PutsArriveBeforeTheirSignals) {
   const auto put = [](GpuRank& me) {
     const Blocks blocks(me);
     for (uint32_t round = 0; round < 50; ++round) {
@@ -139,7 +139,7 @@ TEST_F(GpuLaunches, PutsArriveBeforeTheirSignals) {
   RunGpuRanks(1, put);
 }
 
-TEST_F(GpuLaunches, CapturedPutsAreReplayed) {
+TEST_F(GpuReach, CapturedPutsAreReplayed) {
   RunGpuRanks(Ranks(), [](GpuRank& me) {
     const Blocks blocks(me);
     BeginCapture(me.stream);
@@ -163,7 +163,7 @@ TEST_F(GpuLaunches, CapturedPutsAreReplayed) {
   });
 }
 
-TEST_F(GpuLaunches, AbortEndsWaitsForSignals) {
+TEST_F(GpuReach, AbortEndsWaitsForSignals) {
   RunGpuRanks(2, [](GpuRank& me) {
     if (me.team.rank() == 0) {
       const CudaStream captured = MakeStream();
@@ -189,7 +189,7 @@ TEST_F(GpuLaunches, AbortEndsWaitsForSignals) {
 }
 
 // As a kernel's, in a graph too: the stream says in host memory that it has come to its wait.
-TEST_F(GpuLaunches, EndsAWaitForSignalsThatLastsTooLong) {
+TEST_F(GpuReach, EndsAWaitForSignalsThatLastsTooLong) {
   const integration::Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "1000");
   for (const bool is_captured : {false, true}) {
     RunGpuRanks(2, [is_captured](GpuRank& me) {

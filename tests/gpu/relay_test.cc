@@ -183,6 +183,7 @@ TEST_F(RelayedGpus, EndAllWaitsOfAStreamOnAbort) {
 // Nobody said so: each finds out when it is to map the memory of the other.
 TEST_F(RelayedGpus, GoThroughTheHostWhereTheyHaveNoPeerAccess) {
   const integration::Environment apart("SL_FAKE_CUDA_PEERS", "0");
+  const integration::Environment by_plans("STARLING_COMM_HOST_HEAP", "false");
   const integration::Environment by_default("STARLING_PROFILE", "auto");
   integration::RunProcesses(2, [](Team& team) {
     UseMyGpu(team.rank());

@@ -73,6 +73,8 @@ class Job:
             self.outcome, self.text = "skipped", last
         elif code != 0:
             self.outcome, self.text = "failed", f"exit code {code}: {last}"
+        elif skips := re.findall(r"^.*: Skipped\n(.*)$", log, re.M):
+            self.outcome, self.text = "skipped", skips[0]
         else:
             problem = self.judge(log) if self.judge else ""
             self.outcome = "failed" if problem else "passed"
@@ -237,9 +239,12 @@ def jobs_of(arguments, gpus):
         yield Job("symmetric kernels", [kernels], 300)
     calls = os.path.join(build, "tests", "gpu.calls_test")
     yield from gtest_jobs(calls, 300, whole=arguments.whole)
-    # As if no GPU reached another one's memory; small pieces, and TCP as between hosts, make another profile each.
-    # Ranks that share a GPU in threads must not share its hardware queues: a wait holds up all streams of a queue.
-    relayed = {"SL_GPU_RELAYED": "1", "STARLING_COMM_DIRECT_RANKS": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
+    # As if no GPU reached another one's memory: on a heap in host memory, and by plans; small pieces, and TCP as between
+    # hosts, make another profile each. Ranks that share a GPU in threads must not share its hardware queues: a wait
+    # holds up all streams of a queue.
+    apart = {"STARLING_COMM_DIRECT_RANKS": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
+    yield from gtest_jobs(calls, 300, " on a host heap", {**apart, "SL_GPU_APART": "1"})
+    relayed = {**apart, "SL_GPU_RELAYED": "1", "STARLING_COMM_HOST_HEAP": "false"}
     yield from gtest_jobs(calls, 300, " relayed", relayed)
     for how in ("shm", "tcp"):
         profile = {"STARLING_PROFILE": os.path.join(HERE, f"relayed_{how}.toml"), "SL_GPU_LARGEST": "18"}

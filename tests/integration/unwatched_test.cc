@@ -81,6 +81,7 @@ TEST_F(Unwatched, RelayedRanksThatChoseDifferentAlgorithmsAreTold) {
   const std::string folders = std::string(std::getenv("STARLING_MODULE_PATH")) + ":" + SL_HOSTILE_DIR + "/uneven";
   const Environment modules("STARLING_MODULE_PATH", folders.c_str());
   const Environment apart("STARLING_COMM_DIRECT_RANKS", "1");
+  const Environment by_plans("STARLING_COMM_HOST_HEAP", "false");
   for (const int calls : {1, 100}) {
     RunProcesses(2, [calls](Team& team) {
       const FakeGpu gpu;

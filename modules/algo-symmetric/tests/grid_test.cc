@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "modules/algo-symmetric/tests/gpu_team.h"
+#include "sdk/device/packet.h"
 
 namespace sl::algo_symmetric {
 namespace {
@@ -120,6 +121,42 @@ TEST(Grid, IsTheCheapestOfAllByTheWeight) {
   }
   const GridWork idle{{5000, 100}, 0, 16, 12, 3};
   EXPECT_EQ(BlocksFor(idle, 16, {0, 0, 1000}), 3u) << "no fewer than it needs";
+}
+
+// GPUs that do not reach each other's memory, whose kernels meet in the host's.
+TEST(Grid, HoldsFewSmsWhereTheBusBinds) {
+  sl_comm_shape_t shape{};
+  shape.struct_size = sizeof(shape);
+  shape.heap_on_host = 1;
+  GpuSettings settings = GpuTeam::SettingsOf(kSms).On(shape);
+  settings.reaches = false;
+  ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t bytes) {
+    const Choice choice = Choose(op, 0, size, settings);
+    EXPECT_NE(choice.family, Family::kDirect);
+    EXPECT_LE(choice.blocks, kPacketBlocks);
+    if (bytes >= 1 << 30) {
+      EXPECT_GT(choice.time_ns, 5 * Choose(op, 0, size, WithBudget({})).time_ns);
+    }
+    for (uint32_t rank = 1; rank < size; ++rank) {
+      const Choice other = Choose(op, rank, size, settings);
+      EXPECT_EQ(other.family, choice.family);
+      EXPECT_EQ(other.blocks, choice.blocks);
+    }
+  });
+  EXPECT_LT(CudaAlgorithm::SliceBytes(8, settings), CudaAlgorithm::SliceBytes(8, WithBudget({})));
+}
+
+TEST(Grid, CutsRoundsAlike) {
+  GpuSettings settings = WithBudget({});
+  settings.forced = true;
+  settings.family = Family::kStaged;
+  ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t) {
+    const Choice choice = Choose(op, 0, size, settings);
+    EXPECT_GE(choice.piece_elements * choice.rounds, choice.share_elements);
+    EXPECT_LT(choice.piece_elements * (choice.rounds - 1), choice.share_elements);
+    const uint64_t short_of = choice.piece_elements * choice.rounds - choice.share_elements;
+    EXPECT_LE(short_of, dev::kLineBytes / 2 * choice.rounds) << "the last one is as long, but for whole lines";
+  });
 }
 
 TEST(Grid, IsWhatIsLaunched) {

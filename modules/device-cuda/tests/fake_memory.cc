@@ -157,6 +157,7 @@ cu::Code cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
 
 cu::Code cuMemHostRegister_v2(void* host, size_t bytes, unsigned flags) {
   SL_FAKE_ENTER_CONTEXT(cuMemHostRegister, true);
+  if (const char* can = getenv("SL_FAKE_CUDA_REGISTER"); can != nullptr && *can == '0') return cu::kNotSupported;
   if (bytes == 0 || (flags & cu::kHostRegisterDeviceMap) == 0) return cu::kInvalidValue;
   Range range{bytes, cu::kMemoryTypeHost, ++TheState().last_id};
   range.is_registered = true;
