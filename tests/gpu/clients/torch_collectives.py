@@ -138,6 +138,19 @@ def graphs(world, rank):
     del graph
 
 
+def await_free(share):
+    """Until so much of the GPU can be had. What was freed is there again once peers have unmapped it; at once there is as
+    much again as was freed, and no more is promised."""
+    end = time.monotonic() + 5
+    while True:
+        free, total = torch.cuda.mem_get_info()
+        if free >= share * total + (64 << 20):
+            return
+        if time.monotonic() > end:
+            raise AssertionError(f"{free >> 20} MiB are free 5 s after all was freed")
+        time.sleep(0.005)
+
+
 def memory(world, rank):
     """Buffers that come and go: addresses are used again by other allocations, and what is freed can be had again."""
     draw = random.Random(7)  # the same on all ranks
@@ -152,6 +165,7 @@ def memory(world, rank):
             torch.cuda.empty_cache()
     torch.cuda.empty_cache()
     for share, parts in ((0.5, 8), (0.9, 1)):
+        await_free(share)
         for _ in range(2):  # the second time at once, whatever peers still have mapped of the first
             count = int(torch.cuda.mem_get_info()[1] * share / parts) // 4
             tensors = [torch.ones(count, dtype=torch.float32, device="cuda") for _ in range(parts)]
