@@ -157,7 +157,10 @@ kernels::Team CudaAlgorithm::TeamFor(uint64_t capture) const {
   team.stride = symmetric_.stride;
   team.layout = layout_;
   auto* claim = reinterpret_cast<uint32_t*>(symmetric_.base + rank_ * symmetric_.stride);
-  team.warden = {control_, claim, settings_.dawdle_ns};
+  // Hostile timing looks more often, so that aborts are met in the middle of operations; over the bus a turn of many
+  // threads takes up to some 50 us.
+  const uint32_t pace = settings_.dawdle_ns != 0 ? 128 : settings_.on_host ? 32 : 1;
+  team.warden = {control_, claim, settings_.dawdle_ns, pace};
   team.rank = rank_;
   team.size = size_;
   return team;

@@ -19,6 +19,7 @@ struct Warden {
   sl_control_t* control;
   uint32_t* claim;
   uint32_t dawdle_ns = 0;
+  uint32_t pace = 1;  // turns that one counts for: more where turns are slow
 };
 
 // What is waited for, as it appears in the record.
@@ -36,7 +37,7 @@ class Vigil {
 
   // Called once a turn that brought nothing. True when the wait must end; then the record is written.
   SL_HD bool GivesUp(const Wanted& wanted, uint64_t seen) {
-    turns_ += warden_.dawdle_ns != 0 ? kHostilePace : 1;
+    turns_ += warden_.pace;
 #ifdef __CUDA_ARCH__
     if (turns_ % kTurns != 0) return false;
 #else
@@ -52,7 +53,6 @@ class Vigil {
 
  private:
   static constexpr uint32_t kTurns = 8192;
-  static constexpr uint32_t kHostilePace = 128;   // looks more often: aborts are met in the middle of operations
   static constexpr uint32_t kFault = 0xffffffff;  // as a claim: later than every question
 
   SL_HD void Answer(const Wanted& wanted, uint64_t seen) const {
