@@ -180,7 +180,8 @@ class Communicator {
   OpLog* op_log() { return &op_log_; }
   // For who reads the log outside of operations: it stays while the lock is held.
   std::unique_lock<std::mutex> HoldLog() const { return std::unique_lock(log_mutex_); }
-  // Devices of its ranks do not all reach each other's memory, nor does the CPU: operations pass through host memory.
+  // Devices of its ranks share no memory, not the host's either, and the CPU does not reach theirs: plans carry
+  // operations through host memory.
   bool is_relayed() const { return shape_.domain_size != config_.size && !device().is_addressable(); }
   // Nonzero when launches and relayed operations are to end at once, with that status; NULL where a host watches all.
   const int32_t* abort_word() const {
@@ -212,7 +213,7 @@ class Communicator {
   bool ReachesDirectly(uint32_t rank) const;
   uint32_t HostProcessors() const;
   void FillShape();
-  Status MakeControl();  // this and the next fifteen in comm_memory.cc
+  Status MakeControl();  // this and the next fourteen in comm_memory.cc
   Status MakeHeap();
   Status MakeReach();
   Status MakeSignals();

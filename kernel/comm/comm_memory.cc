@@ -38,6 +38,7 @@ uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
 Status Communicator::MakeHeap() {
   const bool is_apart = shape_.domain_size != config_.size;
   if (is_apart && !MayShareHost()) {
+    const auto held = HoldLog();
     op_log_ = OpLog(own_log_.data(), 0, config_.rank);
     return {};
   }
@@ -52,7 +53,7 @@ Status Communicator::MakeHeap() {
   }
   // Equal on all ranks, as the device's kind and comm.reach_mib are.
   const bool reaches =
-      (config_.size == 1 || device().can_export()) && process_->profile().settings().comm.reach_mib != 0;
+      !is_apart && (config_.size == 1 || device().can_export()) && process_->profile().settings().comm.reach_mib != 0;
   const uint64_t boards_bytes =
       reaches ? OfferBoard::SliceBytes(config_.size) + SignalBoard::SliceBytes(config_.size) : 0;
   if (log_heap_ == nullptr) {
@@ -181,7 +182,11 @@ Status Communicator::ReleaseHeap(uint64_t turn) {
 
 Status Communicator::RemakeHeap() {
   deadline_ns_ = NowNs() + config_.timeout_ns;
-  SL_TRY(WhyGivenUp(MakeHeap()));
+  // What is relayed stays so, and nothing is there to relay what was not.
+  if (!is_relayed()) {
+    SL_TRY(WhyGivenUp(MakeHeap()));
+    if (is_relayed()) return {SL_ERR_MEMORY, "the memory that the ranks shared cannot be had again; the log says why"};
+  }
   return MakeAlgorithms();
 }
 
@@ -291,23 +296,20 @@ Status Communicator::ShareHostHeap() {
   shape_.processors = device().info.processors;
   std::vector<uint64_t> demands;
   const uint64_t demanded = MayShareHost() ? Demand(&demands) : 0;
-  Result<std::unique_ptr<SymmetricHeap>> heap(Status(SL_ERR_UNSUPPORTED, "nothing asks for it"));
-  if (demanded != 0 && shape_.local_rank == 0) {
-    heap = SymmetricHeap::Create(host.ops, host.handle, shape_.local_size, demanded);
-  }
-  SL_ASSIGN(bool all, AllAgree(demanded != 0 && (shape_.local_rank != 0 || heap.ok())));
-  if (all && shape_.local_rank == 0) SL_TRY(ServeDescriptor(*heap.value(), FrameType::kHeap));
-  if (all && shape_.local_rank != 0) heap = FetchSegment(host, demanded);
+  const bool leads = shape_.local_rank == 0;
+  Result<std::unique_ptr<SymmetricHeap>> heap(Status(SL_ERR_UNSUPPORTED, "no algorithm is there, or let, to use it"));
+  if (demanded != 0 && leads) heap = SymmetricHeap::Create(host.ops, host.handle, shape_.local_size, demanded);
+  SL_ASSIGN(bool all, AllAgree(demanded != 0 && (!leads || heap.ok())));
+  Status mine = leads ? heap.status() : Status();
   if (all) {
-    SL_TRY(heap.status());
-    const Status attached = heap.value()->Attach(device().ops, device().handle);
-    if (!attached.ok()) {
-      Logf(SL_LOG_WARN, "the device does not reach shared host memory, which makes operations slower: {}",
-           attached.message());
-    }
-    SL_ASSIGN(all, AllAgree(attached.ok()));
+    if (leads) SL_TRY(ServeDescriptor(*heap.value(), FrameType::kHeap));
+    if (!leads) heap = FetchSegment(host, demanded);
+    mine = heap.ok() ? heap.value()->Attach(device().ops, device().handle) : heap.status();
+    SL_ASSIGN(all, AllAgree(mine.ok()));
   }
   if (!all) {
+    Logf(SL_LOG_WARN, "devices do not meet in memory of the host, which makes operations slower: {}",
+         mine.ok() ? "another rank says why" : mine.message());
     StandAlone();
     return {};
   }
@@ -331,6 +333,7 @@ Result<bool> Communicator::AllAgree(bool mine) const {
 
 // As if no other rank were in this one's domain.
 void Communicator::StandAlone() {
+  const auto held = HoldLog();
   heap_.reset();
   log_heap_.reset();
   op_log_ = OpLog(own_log_.data(), 0, config_.rank);

@@ -200,6 +200,33 @@ TEST_F(RelayedGpus, GoThroughTheHostWhereTheyHaveNoPeerAccess) {
   });
 }
 
+// One cannot pin memory that the ranks share, so that plans carry operations for all, and go on doing so when it could.
+TEST_F(RelayedGpus, StayWithPlansWhereOneOfThemCannotPin) {
+  const integration::Environment apart("SL_FAKE_CUDA_PEERS", "0");
+  const integration::Environment by_default("STARLING_PROFILE", "auto");
+  integration::RunProcesses(2, [](Team& team) {
+    UseMyGpu(team.rank());
+    if (team.rank() == 1) setenv("SL_FAKE_CUDA_REGISTER", "0", 1);
+    ncclComm_t comm = team.MakeComm();
+    ASSERT_NE(comm, nullptr);
+    const CudaStream stream = MakeStream();
+    const auto expect_right = [&] {
+      NcclCase test;
+      test.count = 100000;
+      GpuBuffers buffers(test, team.rank(), 2, 0);
+      NCCL_OK(buffers.Issue(comm, stream));
+      ASSERT_TRUE(WaitFor(stream, kPatience));
+      EXPECT_EQ(buffers.Check(), "");
+    };
+    expect_right();
+    unsetenv("SL_FAKE_CUDA_REGISTER");
+    NCCL_OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+    NCCL_OK(ncclCommResume(comm));
+    expect_right();
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
 // Two hosts with two GPUs each, by the default profile.
 TEST_F(RelayedGpus, CrossBetweenHosts) {
   const net::Network network(2);
