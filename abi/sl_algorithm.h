@@ -105,8 +105,7 @@ typedef struct sl_comm_shape_t {
   uint32_t link_chunk_bytes; /* the largest part a link carries at once; a plan's chunk must not exceed it */
   uint32_t lanes;            /* how many lanes links may have */
   uint32_t link_slots;       /* chunks a link holds each way before its sender waits; 0: not known yet */
-  uint32_t heap_on_host;     /* since 6; 1: the devices do not reach each other: the symmetric heap lies in host memory,
-                              * which all of them load from and store to over their bus */
+  uint32_t heap_on_host;     /* since 6; 1: the symmetric heap lies in host memory, over the devices' bus; no atomics */
   const char* const* host_of; /* size entries; equal text, equal host */
   /* Since 4: of the processors of the device (SMs), how many an operation holds. Equal on all ranks; min <= max. */
   uint32_t processors_min;   /* no fewer, where it can use them */

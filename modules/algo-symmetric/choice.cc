@@ -233,29 +233,33 @@ void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, uint
 }
 
 // The rounds, on a grid within these bounds.
-Choice CutRounds(const sl_op_t& op, uint32_t rank, uint32_t size, uint32_t most_blocks, uint32_t cut_blocks,
+Choice CutRounds(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings, uint32_t cut_blocks,
                  uint32_t fewest_blocks = 1) {
   const uint64_t element_bytes = DatatypeBytes(op.datatype);
   Choice choice{};
   choice.family = Family::kStaged;
-  const bool scatters = op.kind == SL_OP_BROADCAST && size > 2 && op.count * element_bytes >= kScatteredBroadcastBytes;
+  // To memory of the host the root stores once, and each reader has a bus of its own.
+  const bool scatters = op.kind == SL_OP_BROADCAST && size > 2 && !settings.on_host &&
+                        op.count * element_bytes >= kScatteredBroadcastBytes;
   choice.pattern =
       scatters ? ScatteredBroadcast(op, rank, size, element_bytes) : Pipelined(op, rank, size, element_bytes);
-  CutStaged(element_bytes, size, most_blocks, cut_blocks, fewest_blocks, &choice);
+  CutStaged(element_bytes, size, settings.staged_blocks, cut_blocks, fewest_blocks, &choice);
   choice.threads = kThreads;
   return choice;
 }
 
 Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings,
                     uint32_t most_blocks) {
-  Choice choice = CutRounds(op, rank, size, settings.staged_blocks, settings.staged_blocks);
+  Choice choice = CutRounds(op, rank, size, settings, settings.staged_blocks);
   const bool two_shot = choice.pattern.results_wanted;
   const bool broadcasts = op.kind == SL_OP_BROADCAST;
   const Costs& costs = CostsOf(settings);
   const Cost& cost = two_shot ? costs.staged_two_shot : broadcasts ? costs.staged_broadcast : costs.staged;
-  const GridWork work{cost, SentBytes(op, size, two_shot), choice.blocks, settings.staged_blocks};
+  const double bytes = static_cast<double>(op.count * DatatypeBytes(op.datatype));
+  const double sent = broadcasts && settings.on_host ? bytes : SentBytes(op, size, two_shot);
+  const GridWork work{cost, sent, choice.blocks, settings.staged_blocks};
   const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
-  if (blocks != choice.blocks) choice = CutRounds(op, rank, size, settings.staged_blocks, blocks, blocks);
+  if (blocks != choice.blocks) choice = CutRounds(op, rank, size, settings, blocks, blocks);
   choice.time_ns = work.NanosecondsOn(blocks);
   return choice;
 }
@@ -374,7 +378,7 @@ Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
                                            : kDirectCosts.direct_move;
   const GridWork work{cost, sent, wanted, enough};
   const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
-  Choice choice = CutRounds(op, rank, size, settings.staged_blocks, blocks);
+  Choice choice = CutRounds(op, rank, size, settings, blocks);
   choice.family = Family::kDirect;
   choice.blocks = blocks;
   choice.direct = DirectOf(op, rank, size, settings.pushes);
