@@ -73,7 +73,7 @@ class Job:
             self.outcome, self.text = "skipped", last
         elif code != 0:
             self.outcome, self.text = "failed", f"exit code {code}: {last}"
-        elif skips := re.findall(r"^.*: Skipped\n(.*)$", log, re.M):
+        elif (skips := re.findall(r"^.*: Skipped\n(.*)$", log, re.M)) and "[       OK ]" not in log:
             self.outcome, self.text = "skipped", skips[0]
         else:
             problem = self.judge(log) if self.judge else ""
