@@ -34,6 +34,8 @@ struct Costs {
   Cost direct_move;
   Cost direct_broadcast;  // through the other ranks
   Cost direct_reduce;
+  Cost direct_all_reduce;
+  Cost direct_all_reduce_of_two;
   Cost mail;
   Cost landed;
 };
@@ -49,7 +51,9 @@ constexpr Costs kDirectCosts = {
     .staged_broadcast = {5600, 300},
     .direct_move = {7000, 345},
     .direct_broadcast = {8400, 360},
-    .direct_reduce = {8300, 318},
+    .direct_reduce = {8300, 329},
+    .direct_all_reduce = {8300, 323},
+    .direct_all_reduce_of_two = {8300, 337},
     .mail = {3500, 190},
     .landed = {6000, 340},
 };
@@ -66,6 +70,8 @@ constexpr Costs kHostCosts = {
     .direct_move = {},  // there is no such way
     .direct_broadcast = {},
     .direct_reduce = {},
+    .direct_all_reduce = {},
+    .direct_all_reduce_of_two = {},
     .mail = {5600, 17},
     .landed = {22000, 34},
 };
@@ -362,6 +368,14 @@ bool FitsDirect(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
          !(HasReduction(op.kind) && op.reduction == SL_PREMUL_SUM);
 }
 
+// Loads and stores that share the wire are in each other's way, less so where half of both stays at home.
+const Cost& DirectCost(sl_op_kind_t kind, uint32_t size) {
+  const Costs& costs = kDirectCosts;
+  if (kind == SL_OP_ALL_REDUCE) return size == 2 ? costs.direct_all_reduce_of_two : costs.direct_all_reduce;
+  if (HasReduction(kind)) return costs.direct_reduce;
+  return kind == SL_OP_BROADCAST ? costs.direct_broadcast : costs.direct_move;
+}
+
 Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings, uint32_t most_blocks,
                     bool spares) {
   const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
@@ -373,10 +387,7 @@ Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
   const uint32_t useful =
       spares && moved >= kLongBytes ? std::min(enough, settings.staged_blocks) : settings.staged_blocks;
   const auto wanted = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, useful));
-  const Cost& cost = HasReduction(op.kind) ? kDirectCosts.direct_reduce
-                     : goes_through_peers  ? kDirectCosts.direct_broadcast
-                                           : kDirectCosts.direct_move;
-  const GridWork work{cost, sent, wanted, enough};
+  const GridWork work{DirectCost(op.kind, size), sent, wanted, enough};
   const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
   Choice choice = CutRounds(op, rank, size, settings, blocks);
   choice.family = Family::kDirect;

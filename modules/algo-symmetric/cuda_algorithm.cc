@@ -241,6 +241,7 @@ sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* ou
   } else {
     new (args) LongArgs(LongArgsFor(op, choice));
     out->args_bytes = sizeof(LongArgs);
+    if (HasReduction(op.kind)) out->shared_bytes = dev::Ahead::SharedBytes(choice.threads);
   }
   return SL_OK;
 }

@@ -19,9 +19,7 @@ uint64_t GridWork::NanosecondsOn(uint32_t blocks) const {
 }
 
 uint32_t BlocksForWire(sl_op_kind_t kind, uint32_t size) {
-  if (!HasReduction(kind)) return WithHomeWork(kStoringBlocks, size);
-  const uint32_t loading = WithHomeWork(kLoadingBlocks, size);
-  return kind == SL_OP_ALL_REDUCE ? std::max(loading, kAllReducingBlocks) : loading;
+  return HasReduction(kind) ? kReducingBlocks : WithHomeWork(kStoringBlocks, size);
 }
 
 double Weighed(uint64_t time_ns, uint32_t blocks, const SmBudget& budget) {

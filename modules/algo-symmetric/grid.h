@@ -29,13 +29,11 @@ struct Cost {
 // From this length of a rank's longer buffer on, a direct operation gets no more blocks than the wire needs.
 constexpr uint64_t kLongBytes = 64 << 20;
 
-// Blocks that come within 3 % of what more of them reach over the wire, by bench_wire on 4 H200
-// (docs/gpu-performance.md): 10 that store what they draw (353 of 355 GB/s), 12 that load (326 of 329), 16 that load
-// from all and store to all (330).
+// Blocks that come within 3 % of what more of them reach over the wire (docs/gpu-performance.md): 10 that store what
+// they draw (353 of 355 GB/s, by bench_wire on 4 H200); 16 that reduce, of two ranks, too (312 of 316, on 2 H100).
 constexpr uint32_t kStoringBlocks = 10;
-constexpr uint32_t kLoadingBlocks = 12;
-constexpr uint32_t kAllReducingBlocks = 16;
-// There all that a block moves goes over the wire; in a collective of `size` ranks one part in `size` stays at home.
+constexpr uint32_t kReducingBlocks = 16;
+// All that those store goes over the wire; in a collective of `size` ranks one part in `size` stays at home.
 constexpr uint32_t WithHomeWork(uint32_t blocks, uint32_t size) { return (blocks * size + size - 2) / (size - 1); }
 // Of a direct operation, blocks that are enough for the wire.
 uint32_t BlocksForWire(sl_op_kind_t kind, uint32_t size);

@@ -36,9 +36,7 @@ struct DirectOperands {
   bool all_aligned;
 
   SL_HD bool aligned() const { return all_aligned; }
-  SL_HD dev::Vec16 Load(uint32_t r, uint32_t i) const {
-    return dev::LoadPeer(table.from[r] + begin + uint64_t{i} * kVectorBytes);
-  }
+  SL_HD const uint8_t* From(uint32_t r, uint32_t i) const { return table.from[r] + begin + uint64_t{i} * kVectorBytes; }
   SL_HD void Keep(uint32_t i, const dev::Vec16& result) const {
     SL_ROLLED
     for (uint32_t t = 0; t < takers; ++t) dev::Store(table.to[t] + begin + uint64_t{i} * kVectorBytes, result);

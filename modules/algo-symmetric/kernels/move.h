@@ -6,6 +6,7 @@
 #pragma once
 
 #include "sdk/device/accumulator.h"
+#include "sdk/device/ahead.h"
 #include "sdk/device/block.h"
 
 namespace sl::algo_symmetric::kernels {
@@ -136,9 +137,8 @@ struct Operands {
   SL_HD bool aligned() const {
     return dev::IsAligned(own, kVectorBytes) && dev::IsAligned(to, kVectorBytes) && dev::IsAligned(kept, kVectorBytes);
   }
-  SL_HD dev::Vec16 Load(uint32_t r, uint32_t i) const {
-    const uint32_t at = i * kVectorBytes;
-    return r == rank ? dev::LoadOwn<16>(own + at) : dev::LoadPeer(staged + r * stride + at);
+  SL_HD const uint8_t* From(uint32_t r, uint32_t i) const {
+    return (r == rank ? own : staged + r * stride) + i * kVectorBytes;
   }
   SL_HD void Keep(uint32_t i, const dev::Vec16& result) const {
     dev::Store(to + i * kVectorBytes, result);
@@ -155,81 +155,44 @@ struct Operands {
   }
 };
 
-// Whole vectors of kRanks ranks at most. As many are loaded before the first is used as in ReduceWhole, but each place
-// is reduced by itself.
-template <typename F, sl_reduction_t kReduction, uint32_t kRanks, typename In>
-SL_HD void ReduceOneByOne(const dev::Block& block, const In& in) {
-  constexpr uint32_t kSlots = 8;
-  constexpr uint32_t kVectors = kSlots / kRanks;
-  const uint32_t threads = block.threads();
-  const auto total = static_cast<uint32_t>(in.bytes / kVectorBytes);
-  for (uint32_t first = block.thread(); first < total; first += kVectors * threads) {
-    dev::Vec16 v[kSlots];
-    SL_UNROLL
-    for (uint32_t s = 0; s < kSlots; ++s) {
-      const uint32_t r = s % kRanks;
-      const uint32_t i = first + s / kRanks * threads;
-      if (r < in.size && i < total) v[s] = in.Load(r, i);
-    }
-    SL_UNROLL
-    for (uint32_t k = 0; k < kVectors; ++k) {
-      const uint32_t i = first + k * threads;
-      if (i >= total) break;
-      dev::Accumulator<F, kReduction, kVectorBytes> sum;
-      sum.Start(v[k * kRanks]);
-      SL_UNROLL
-      for (uint32_t r = 1; r < kRanks; ++r) {
-        if (r < in.size) sum.Add(v[k * kRanks + r]);
-      }
-      in.Keep(i, sum.Finish(in.average_over));
-    }
-  }
-}
-
-// Whole vectors. kSlots are loaded before the first is used: one of each of many ranks, or several of few. Which is
-// settled at run time, so that one loop serves all numbers of ranks.
-template <typename F, sl_reduction_t kReduction, typename In>
-SL_HD void ReduceWhole(const dev::Block& block, const In& in) {
-  constexpr uint32_t kSlots = sizeof(typename F::Lane) == 1 ? 4 : 8;           // 16 accumulators take their room
-  const uint32_t shift = in.size > 4 && kSlots > 4 ? 3 : in.size > 2 ? 2 : 1;  // slots of a vector: 8, 4 or 2
-  const uint32_t last = (1u << shift) - 1;
-  const uint32_t threads = block.threads();
-  const auto total = static_cast<uint32_t>(in.bytes / kVectorBytes);
-  for (uint32_t first = block.thread(); first < total; first += (kSlots >> shift) * threads) {
-    dev::Accumulator<F, kReduction, kVectorBytes> sum;
-    for (uint32_t batch = 0; batch < in.size; batch += kSlots) {
-      dev::Vec16 v[kSlots];
-      SL_UNROLL
-      for (uint32_t s = 0; s < kSlots; ++s) {
-        const uint32_t r = batch + (s & last);
-        const uint32_t i = first + (s >> shift) * threads;
-        if (r < in.size && i < total) v[s] = in.Load(r, i);
-      }
-      SL_UNROLL
-      for (uint32_t s = 0; s < kSlots; ++s) {
-        const uint32_t r = batch + (s & last);
-        const uint32_t i = first + (s >> shift) * threads;
-        if (r == 0) {
-          sum.Start(v[s]);
-        } else if (r < in.size) {
-          sum.Add(v[s]);
-        }
-        if (s % 2 == 0 || (s & last) != last || batch + kSlots < in.size || i >= total) continue;
-        in.Keep(i, sum.Finish(in.average_over));
-      }
-    }
-  }
-}
-
-// An element of one byte makes many accumulators of a vector: few of them live at once.
+// Whole vectors, at several places abreast. Those of one rank after the other are asked for well ahead of their turn,
+// so that one loop serves all numbers of ranks.
 template <typename F, sl_reduction_t kReduction, typename In>
 SL_HD void ReduceVectors(const dev::Block& block, const In& in) {
-  if constexpr (sizeof(typename F::Lane) == 1) {
-    if (in.size <= 2) return ReduceOneByOne<F, kReduction, 2>(block, in);
-    if (in.size <= 4) return ReduceOneByOne<F, kReduction, 4>(block, in);
-    if (in.size <= 8) return ReduceOneByOne<F, kReduction, 8>(block, in);
+  constexpr uint32_t kAbreast = dev::Ahead::kAbreast;
+  const uint32_t threads = block.threads();
+  const auto total = static_cast<uint32_t>(in.bytes / kVectorBytes);
+  dev::Ahead ahead;
+  uint32_t asked = block.thread();
+  uint32_t asked_of = 0;
+  const auto ask = [&] {
+    ahead.Ask(in.From(asked_of, asked), threads, asked < total ? total - asked : 0);
+    if (++asked_of < in.size) return;
+    asked_of = 0;
+    asked += kAbreast * threads;
+  };
+  SL_ROLLED
+  for (uint32_t turn = 0; turn < dev::Ahead::kDepth; ++turn) ask();
+  for (uint32_t first = block.thread(); first < total; first += kAbreast * threads) {
+    dev::Accumulator<F, kReduction, kVectorBytes> sums[kAbreast];
+    dev::Vec16 v[kAbreast];
+    ahead.Take(v);
+    SL_UNROLL
+    for (uint32_t k = 0; k < kAbreast; ++k) sums[k].Start(v[k]);
+    ask();
+    SL_ROLLED
+    for (uint32_t r = 1; r < in.size; ++r) {
+      ahead.Take(v);
+      SL_UNROLL
+      for (uint32_t k = 0; k < kAbreast; ++k) sums[k].Add(v[k]);
+      ask();
+    }
+    SL_UNROLL
+    for (uint32_t k = 0; k < kAbreast; ++k) {
+      const uint32_t i = first + k * threads;
+      if (i < total) in.Keep(i, sums[k].Finish(in.average_over));
+    }
   }
-  ReduceWhole<F, kReduction>(block, in);
 }
 
 // Single elements from byte `first` on, at any address.

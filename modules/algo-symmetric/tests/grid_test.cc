@@ -81,8 +81,8 @@ TEST(Grid, HoldsWhatTheWireNeedsWhereNothingIsAsked) {
     EXPECT_LE(choice.blocks, kSms);
     if (bytes < kLongBytes) return;
     // Of two ranks, half of what blocks move stays at home: fewer would cost more than 3 %.
-    EXPECT_LE(choice.blocks, size == 2 ? kSms : 16u);
-    EXPECT_GE(choice.blocks, HasReduction(op.kind) ? kLoadingBlocks : kStoringBlocks);
+    EXPECT_LE(choice.blocks, size == 2 && !HasReduction(op.kind) ? kSms : 16u);
+    EXPECT_GE(choice.blocks, HasReduction(op.kind) ? kReducingBlocks : kStoringBlocks);
   });
 }
 
