@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * sl.algorithm/1: what an algorithm can do, at what cost, and how: as a plan, which the kernel's engine runs
- * over links, as one launch on the device, which runs over symmetric memory, or as copies between buffers that all
- * ranks' devices see.
+ * over links, as one launch on the device, which runs over symmetric memory, as copies between buffers that all ranks'
+ * devices see, or as a sequence of other operations.
  *
  * size: the table of an interface stands in one file.
  *
@@ -29,7 +29,7 @@ typedef struct sl_device_ops_t sl_device_ops_t;
 typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
-#define SL_ALGORITHM_REVISION 6u
+#define SL_ALGORITHM_REVISION 7u
 
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
@@ -141,11 +141,12 @@ typedef struct sl_algorithm_env_t {
 
 #define SL_RUN_PLAN 0u
 #define SL_RUN_LAUNCH 1u
-#define SL_RUN_COPIES 2u /* since 5 */
+#define SL_RUN_COPIES 2u   /* since 5 */
+#define SL_RUN_SEQUENCE 3u /* since 7 */
 typedef struct sl_estimate_t {
   uint32_t struct_size;
   uint32_t run;        /* SL_RUN_… */
-  uint64_t time_ns;    /* expected, this operation alone */
+  uint64_t time_ns;    /* expected, this operation alone; of a sequence, beyond what its parts take */
   uint32_t processors; /* SMs held; on the host 0 */
   uint32_t determinism;
   uint64_t scratch_bytes;
@@ -251,6 +252,23 @@ typedef struct sl_copy_t {
   uint64_t bytes; /* 0: nothing is copied */
 } sl_copy_t;
 
+/* Sequences. The parts are operations of the same communicator, data type, reduction and scalar, one after the other on
+ * the caller's stream. The kernel selects who serves each, but not by another sequence, and adds what they take and hold
+ * to the estimate. All ranks list as many, of equal kind, root, count and symmetric. On devices whose launches the host
+ * watches, and where devices share no memory, there are no sequences. */
+#define SL_MOST_PARTS 4u
+typedef struct sl_part_t {
+  uint32_t struct_size;
+  sl_op_kind_t kind;    /* a collective; one that reduces only where the operation does */
+  int32_t root;         /* -1: none */
+  uint32_t symmetric;   /* SL_OP_…_SYMMETRIC, where the operation's buffer is and all ranks state one offset */
+  uint64_t count;       /* not 0 */
+  uint32_t send_buffer; /* SL_BUFFER_SEND or SL_BUFFER_RECV */
+  uint32_t recv_buffer; /* SL_BUFFER_RECV */
+  uint64_t send;        /* bytes from the beginning of the buffer; whole elements */
+  uint64_t recv;
+} sl_part_t;
+
 typedef struct sl_algorithm_ops_t {
   uint32_t struct_size;
   uint32_t reserved;
@@ -289,6 +307,10 @@ typedef struct sl_algorithm_ops_t {
    * returns: SL_OK | SL_ERR_LIMIT more than `capacity`: *out_count says how many   since: 5 */
   sl_status_t (*copies)(sl_algorithm_t* algorithm, const sl_op_t* op, sl_copy_t* out_copies, uint32_t capacity,
                         uint32_t* out_count);
+  /* Lists the parts of this rank's operation in `out_parts`, which holds SL_MOST_PARTS: pure, pointers in `op` are not
+   * looked at. Mandatory where estimate() says SL_RUN_SEQUENCE.   thread: [control]   blocking: never
+   * returns: SL_OK   since: 7 */
+  sl_status_t (*parts)(sl_algorithm_t* algorithm, const sl_op_t* op, sl_part_t* out_parts, uint32_t* out_count);
 } sl_algorithm_ops_t;
 
 /* Release 1.0, closed: what is added later comes behind these sizes. Operands, geometries and symmetric slices lie
@@ -317,6 +339,9 @@ typedef struct sl_algorithm_ops_t {
 #define SL_OP_SIZE_1_4 96u
 #define SL_COPY_SIZE_1_4 48u
 #define SL_ALGORITHM_OPS_SIZE_1_4 72u
+/* Revision 7 added sl_part_t, and parts. */
+#define SL_PART_SIZE_1_6 48u
+#define SL_ALGORITHM_OPS_SIZE_1_6 80u
 SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_4);
 SL_ASSERT_SIZE(sl_copy_t, SL_COPY_SIZE_1_4);
 SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_3);
@@ -328,7 +353,8 @@ SL_ASSERT_SIZE(sl_operand_t, SL_OPERAND_SIZE_1_0);
 SL_ASSERT_SIZE(sl_step_t, SL_STEP_SIZE_1_0);
 SL_ASSERT_SIZE(sl_plan_desc_t, SL_PLAN_DESC_SIZE_1_0);
 SL_ASSERT_SIZE(sl_plan_builder_ops_t, SL_PLAN_BUILDER_OPS_SIZE_1_0);
-SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_4);
+SL_ASSERT_SIZE(sl_part_t, SL_PART_SIZE_1_6);
+SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_6);
 
 #ifdef __cplusplus
 }

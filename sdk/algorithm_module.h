@@ -10,6 +10,7 @@
 //     sl::Status Plan(const sl_op_t&, const sl_plan_builder_ops_t*, sl_plan_builder_t*) const;    if it plans
 //     sl_status_t Launch(const sl_op_t&, void* args, sl_launch_t*);                               if it launches
 //     sl::Status Copies(const sl_op_t&, std::span<sl_copy_t>, uint32_t* out_count) const;         if it copies
+//     sl::Status Parts(const sl_op_t&, std::span<sl_part_t>, uint32_t* out_count) const;          if it sequences
 //   };
 //   sl::Result<sl_instance_t> Open(const sl_host_t*, const sl::OptionReader&);
 //   sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t&, const sl_algorithm_env_t&);
@@ -66,6 +67,10 @@ struct AlgorithmCalls {
                             uint32_t* out_count) {
     return Guard(algorithm->host, [&] { return algorithm->Copies(*op, std::span(out_copies, capacity), out_count); });
   }
+  static sl_status_t Parts(Algorithm* algorithm, const sl_op_t* op, sl_part_t* out_parts, uint32_t* out_count) {
+    return Guard(algorithm->host,
+                 [&] { return algorithm->Parts(*op, std::span(out_parts, SL_MOST_PARTS), out_count); });
+  }
 };
 
 // The table of an algorithm that plans; it needs nothing of the symmetric heap.
@@ -81,6 +86,7 @@ inline constexpr sl_algorithm_ops_t kPlanningOps = {
     .launch = nullptr,
     .launch_group = nullptr,
     .copies = nullptr,
+    .parts = nullptr,
 };
 
 // The table of an algorithm that launches, with what it asks of the symmetric heap.
@@ -96,6 +102,7 @@ inline constexpr sl_algorithm_ops_t kLaunchingOps = {
     .launch = AlgorithmCalls<kMake>::Launch,
     .launch_group = nullptr,
     .copies = nullptr,
+    .parts = nullptr,
 };
 
 // The table of an algorithm whose operations are lists of copies; it needs nothing of the symmetric heap.
@@ -111,6 +118,23 @@ inline constexpr sl_algorithm_ops_t kCopyingOps = {
     .launch = nullptr,
     .launch_group = nullptr,
     .copies = AlgorithmCalls<kMake>::Copies,
+    .parts = nullptr,
+};
+
+// The table of an algorithm whose operations are sequences of others; it needs nothing of the symmetric heap.
+template <auto kMake>
+inline constexpr sl_algorithm_ops_t kSequencingOps = {
+    .struct_size = sizeof(sl_algorithm_ops_t),
+    .reserved = 0,
+    .demand = nullptr,
+    .create = AlgorithmCalls<kMake>::Create,
+    .destroy = AlgorithmCalls<kMake>::Destroy,
+    .estimate = AlgorithmCalls<kMake>::Estimate,
+    .plan = nullptr,
+    .launch = nullptr,
+    .launch_group = nullptr,
+    .copies = nullptr,
+    .parts = AlgorithmCalls<kMake>::Parts,
 };
 
 // An algorithm's line in the module's list of what it provides; flags are SL_INTERFACE_….

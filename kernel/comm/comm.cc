@@ -391,6 +391,7 @@ Status Communicator::MakeAlgorithms() {
   settings.runs_plans = device().is_addressable() || is_relayed();
   settings.is_relayed = is_relayed();
   settings.runs_copies = signals_.valid() && !device().is_watched();
+  settings.runs_sequences = !is_relayed() && !device().is_watched();
   selector_ = std::make_unique<Selector>(algorithms_, settings, &shape_);
   return {};
 }

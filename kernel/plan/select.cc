@@ -25,7 +25,10 @@ const char* DeterminismName(uint32_t determinism) {
   return determinism <= SL_DETERMINISM_WORLD_SIZE ? kNames[determinism] : "unknown determinism";
 }
 
-const char* RunName(uint32_t run) { return run == SL_RUN_PLAN ? "plan" : run == SL_RUN_LAUNCH ? "launch" : "copies"; }
+const char* RunName(uint32_t run) {
+  constexpr const char* kNames[] = {"plan", "launch", "copies", "sequence"};
+  return run <= SL_RUN_SEQUENCE ? kNames[run] : "unknown";
+}
 
 std::string Microseconds(uint64_t time_ns) { return fmt::format("{:.3f} us", static_cast<double>(time_ns) / 1000.0); }
 
@@ -38,6 +41,15 @@ uint64_t Weighed(uint64_t time_ns, uint32_t processors, uint32_t weight) {
 
 // A send and the receive at its other end are one transfer: both ends must choose alike.
 bool IsTransfer(sl_op_kind_t kind) { return kind == SL_OP_SEND || kind == SL_OP_RECV; }
+
+uint64_t Plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+// A run uses its plan.
+bool IsHeld(const Choice& choice) {
+  if (choice.plan != nullptr && choice.plan->held()) return true;
+  return std::any_of(choice.parts.begin(), choice.parts.end(),
+                     [](const PartChoice& part) { return IsHeld(*part.choice); });
+}
 
 bool Forbids(const SelectRule& rule, const std::string& name) {
   return std::find(rule.forbid.begin(), rule.forbid.end(), name) != rule.forbid.end();
@@ -77,6 +89,7 @@ struct Selector::Verdict {
   std::optional<uint64_t> measured_ns;
   std::string excluded;         // "": it may be chosen
   bool is_passed_over = false;  // others are better whatever they cost
+  std::vector<PartDecision> parts;
 };
 
 struct Selector::Decision {
@@ -84,6 +97,12 @@ struct Selector::Decision {
   bool by_measure = false;        // a measured time was there to choose by
   const Candidate* chosen = nullptr;
   std::string reason;
+};
+
+// Of a sequence.
+struct Selector::PartDecision {
+  sl_part_t part;
+  Decision decision;
 };
 
 Selector::Selector(std::vector<Candidate> candidates, SelectSettings settings, const sl_comm_shape_t* shape)
@@ -130,7 +149,7 @@ const Choice* Selector::Store(const sl_op_t& op, std::unique_ptr<Choice> choice)
 }
 
 void Selector::CollectSlow() {
-  std::erase_if(retired_, [](const std::unique_ptr<Choice>& choice) { return !choice->plan || !choice->plan->held(); });
+  std::erase_if(retired_, [](const std::unique_ptr<Choice>& choice) { return !IsHeld(*choice); });
 }
 
 bool Selector::Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const {
@@ -145,7 +164,7 @@ bool Selector::Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes
          shape_->device_kind == rule.device_kind.value_or(shape_->device_kind);
 }
 
-Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const {
+Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes, Place place) const {
   Verdict verdict;
   verdict.estimate.struct_size = sizeof(sl_estimate_t);
   const sl_status_t status = candidate.ops->estimate(candidate.algorithm, &op, &verdict.estimate);
@@ -162,15 +181,51 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
     verdict.excluded = fmt::format("cannot: {}", reason);
   } else if (verdict.estimate.run == SL_RUN_COPIES && IsTransfer(op.kind)) {
     verdict.excluded = "cannot: lists of copies are for collectives";
-  } else {
+  } else if (verdict.estimate.run != SL_RUN_SEQUENCE) {
     verdict.excluded = WhyNot(verdict.estimate);
+  } else if (IsTransfer(op.kind)) {
+    verdict.excluded = "cannot: sequences are for collectives";
+  } else if (place == Place::kPart) {
+    verdict.excluded = "cannot: a sequence is no part of another";
+  } else if (!settings_.runs_sequences) {
+    verdict.excluded = "cannot: sequences need devices of one host that order their launches themselves";
+  } else {
+    JudgeParts(candidate, op, &verdict);
+    if (verdict.excluded.empty()) verdict.excluded = WhyNot(verdict.estimate);
   }
   return verdict;
 }
 
+// A sequence takes what its parts take, one after the other, and is as good as the worst of them.
+void Selector::JudgeParts(const Candidate& candidate, const sl_op_t& op, Verdict* verdict) const {
+  const Result<std::vector<sl_part_t>> parts = ListParts(*candidate.ops, candidate.algorithm, op, *shape_);
+  if (!parts.ok()) {
+    verdict->excluded = "cannot: " + parts.status().message();
+    return;
+  }
+  sl_estimate_t& whole = verdict->estimate;
+  std::optional<uint64_t> measured_ns = 0;
+  for (const sl_part_t& part : parts.value()) {
+    verdict->parts.push_back({part, Decide(PartOp(part, op), Place::kPart)});
+    const Decision& decision = verdict->parts.back().decision;
+    if (decision.chosen == nullptr) {
+      verdict->excluded = fmt::format("cannot: nobody serves its {}", OpKindName(part.kind));
+      return;
+    }
+    const Verdict& chosen = decision.verdicts[static_cast<size_t>(decision.chosen - candidates_.data())];
+    whole.time_ns = Plus(whole.time_ns, chosen.estimate.time_ns);
+    whole.processors = std::max(whole.processors, chosen.estimate.processors);
+    whole.determinism = std::min(whole.determinism, chosen.estimate.determinism);
+    whole.scratch_bytes = std::max(whole.scratch_bytes, chosen.estimate.scratch_bytes);
+    measured_ns =
+        measured_ns && chosen.measured_ns ? std::optional(Plus(*measured_ns, *chosen.measured_ns)) : std::nullopt;
+  }
+  if (!verdict->measured_ns) verdict->measured_ns = measured_ns;
+}
+
 // This communicator cannot run it so, or the profile does not want it; "": neither.
 std::string Selector::WhyNot(const sl_estimate_t& estimate) const {
-  if (estimate.run > SL_RUN_COPIES) return fmt::format("cannot: unknown kind of run {}", estimate.run);
+  if (estimate.run > SL_RUN_SEQUENCE) return fmt::format("cannot: unknown kind of run {}", estimate.run);
   if (estimate.run == SL_RUN_PLAN && !settings_.runs_plans) {
     return "cannot: plans run over memory that the CPU reaches, and this communicator's is a device's";
   }
@@ -244,10 +299,10 @@ void Selector::ChooseCheapest(Decision* decision) const {
   }
 }
 
-Selector::Decision Selector::Decide(const sl_op_t& op) const {
+Selector::Decision Selector::Decide(const sl_op_t& op, Place place) const {
   const uint64_t bytes = OpBytes(op, shape_->size);
   Decision decision;
-  for (const Candidate& candidate : candidates_) decision.verdicts.push_back(Judge(candidate, op, bytes));
+  for (const Candidate& candidate : candidates_) decision.verdicts.push_back(Judge(candidate, op, bytes, place));
   ChooseCheapest(&decision);
   const auto pin = std::find_if(settings_.rules.begin(), settings_.rules.end(), [&](const SelectRule& rule) {
     return !rule.algorithm.empty() && Applies(rule, op, bytes);
@@ -303,6 +358,12 @@ Result<std::unique_ptr<const Plan>> Selector::MakePlan(const Candidate& candidat
 Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
   const Decision decision = Decide(op);
   if (decision.chosen == nullptr) return Refusal(op, decision);
+  SL_ASSIGN(std::unique_ptr<Choice> choice, MakeChoice(decision, op));
+  TellOfHolders(op, *choice);
+  return Store(op, std::move(choice));
+}
+
+Result<std::unique_ptr<Choice>> Selector::MakeChoice(const Decision& decision, const sl_op_t& op) const {
   const auto index = static_cast<uint32_t>(decision.chosen - candidates_.data());
   auto choice = std::make_unique<Choice>();
   choice->index = index;
@@ -322,9 +383,13 @@ Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
                                                         OpKindName(op.kind), copies.status().message()));
     }
     choice->copies = copies.Take();
+  } else if (choice->run == SL_RUN_SEQUENCE) {
+    for (const auto& [part, its_decision] : decision.verdicts[index].parts) {
+      SL_ASSIGN(std::unique_ptr<Choice> its_choice, MakeChoice(its_decision, PartOp(part, op)));
+      choice->parts.push_back({part, std::move(its_choice)});
+    }
   }
-  TellOfHolders(op, *choice);
-  return Store(op, std::move(choice));
+  return choice;
 }
 
 // Once: a program that wants no processors held learns that some are.
@@ -357,9 +422,14 @@ std::string Selector::Explain(const sl_op_t& op) const {
     if (decision.by_measure) {
       text += fmt::format(" {:>13}", verdict.measured_ns ? Microseconds(*verdict.measured_ns) : "-");
     }
-    text += possible ? fmt::format("  {}, {}: {}\n", RunName(verdict.estimate.run),
+    text += possible ? fmt::format("  {}, {}: {}", RunName(verdict.estimate.run),
                                    DeterminismName(verdict.estimate.determinism), verdict.estimate.reason)
-                     : fmt::format("  {}\n", verdict.excluded);
+                     : fmt::format("  {}", verdict.excluded);
+    for (const PartDecision& part : verdict.parts) {
+      if (!possible) break;
+      text += fmt::format("{} {}", &part == verdict.parts.data() ? ", by" : " and", part.decision.chosen->name);
+    }
+    text += "\n";
   }
   if (decision.chosen == nullptr) return text + Refusal(op, decision).message() + "\n";
   text += fmt::format("chosen: {}, {}\n", decision.chosen->name, ReasonOf(decision));

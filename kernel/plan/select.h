@@ -20,6 +20,7 @@
 
 #include "kernel/plan/copy_list.h"
 #include "kernel/plan/cost_table.h"
+#include "kernel/plan/part_list.h"
 #include "kernel/plan/plan.h"
 #include "kernel/plan/spread.h"
 #include "kernel/profile/settings.h"
@@ -42,10 +43,13 @@ struct SelectSettings {
   bool runs_plans = true;                      // the engine reaches the communicator's memory
   bool is_relayed = false;                     // by way of pinned host memory, as people are told
   bool runs_copies = false;                    // ranks signal each other from their streams
+  bool runs_sequences = false;                 // streams keep the order of launches, which reach all ranks' memory
   uint32_t cache_sets = 64;                    // of 4 choices each; rounded up to a power of two
 };
 
-// The answer. `plan` is there for SL_RUN_PLAN only, and `copies` for SL_RUN_COPIES.
+struct PartChoice;
+
+// The answer. `plan` is there for SL_RUN_PLAN only, `copies` for SL_RUN_COPIES and `parts` for SL_RUN_SEQUENCE.
 struct Choice {
   uint32_t index = 0;          // of the candidate, which records name it by
   const char* name = nullptr;  // of the candidate
@@ -55,8 +59,15 @@ struct Choice {
   uint32_t run = SL_RUN_PLAN;
   std::unique_ptr<const Plan> plan;
   CopyList copies;
-  sl_estimate_t estimate{};  // the algorithm's own
-  std::string reason;        // one clause: cheapest, pinned by which rule, or fallen back and why
+  std::vector<PartChoice> parts;  // in their order
+  sl_estimate_t estimate{};       // the algorithm's own; of a sequence with what its parts take
+  std::string reason;             // one clause: cheapest, pinned by which rule, or fallen back and why
+};
+
+// A part of a sequence and who serves it: no sequence.
+struct PartChoice {
+  sl_part_t part;
+  std::unique_ptr<const Choice> choice;
 };
 
 class Selector {
@@ -101,10 +112,13 @@ class Selector {
   struct Slot;
   struct Verdict;
   struct Decision;
+  struct PartDecision;
+  enum class Place { kWhole, kPart };
 
   Result<const Choice*> SelectSlow(const sl_op_t& op);
-  Decision Decide(const sl_op_t& op) const;
-  Verdict Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const;
+  Decision Decide(const sl_op_t& op, Place place = Place::kWhole) const;
+  Verdict Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes, Place place) const;
+  void JudgeParts(const Candidate& candidate, const sl_op_t& op, Verdict* verdict) const;
   std::string WhyNot(const sl_estimate_t& estimate) const;
   bool Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const;
   std::string PassOverHolders(Decision* decision) const;
@@ -112,6 +126,7 @@ class Selector {
   std::string ReasonOf(const Decision& decision) const;
   Status Refusal(const sl_op_t& op, const Decision& decision) const;
   Result<std::unique_ptr<const Plan>> MakePlan(const Candidate& candidate, const sl_op_t& op) const;
+  Result<std::unique_ptr<Choice>> MakeChoice(const Decision& decision, const sl_op_t& op) const;
   void TellOfHolders(const sl_op_t& op, const Choice& choice);
   const Choice* Store(const sl_op_t& op, std::unique_ptr<Choice> choice);
   void CollectSlow();

@@ -21,6 +21,7 @@ struct sl_algorithm_t {
   int estimates = 0;
   int plans = 0;
   std::vector<sl_copy_t> copies;
+  std::vector<sl_part_t> parts;
 };
 
 namespace sl::kernel {
@@ -56,12 +57,19 @@ sl_status_t MakeCopies(sl_algorithm_t* algorithm, const sl_op_t*, sl_copy_t* out
   return SL_OK;
 }
 
+sl_status_t MakeParts(sl_algorithm_t* algorithm, const sl_op_t*, sl_part_t* out_parts, uint32_t* out_count) {
+  *out_count = static_cast<uint32_t>(algorithm->parts.size());
+  std::copy_n(algorithm->parts.begin(), std::min<size_t>(*out_count, SL_MOST_PARTS), out_parts);
+  return SL_OK;
+}
+
 class Selection : public testing::Test {
  protected:
   Selection() {
     ops_.estimate = Estimate;
     ops_.plan = MakePlan;
     ops_.copies = MakeCopies;
+    ops_.parts = MakeParts;
     shape_.rank = 1;
     shape_.size = 4;
     shape_.lanes = 1;
@@ -285,6 +293,123 @@ TEST_F(Selection, TakesNoCopiesWhereRanksCannotSignalAndForNoTransfers) {
   send.kind = SL_OP_SEND;
   send.peer = 2;
   EXPECT_NE(Make(settings)->Explain(send).find("cannot: lists of copies are for collectives"), std::string::npos);
+}
+
+// An all-reduce of 1024 floats over four ranks as rank 1 has it: reduce-scatter, then all-gather in place.
+std::vector<sl_part_t> TwoParts() {
+  return {{sizeof(sl_part_t), SL_OP_REDUCE_SCATTER, -1, 0, 256, SL_BUFFER_SEND, SL_BUFFER_RECV, 0, 1024},
+          {sizeof(sl_part_t), SL_OP_ALL_GATHER, -1, 0, 256, SL_BUFFER_RECV, SL_BUFFER_RECV, 1024, 0}};
+}
+
+SelectSettings RunningSequences() {
+  SelectSettings settings;
+  settings.runs_sequences = true;
+  return settings;
+}
+
+// What others take for its parts is what a sequence takes, and it is as good as the worst of them.
+TEST_F(Selection, JudgesASequenceByItsParts) {
+  a_.run = SL_RUN_SEQUENCE;
+  a_.parts = TwoParts();
+  a_.time_ns = 100;
+  a_.determinism = SL_DETERMINISM_WORLD_SIZE;
+  b_.time_ns = c_.time_ns = 5000;
+  c_.time_ns = 2000;
+  c_.processors = 7;
+  c_.run = SL_RUN_LAUNCH;
+  auto selector = Make(RunningSequences());
+  EXPECT_STREQ(selector->Select(Op()).value()->name, "gamma") << "2,000 ns are less than 4,100";
+  SelectSettings pinned = RunningSequences();
+  pinned.rules = {Pin("alpha", "site.toml:3")};
+  selector = Make(pinned);
+  const Choice* choice = selector->Select(Op()).value();
+  EXPECT_STREQ(choice->name, "alpha");
+  EXPECT_EQ(choice->estimate.time_ns, 4100u);
+  EXPECT_EQ(choice->estimate.processors, 7u);
+  EXPECT_EQ(choice->estimate.determinism, SL_DETERMINISM_RANK);
+  ASSERT_EQ(choice->parts.size(), 2u);
+  for (const PartChoice& part : choice->parts) EXPECT_STREQ(part.choice->name, "gamma");
+  EXPECT_EQ(choice->parts[1].part.kind, SL_OP_ALL_GATHER);
+  EXPECT_NE(selector->Explain(Op()).find("sequence, same bits on all ranks: as told, by gamma and gamma"),
+            std::string::npos)
+      << selector->Explain(Op());
+  const int estimates = c_.estimates;
+  EXPECT_EQ(selector->Select(Op()).value(), choice);
+  EXPECT_EQ(c_.estimates, estimates) << "the parts are chosen, too";
+}
+
+TEST_F(Selection, TakesMeasuredTimesOfPartsWhereAllWereMeasured) {
+  a_.run = SL_RUN_SEQUENCE;
+  a_.parts = TwoParts();
+  std::vector<CostCurve> costs = {Curve("beta", {{4096, 9000}}), Curve("beta", {{4096, 3000}}),
+                                  Curve("beta", {{4096, 3500}})};
+  costs[1].op = SL_OP_REDUCE_SCATTER;
+  costs[2].op = SL_OP_ALL_GATHER;
+  SelectSettings settings = WithCosts(costs);
+  settings.runs_sequences = true;
+  EXPECT_STREQ(Make(settings)->Select(Op()).value()->name, "alpha") << "6,500 ns are less than 9,000";
+  costs.pop_back();
+  settings = WithCosts(costs);
+  settings.runs_sequences = true;
+  EXPECT_STREQ(Make(settings)->Select(Op()).value()->name, "beta") << "a part was not measured";
+}
+
+TEST_F(Selection, TakesNoSequenceWhereItCannotRun) {
+  a_.run = SL_RUN_SEQUENCE;
+  a_.parts = TwoParts();
+  b_.status = c_.status = SL_ERR_UNSUPPORTED;
+  const auto expect_refused = [&](const SelectSettings& settings, const sl_op_t& op, const char* why) {
+    const auto choice = Make(settings)->Select(op);
+    EXPECT_EQ(choice.status().code(), SL_ERR_UNSUPPORTED);
+    EXPECT_NE(choice.status().message().find(why), std::string::npos) << choice.status().message();
+  };
+  expect_refused({}, Op(), "alpha: cannot: sequences need devices of one host that order their launches themselves");
+  expect_refused(RunningSequences(), Op(), "alpha: cannot: nobody serves its reduce_scatter");
+  sl_op_t send = Op();
+  send.kind = SL_OP_SEND;
+  send.peer = 2;
+  expect_refused(RunningSequences(), send, "cannot: sequences are for collectives");
+  b_.status = SL_OK;
+  b_.determinism = SL_DETERMINISM_RUN;
+  SelectSettings strict = RunningSequences();
+  strict.determinism = SL_DETERMINISM_RANK;
+  expect_refused(strict, Op(), "alpha: cannot: nobody serves its reduce_scatter");
+  c_.status = SL_OK;
+  c_.run = SL_RUN_SEQUENCE;
+  c_.parts = TwoParts();
+  b_.status = SL_ERR_UNSUPPORTED;
+  EXPECT_FALSE(Make(RunningSequences())->Select(Op()).ok()) << "sequences are no parts of each other";
+}
+
+TEST_F(Selection, RefusesWrongParts) {
+  a_.run = SL_RUN_SEQUENCE;
+  SelectSettings settings = RunningSequences();
+  const auto expect_wrong = [&](const char* why, auto change) {
+    a_.parts = TwoParts();
+    change(&a_.parts[0]);
+    const std::string text = Make(settings)->Explain(Op());
+    EXPECT_NE(text.find(std::string("cannot: a wrong part of all_reduce, number 0: ") + why), std::string::npos)
+        << text;
+  };
+  expect_wrong("it is no collective", [](sl_part_t* part) { part->kind = SL_OP_SEND; });
+  expect_wrong("its kind has no root", [](sl_part_t* part) { part->root = 0; });
+  expect_wrong("there is no such root", [](sl_part_t* part) { part->kind = SL_OP_BROADCAST; });
+  expect_wrong("it moves nothing", [](sl_part_t* part) { part->count = 0; });
+  expect_wrong("it reaches out of a buffer", [](sl_part_t* part) { part->count = 257; });
+  expect_wrong("it reaches out of a buffer", [](sl_part_t* part) { part->recv = 3076; });
+  expect_wrong("it reaches out of a buffer", [](sl_part_t* part) { part->recv = 1; });
+  expect_wrong("there is no such source", [](sl_part_t* part) { part->send_buffer = SL_BUFFER_SCRATCH; });
+  expect_wrong("its target is no receive buffer", [](sl_part_t* part) { part->recv_buffer = SL_BUFFER_SEND; });
+  expect_wrong("the operation's buffer is not symmetric",
+               [](sl_part_t* part) { part->symmetric = SL_OP_SEND_SYMMETRIC; });
+  expect_wrong("there is no such symmetry", [](sl_part_t* part) { part->symmetric = 4; });
+  a_.parts.clear();
+  EXPECT_NE(Make(settings)->Explain(Op()).find("cannot: 0 parts, where there may be 1 to 4"), std::string::npos);
+  ops_.parts = nullptr;
+  EXPECT_NE(Make(settings)->Explain(Op()).find("cannot: it is a sequence without parts"), std::string::npos);
+  sl_op_t gather = Op();
+  gather.kind = SL_OP_ALL_GATHER;
+  EXPECT_STREQ(WrongPart(TwoParts()[0], gather, 1, 4), "it reduces, and the operation does not");
 }
 
 TEST_F(Selection, PrefersWhoHoldsNoProcessorsWhereTheCommunicatorWantsIt) {

@@ -210,18 +210,30 @@ class GroupIssue {
   }
 
   Status AddLaunch(const Member& member, Pending* pending) {
-    sl_launch_t& launch = launches_.emplace_back();
     const Result<const Choice*> choice = Choose(pending);
-    const bool copies = choice.ok() && choice.value()->run == SL_RUN_COPIES;
-    Status filled = choice.status();
-    if (choice.ok() && !copies) filled = FillLaunch(pending, *choice.value(), &launch);
-    if (!filled.ok()) {
+    if (choice.ok() && choice.value()->run != SL_RUN_SEQUENCE) return AddChosen(member, pending, *choice.value());
+    Status added = choice.status();
+    for (size_t i = 0; added.ok() && i < choice.value()->parts.size(); ++i) {
+      const PartChoice& part = choice.value()->parts[i];
+      Pending* own = member.handle->pending.Take();
+      EnterPart(*pending, part, own);
+      added = AddChosen(member, own, *part.choice);
+    }
+    member.handle->pending.Give(pending);
+    return added;
+  }
+
+  // What was entered, served by no sequence. After an error it is given back.
+  Status AddChosen(const Member& member, Pending* pending, const Choice& choice) {
+    sl_launch_t& launch = launches_.emplace_back();
+    const bool copies = choice.run == SL_RUN_COPIES;
+    if (Status filled = copies ? Status() : FillLaunch(pending, choice, &launch); !filled.ok()) {
       launches_.pop_back();
       member.handle->pending.Give(pending);
       return filled;
     }
     takes_turns_ |= copies;
-    copies_.push_back(copies ? choice.value() : nullptr);
+    copies_.push_back(copies ? &choice : nullptr);
     launch.done = LeaveAndGive;
     launch.done_ctx = pending;
     launch.chain = pending->op.seq != 0 ? member.handle : nullptr;

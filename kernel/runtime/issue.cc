@@ -9,25 +9,58 @@
 namespace sl::kernel {
 namespace {
 
-// Nothing of the operation outlives the call: it has ended, or the device has taken all it needs.
-Status IssueAtOnce(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op, sl_stream_t* stream) {
-  // Not initialised as a whole: 4 KiB of arguments would cost more than the operation.
-  alignas(Pending) std::byte memory[sizeof(Pending)];
-  Pending* pending = new (memory) Pending;
-  const std::unique_ptr<Pending, void (*)(Pending*)> end(pending, [](Pending* ended) { ended->~Pending(); });
-  Enter(handle, op, order, pending);
-  if (op.count == 0) return {};
-  SL_ASSIGN(const Choice* choice, Choose(pending));
-  if (choice->run == SL_RUN_COPIES) {
-    const Status issued = IssueCopies(*pending, *choice, order, stream);
+// Of an operation that does not outlive the call. Not initialised as a whole: 4 KiB of arguments would cost more than
+// the operation.
+class LocalPending {
+ public:
+  LocalPending() : pending_(new (memory_) Pending) {}
+  ~LocalPending() { pending_->~Pending(); }
+  LocalPending(const LocalPending&) = delete;
+  LocalPending& operator=(const LocalPending&) = delete;
+  Pending* get() const { return pending_; }
+
+ private:
+  alignas(Pending) std::byte memory_[sizeof(Pending)];
+  Pending* const pending_;
+};
+
+// What was entered, served by no sequence.
+Status IssueChosen(Pending* pending, const Choice& choice, const IssueOrder& order, sl_stream_t* stream) {
+  sl_comm_t* handle = pending->handle;
+  if (choice.run == SL_RUN_COPIES) {
+    const Status issued = IssueCopies(*pending, choice, order, stream);
     return MarkEndOf(issued, handle, order, stream);
   }
   sl_launch_t launch;
-  SL_TRY(FillLaunch(pending, *choice, &launch));
+  SL_TRY(FillLaunch(pending, choice, &launch));
   const Device& device = handle->comm.device();
   const sl_status_t status = device.ops->launch(device.handle, stream, &launch);
   if (device.is_watched()) return Leave(pending, status);
   return status == SL_OK ? MarkEnd(handle, order, stream) : Status(status, LastError());
+}
+
+// Peers wait for the rest of a sequence that was begun: after an error the communicator has failed.
+Status IssueParts(const Pending& whole, const Choice& sequence, const IssueOrder& order, sl_stream_t* stream) {
+  const LocalPending part;
+  for (const PartChoice& one : sequence.parts) {
+    EnterPart(whole, one, part.get());
+    const Status issued = IssueChosen(part.get(), *one.choice, order, stream);
+    if (issued.ok()) continue;
+    if (&one != sequence.parts.data()) whole.handle->comm.FailLaunches(issued);
+    return issued;
+  }
+  return {};
+}
+
+// Nothing of the operation outlives the call: it has ended, or the device has taken all it needs.
+Status IssueAtOnce(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op, sl_stream_t* stream) {
+  const LocalPending pending;
+  Enter(handle, op, order, pending.get());
+  if (op.count == 0) return {};
+  SL_ASSIGN(const Choice* choice, Choose(pending.get()));
+  if (choice->run == SL_RUN_SEQUENCE) [[unlikely]]
+    return IssueParts(*pending.get(), *choice, order, stream);
+  return IssueChosen(pending.get(), *choice, order, stream);
 }
 
 // A plan on a stream without the device's help but for two words: a progress thread runs it in between. The way of

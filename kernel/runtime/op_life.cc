@@ -99,6 +99,24 @@ Status EndUnmarked(sl_comm_t* handle, sl_stream_t* stream, const Status& why) {
   return why;
 }
 
+// All but its number and what lies in windows.
+void Prepare(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
+  pending->handle = handle;
+  pending->op = op;
+  pending->run = nullptr;
+  pending->send_window = pending->recv_window = nullptr;
+  pending->unchanged_since_ns = 0;
+  pending->reported = false;
+  pending->last_wait = {};
+  pending->op.signature = EncodeSignature(op);
+}
+
+// The next one of the communicator's collectives.
+void Number(Pending* pending) {
+  pending->op.seq = ++pending->handle->collectives;
+  pending->handle->comm.op_log()->Write(pending->op.seq, pending->op.signature);
+}
+
 }  // namespace
 
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) { return CheckUsable(handle, OpKindName(op.kind)); }
@@ -166,14 +184,7 @@ Status MarkEndOf(const Status& issued, sl_comm_t* handle, const IssueOrder& orde
 // Numbers the operation and tells the log of calls.
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending) {
   Communicator& comm = handle->comm;
-  pending->handle = handle;
-  pending->op = op;
-  pending->run = nullptr;
-  pending->send_window = pending->recv_window = nullptr;
-  pending->unchanged_since_ns = 0;
-  pending->reported = false;
-  pending->last_wait = {};
-  pending->op.signature = EncodeSignature(op);
+  Prepare(handle, op, pending);
   pending->op.capture = order.capture;
   pending->op.symmetric = 0;
   if (op.scalar != nullptr && comm.device().is_addressable()) {
@@ -182,8 +193,8 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
     pending->op.scalar = nullptr;
   }
   const bool collective = op.kind != SL_OP_SEND && op.kind != SL_OP_RECV;
-  pending->op.seq = collective ? ++handle->collectives : 0;
-  if (collective) comm.op_log()->Write(pending->op.seq, pending->op.signature);
+  pending->op.seq = 0;
+  if (collective) Number(pending);
   if (collective && !handle->symmetric_windows.empty()) [[unlikely]]
     FindSymmetricBuffers(pending);
   ++handle->operations;
@@ -191,6 +202,18 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
 
 void TellBegin(const Pending& pending, uint32_t choice) {
   EmitOp(pending.handle->comm, pending.op, SL_EVENT_OP_BEGIN, pending.op.kind, choice);
+}
+
+void EnterPart(const Pending& whole, const PartChoice& part, Pending* pending) {
+  Prepare(whole.handle, PartOp(part.part, whole.op), pending);
+  const auto window_at = [&whole](uint32_t buffer) {
+    return buffer == SL_BUFFER_SEND ? whole.send_window : whole.recv_window;
+  };
+  if ((part.part.symmetric & SL_OP_SEND_SYMMETRIC) != 0) pending->send_window = window_at(part.part.send_buffer);
+  if ((part.part.symmetric & SL_OP_RECV_SYMMETRIC) != 0) pending->recv_window = window_at(part.part.recv_buffer);
+  Number(pending);
+  whole.handle->comm.op_log()->WriteChoice(pending->op.seq, part.choice->tag);
+  TellBegin(*pending, part.choice->index);
 }
 
 Result<const Choice*> Choose(Pending* pending) {

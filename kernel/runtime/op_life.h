@@ -42,7 +42,9 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
 void TellBegin(const Pending& pending, uint32_t choice);
 // Selects, and tells the log of calls and observers.
 Result<const Choice*> Choose(Pending* pending);
-// Fills the launch of a choice that is no list of copies. Everything it points to lives in `pending`.
+// The same for a part of `whole`, which is a sequence: an operation of its own in `pending`.
+void EnterPart(const Pending& whole, const PartChoice& part, Pending* pending);
+// Fills the launch of a choice that is no list of copies and no sequence. Everything it points to lives in `pending`.
 Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch);
 // What serves several operations of one communicator in one launch; tells observers that they begin.
 Result<const Choice*> ChooseForGroup(sl_comm_t* handle, const sl_op_t* ops, uint32_t count);

@@ -121,7 +121,7 @@ struct EstimateHook : NoHook {
       frame.Break(RuleId::kTextOpen, "the reason has no end");
     }
     auto* facts = frame.object(0)->template As<AlgorithmFacts>();
-    if (status == SL_OK && (estimate->run > SL_RUN_COPIES || estimate->determinism > SL_DETERMINISM_WORLD_SIZE ||
+    if (status == SL_OK && (estimate->run > SL_RUN_SEQUENCE || estimate->determinism > SL_DETERMINISM_WORLD_SIZE ||
                             (facts->on_host && estimate->processors != 0))) {
       frame.Break(RuleId::kEstimateFacts, "run %u, determinism %u, %u processors", estimate->run, estimate->determinism,
                   estimate->processors);
@@ -317,6 +317,50 @@ struct CopiesHook : NoHook {
   }
 };
 
+struct PartsHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values& values) {
+    CheckOp(frame, *std::get<1>(values));
+  }
+  template <typename Values>
+  void After(Frame& frame, sl_status_t status, Values& values) {
+    auto& [algorithm, op, parts, count] = values;
+    if (status != SL_OK) return;
+    if (*count == 0 || *count > SL_MOST_PARTS) return frame.Break(RuleId::kPartFacts, "%u parts", *count);
+    for (uint32_t i = 0; i < *count; ++i) {
+      const char* wrong = WrongPart(*frame.object(0)->template As<AlgorithmFacts>(), *op, parts[i]);
+      if (wrong != nullptr) return frame.Break(RuleId::kPartFacts, "part %u: %s", i, wrong);
+    }
+  }
+
+ private:
+  static const char* WrongPart(const AlgorithmFacts& facts, const sl_op_t& op, const sl_part_t& part) {
+    if (part.kind >= SL_OP_KIND_COUNT || part.kind == SL_OP_SEND || part.kind == SL_OP_RECV) return "no collective";
+    if (part.root < -1 || part.root >= static_cast<int64_t>(facts.size)) return "there is no such root";
+    if (HasReduction(part.kind) && !HasReduction(op.kind)) return "it reduces, and the operation does not";
+    if (part.count == 0) return "it moves nothing";
+    const bool is_known = part.send_buffer == SL_BUFFER_SEND || part.send_buffer == SL_BUFFER_RECV;
+    if (!is_known || part.recv_buffer != SL_BUFFER_RECV) return "a buffer is neither sent nor received";
+    sl_op_t alone = op;
+    alone.kind = part.kind;
+    alone.root = part.root;
+    alone.count = part.count;
+    const char* wrong = WrongEnd(facts, op, alone, part.send_buffer, part.send, SL_BUFFER_SEND);
+    return wrong != nullptr ? wrong : WrongEnd(facts, op, alone, part.recv_buffer, part.recv, SL_BUFFER_RECV);
+  }
+
+  // What the part has as its buffer `its`, from `offset` on in the operation's `buffer`.
+  static const char* WrongEnd(const AlgorithmFacts& facts, const sl_op_t& op, const sl_op_t& part, uint32_t buffer,
+                              uint64_t offset, uint32_t its) {
+    const uint64_t unit = DatatypeBytes(op.datatype);
+    const uint64_t there = op.count * BlocksOf(buffer, op, facts.rank, facts.size) * unit;
+    const uint64_t bytes = part.count * BlocksOf(its, part, facts.rank, facts.size) * unit;
+    if (bytes == 0) return nullptr;
+    if (offset % unit != 0) return "it begins within an element";
+    return offset > there || bytes > there - offset ? "it reaches out of a buffer" : nullptr;
+  }
+};
+
 constexpr Call kDescribe = {.name = "describe", .interface = kInterface, .words = Words::kControl};
 constexpr Call kBeginLane = {.name = "begin_lane", .interface = kInterface, .words = Words::kControl};
 constexpr Call kAddStep = {.name = "add_step", .interface = kInterface, .words = Words::kControl};
@@ -338,6 +382,7 @@ constexpr Call kPlan = {.name = "plan", .interface = kInterface, .words = Words:
 constexpr Call kLaunch = {.name = "launch", .interface = kInterface, .words = Words::kData, .outs = 1};
 // The count is written on SL_ERR_LIMIT, too.
 constexpr Call kCopies = {.name = "copies", .interface = kInterface, .words = Words::kControl};
+constexpr Call kParts = {.name = "parts", .interface = kInterface, .words = Words::kControl, .outs = 1};
 constexpr Call kLaunchGroup = {.name = "launch_group", .interface = kInterface, .words = Words::kData, .outs = 1};
 
 }  // namespace
@@ -358,6 +403,7 @@ constexpr sl_algorithm_ops_t kAlgorithmOps = {
     .launch = Checked<&sl_algorithm_ops_t::launch, kLaunch, LaunchHook>,
     .launch_group = Checked<&sl_algorithm_ops_t::launch_group, kLaunchGroup, LaunchGroupHook>,
     .copies = Checked<&sl_algorithm_ops_t::copies, kCopies, CopiesHook>,
+    .parts = Checked<&sl_algorithm_ops_t::parts, kParts, PartsHook>,
 };
 
 }  // namespace sl::checker

@@ -86,6 +86,7 @@ struct Rule {
   RULE(LaunchRoom, "launch-room", kArgument, "sl_algorithm.h", "4,096, 16-byte aligned")                               \
   RULE(LaunchFacts, "launch-facts", kModule, "sl_algorithm.h", "args stay in `args`")                                  \
   RULE(CopyFacts, "copy-facts", kModule, "sl_algorithm.h", "One of the two ranks is the one that copies")              \
+  RULE(PartFacts, "part-facts", kModule, "sl_algorithm.h", "The parts are operations of the same communicator")        \
   /* Fault policies. */                                                                                                \
   RULE(ConnectionsDiffer, "connections-differ", kArgument, "sl_fault.h", "The policy of one link with `connections` connections") \
   RULE(WeightsZero, "weights-zero", kModule, "sl_fault.h", "never all zero while one connection has no fault")         \

@@ -38,6 +38,7 @@ PROBE(sl_geometry_t)
 PROBE(sl_plan_desc_t)
 PROBE(sl_plan_builder_ops_t)
 PROBE(sl_copy_t)
+PROBE(sl_part_t)
 PROBE(sl_algorithm_ops_t)
 
 /* sl_device.h */

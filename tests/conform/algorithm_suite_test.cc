@@ -28,6 +28,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Broken{"copy_short", "Copies.MoveWhatTheOperationSays", "elements of the result are wrong"},
                       Broken{"copy_stray", "Copies.AreLegal", "it reaches out of a buffer"},
                       Broken{"copy_phases", "Copies.AreLegal", "ends in phase 0, rank 0 in phase 1"},
+                      Broken{"part_short", "Parts.ComeToTheOperation", "elements of the result are wrong"},
+                      Broken{"part_stray", "Parts.AreLegal", "it reaches out of a buffer"},
+                      Broken{"part_ranks", "Parts.AreLegal", "is another operation"},
                       Broken{"own_first", "Result.KeepsTheDeclaredClass", "has other bits than rank 0"}),
     NameOfBroken);
 

@@ -215,10 +215,14 @@ void GpuTeam::Issue(uint32_t r, const sl_launch_t& launch) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(launch.grid[0]);
   config.blockDim = dim3(launch.block[0]);
+  config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = ranks_[r].stream;
+  cudaKernel_t kernel = image->kernels[launch.kernel];
+  Demand(cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         static_cast<int>(launch.shared_bytes), ranks_[r].device),
+         "allow shared memory");
   void* parameters[] = {const_cast<void*>(launch.args)};
-  Demand(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(image->kernels[launch.kernel]), parameters),
-         "launch");
+  Demand(cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), parameters), "launch");
 }
 
 void GpuTeam::WindEpochs(uint32_t epoch) {

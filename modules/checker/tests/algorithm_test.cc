@@ -17,6 +17,7 @@ struct Fake {
   sl_status_t estimate_status = SL_OK;
   uint32_t determinism = SL_DETERMINISM_RANK;
   std::vector<sl_copy_t> copies;
+  std::vector<sl_part_t> parts;
   bool demand_by_rank = false;
   bool args_elsewhere = false;
   uint32_t described = 0;  // calls that reached the kernel's builder
@@ -54,6 +55,11 @@ sl_algorithm_ops_t FakeOps() {
     *out_count = static_cast<uint32_t>(g_fake->copies.size());
     if (*out_count > capacity) return SL_ERR_LIMIT;
     std::copy(g_fake->copies.begin(), g_fake->copies.end(), out);
+    return SL_OK;
+  };
+  ops.parts = [](sl_algorithm_t*, const sl_op_t*, sl_part_t* out, uint32_t* out_count) {
+    *out_count = static_cast<uint32_t>(g_fake->parts.size());
+    std::copy_n(g_fake->parts.begin(), std::min<size_t>(SL_MOST_PARTS, g_fake->parts.size()), out);
     return SL_OK;
   };
   return ops;
@@ -110,6 +116,13 @@ class Algorithm : public CheckerTest {
     sl_copy_t room[2] = {};
     uint32_t count = 0;
     return a()->copies(algorithm_, &op_, room, 2, &count);
+  }
+
+  sl_status_t Part(std::vector<sl_part_t> parts) {
+    fake_.parts = std::move(parts);
+    sl_part_t room[SL_MOST_PARTS] = {};
+    uint32_t count = 0;
+    return a()->parts(algorithm_, &op_, room, &count);
   }
 
   const sl_algorithm_ops_t* a() const { return ops<sl_algorithm_ops_t>(); }
@@ -248,6 +261,42 @@ TEST_F(Algorithm, RefusesEveryWrongCopy) {
   expect_wrong([](sl_copy_t* copy) { copy->to = 11; });
   expect_wrong([](sl_copy_t* copy) { copy->from = UINT64_MAX; });
   expect_wrong([](sl_copy_t* copy) { copy->bytes = 11; });
+}
+
+// Of an all-reduce of 10 bytes over two ranks, the first part, of rank 0.
+constexpr sl_part_t kRightPart = {sizeof(sl_part_t), SL_OP_REDUCE_SCATTER, -1, 0, 5,
+                                  SL_BUFFER_SEND,    SL_BUFFER_RECV,       0,  0};
+
+TEST_F(Algorithm, LooksAtParts) {
+  op_.kind = SL_OP_ALL_REDUCE;
+  EXPECT_EQ(Part({kRightPart, kRightPart}), SL_OK);
+  EXPECT_EQ(Part({}), SL_ERR_INTERNAL);
+  ExpectBroken("part-facts");
+  EXPECT_EQ(Part(std::vector<sl_part_t>(SL_MOST_PARTS + 1, kRightPart)), SL_ERR_INTERNAL);
+  ExpectBroken("part-facts");
+}
+
+TEST_F(Algorithm, RefusesEveryWrongPart) {
+  op_.kind = SL_OP_ALL_REDUCE;
+  op_.datatype = SL_FLOAT16;
+  const auto expect_wrong = [&](auto change) {
+    sl_part_t wrong = kRightPart;
+    change(&wrong);
+    EXPECT_EQ(Part({wrong}), SL_ERR_INTERNAL);
+    if (!lines_.empty()) lines_.resize(1), ExpectBroken("part-facts");
+  };
+  EXPECT_EQ(Part({kRightPart}), SL_OK);
+  expect_wrong([](sl_part_t* part) { part->kind = SL_OP_SEND; });
+  expect_wrong([](sl_part_t* part) { part->kind = SL_OP_KIND_COUNT; });
+  expect_wrong([](sl_part_t* part) { part->root = 2; });
+  expect_wrong([](sl_part_t* part) { part->count = 0; });
+  expect_wrong([](sl_part_t* part) { part->count = 6; });
+  expect_wrong([](sl_part_t* part) { part->send_buffer = SL_BUFFER_SCRATCH; });
+  expect_wrong([](sl_part_t* part) { part->recv_buffer = SL_BUFFER_SEND; });
+  expect_wrong([](sl_part_t* part) { part->send = 1; });
+  expect_wrong([](sl_part_t* part) { part->recv = 12; });
+  op_.kind = SL_OP_ALL_GATHER;
+  EXPECT_EQ(Part({kRightPart}), SL_ERR_INTERNAL) << "it reduces";
 }
 
 }  // namespace

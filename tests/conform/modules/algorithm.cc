@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An all-reduce in which every rank sends all it has to everybody and adds up in the order of ranks, and an all-gather
-// by copies; right, but for what the one BROKEN_… that is defined says.
+// An all-reduce in which every rank sends all it has to everybody and adds up in the order of ranks, an all-gather by
+// copies, and a broadcast by two of its halves; right, but for what the one BROKEN_… that is defined says.
 #include <algorithm>
 #include <cstdio>
 
@@ -36,8 +36,10 @@ sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t
 #endif
   const bool is_symmetric = SL_HAS(op, sl_op_t, symmetric) && (op->symmetric & SL_OP_RECV_SYMMETRIC) != 0;
   const bool is_copied = op->kind == SL_OP_ALL_GATHER && is_symmetric;
-  if ((op->kind != SL_OP_ALL_REDUCE && !is_copied) || algorithm->shape->size < 2) return SL_ERR_UNSUPPORTED;
-  out->run = is_copied ? SL_RUN_COPIES : SL_RUN_PLAN;
+  const bool is_halved = op->kind == SL_OP_BROADCAST && op->count >= 2;
+  if (op->kind != SL_OP_ALL_REDUCE && !is_copied && !is_halved) return SL_ERR_UNSUPPORTED;
+  if (algorithm->shape->size < 2) return SL_ERR_UNSUPPORTED;
+  out->run = is_copied ? SL_RUN_COPIES : is_halved ? SL_RUN_SEQUENCE : SL_RUN_PLAN;
   out->time_ns = 1000 + op->count;
   out->determinism = SL_DETERMINISM_RANK;
 #if defined(BROKEN_RANK_ESTIMATE)
@@ -139,7 +141,30 @@ sl_status_t Copies(sl_algorithm_t* algorithm, const sl_op_t* op, sl_copy_t* out_
   return SL_OK;
 }
 
-constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0, nullptr, Create, Destroy, Estimate, Plan, nullptr, nullptr, Copies};
+sl_part_t HalfOf(const sl_op_t& op, uint64_t begin, uint64_t count, uint32_t rank) {
+  const uint64_t at = begin * sl::DatatypeBytes(op.datatype);
+  sl_part_t part = {sizeof(part),   op.kind, op.root, op.symmetric & SL_OP_RECV_SYMMETRIC, count, SL_BUFFER_SEND,
+                    SL_BUFFER_RECV, at,      at};
+#if defined(BROKEN_PART_SHORT)
+  if (begin != 0 && count > 1) --part.count;
+#elif defined(BROKEN_PART_STRAY)
+  if (begin != 0) part.recv += sl::DatatypeBytes(op.datatype);
+#elif defined(BROKEN_PART_RANKS)
+  if (begin == 0 && rank == 1) part.root = 1 - part.root;
+#endif
+  return part;
+}
+
+sl_status_t Parts(sl_algorithm_t* algorithm, const sl_op_t* op, sl_part_t* out_parts, uint32_t* out_count) {
+  const uint64_t half = op->count / 2;
+  out_parts[0] = HalfOf(*op, 0, half, algorithm->shape->rank);
+  out_parts[1] = HalfOf(*op, half, op->count - half, algorithm->shape->rank);
+  *out_count = 2;
+  return SL_OK;
+}
+
+constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0,       nullptr, Create, Destroy, Estimate,
+                                  Plan,         nullptr, nullptr, Copies, Parts};
 
 }  // namespace
 

@@ -95,6 +95,7 @@ void Pure(Trial& trial) {
 void Legal(Trial& trial) {
   const bool has_plan = HasSlot(Subject(trial, SL_ALGORITHM_ID).table, offsetof(sl_algorithm_ops_t, plan));
   const bool has_copies = HasSlot(Subject(trial, SL_ALGORITHM_ID).table, offsetof(sl_algorithm_ops_t, copies));
+  const bool has_parts = HasSlot(Subject(trial, SL_ALGORITHM_ID).table, offsetof(sl_algorithm_ops_t, parts));
   const bool has_launch = HasSlot(Subject(trial, SL_ALGORITHM_ID).table, offsetof(sl_algorithm_ops_t, launch));
   ForTeams(trial, [&](const Subject& subject, const Team& team) {
     for (const sl_op_t& op : ManyOps(trial, team.size())) {
@@ -111,7 +112,8 @@ void Legal(Trial& trial) {
       trial.Expect(estimate.run != SL_RUN_PLAN || has_plan, "it is to be planned, and there is no plan()");
       trial.Expect(estimate.run != SL_RUN_LAUNCH || has_launch, "it is to be launched, and there is no launch()");
       trial.Expect(estimate.run != SL_RUN_COPIES || has_copies, "it is to be copied, and there is no copies()");
-      trial.Expect(estimate.run <= SL_RUN_COPIES, "run is {}", estimate.run);
+      trial.Expect(estimate.run != SL_RUN_SEQUENCE || has_parts, "it is a sequence, and there is no parts()");
+      trial.Expect(estimate.run <= SL_RUN_SEQUENCE, "run is {}", estimate.run);
     }
   });
 }

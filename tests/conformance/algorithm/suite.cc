@@ -8,7 +8,7 @@ namespace sl::conform::algorithm {
 Suite MakeSuite() {
   Suite suite{SL_ALGORITHM_ID, {}};
   for (const auto& tests :
-       {EstimateTests(), PlanTests(), LaunchTests(), CopiesTests(), ShortageTests(), ResultTests()}) {
+       {EstimateTests(), PlanTests(), LaunchTests(), CopiesTests(), PartsTests(), ShortageTests(), ResultTests()}) {
     suite.tests.insert(suite.tests.end(), tests.begin(), tests.end());
   }
   return suite;

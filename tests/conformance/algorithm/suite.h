@@ -13,6 +13,7 @@ std::vector<Test> EstimateTests();  // what estimate() promises, without running
 std::vector<Test> PlanTests();      // plans as data, and proved
 std::vector<Test> LaunchTests();    // what launch() fills
 std::vector<Test> CopiesTests();    // what copies() lists, carried out
+std::vector<Test> PartsTests();     // what parts() lists, carried out
 std::vector<Test> ShortageTests();  // memory refused
 std::vector<Test> ResultTests();    // every operation, run for real and compared with an oracle
 
