@@ -68,13 +68,18 @@ static_assert(sizeof(FewMessages) <= 4096 && sizeof(ManyMessages) <= 32764);
 // From this length on, what goes into the receiver's buffer is drawn by the channels of its queue.
 constexpr uint64_t kDrawnMessageBytes = 4 << 20;
 
-// Over how many channels a message is cut; both ends compute it.
+// Over how many channels a message is cut; both ends compute it. 12 blocks each way are enough for the wire: only who
+// would else be left waiting for room takes more.
 constexpr uint64_t kMailedBytesOfChannel = 2 << 10;
 constexpr uint64_t kBytesOfChannel = 16 << 10;
+constexpr uint32_t kEnoughChannels = 12 * kChannelsOfBlock;
 SL_HD uint32_t ChannelsOf(uint64_t bytes, const P2pWays& ways, uint32_t most) {
-  const uint64_t each = bytes <= ways.mailed_bytes ? kMailedBytesOfChannel : kBytesOfChannel;
+  const bool mailed = bytes <= ways.mailed_bytes;
+  const uint64_t each = mailed ? kMailedBytesOfChannel : kBytesOfChannel;
+  const bool crowds = mailed && bytes > kEnoughChannels * kMailBatchBytes;
+  const uint32_t useful = crowds || most < kEnoughChannels ? most : kEnoughChannels;
   const uint64_t wanted = (bytes + each - 1) / each;
-  return static_cast<uint32_t>(wanted < most ? wanted : most);
+  return static_cast<uint32_t>(wanted < useful ? wanted : useful);
 }
 
 }  // namespace sl::algo_symmetric::kernels
