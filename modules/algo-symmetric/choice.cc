@@ -39,7 +39,7 @@ struct Costs {
   Cost mail;
   Cost landed;
 };
-// Fitted to what 2 and 4 H200 took (docs/gpu-performance.md).
+// Fitted to what 2 and 4 H200 took, direct ones to 2 H100 (docs/gpu-performance.md).
 constexpr Costs kDirectCosts = {
     .one_shot = {3200, 150},
     .two_shot = {3900, 142},
@@ -49,13 +49,13 @@ constexpr Costs kDirectCosts = {
     .staged = {9000, 190},
     .staged_two_shot = {17000, 245},
     .staged_broadcast = {5600, 300},
-    .direct_move = {7000, 345},
-    .direct_broadcast = {8400, 360},
-    .direct_reduce = {8300, 329},
-    .direct_all_reduce = {8300, 323},
-    .direct_all_reduce_of_two = {8300, 337},
+    .direct_move = {5400, 345},
+    .direct_broadcast = {6800, 360},
+    .direct_reduce = {5600, 329},
+    .direct_all_reduce = {6800, 323},
+    .direct_all_reduce_of_two = {6800, 337},
     .mail = {3500, 190},
-    .landed = {6000, 340},
+    .landed = {4600, 340},
 };
 // To what 2 H100 took through slices in host memory, over PCIe 5.
 constexpr Costs kHostCosts = {

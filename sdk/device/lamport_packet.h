@@ -70,15 +70,6 @@ SL_HD Vec16 DataOf(const LamportPacket& seen, uint32_t replaced) {
   return data;
 }
 
-// Stores a word that says all by itself.
-SL_HD void StoreNote(uint64_t* to, uint64_t note) {
-#ifdef __CUDA_ARCH__
-  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(note) : "memory");
-#else
-  StoreRelease(to, note);
-#endif
-}
-
 // By who has read it; the sender writes it again after the reader's kernel has ended.
 SL_HD void MakeBlank(LamportPacket* packet) {
 #ifdef __CUDA_ARCH__

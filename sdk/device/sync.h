@@ -52,6 +52,16 @@ SL_HD void StoreRelease(uint32_t* word, uint32_t value) {
 #endif
 }
 
+// Stores a word that says all by itself, or what held already when this grid began. On an H100 a release takes 1.6 us
+// longer, even of a thread that has stored nothing: it is a fence of the whole system.
+SL_HD void StoreNote(uint64_t* word, uint64_t note) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(word), "l"(note) : "memory");
+#else
+  StoreRelease(word, note);
+#endif
+}
+
 // One look at a word; see above.
 SL_HD uint64_t Poll(const uint64_t* word) {
 #ifdef __CUDA_ARCH__

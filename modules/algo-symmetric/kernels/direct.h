@@ -63,6 +63,10 @@ class Direct {
     bytes_ = left < work_.share_bytes ? left : work_.share_bytes;
   }
 
+  SL_HD bool StoresToPeers() const {
+    return work_.kind != DirectKind::kPull && work_.taker != static_cast<int32_t>(team_.rank);
+  }
+
   // Once the places are known.
   SL_HD void Run() const {
     if (bytes_ == 0) return;
@@ -149,8 +153,9 @@ SL_HD bool RunDirect(const LongArgs& args, const dev::Block& block, DirectTable*
   const Meeting meeting(args.args.team, block);
   const Outcome outcome = meeting.Begin(args.reach, &table->places);
   if (outcome == Outcome::kInReach) {
-    Direct<F>(args, block, table).Run();
-    meeting.End();
+    const Direct<F> direct(args, block, table);
+    direct.Run();
+    meeting.End(direct.StoresToPeers());
   }
   return outcome != Outcome::kOutOfReach;
 }

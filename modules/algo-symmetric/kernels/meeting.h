@@ -6,11 +6,12 @@
 //
 // An address is told as two words, each half of it beside the low half of the meeting's number; a thread stores each.
 //   met    R6 pairs with A6: the teller's operation has begun. Whatever filled its buffers, or read from them, came
-//          before on its stream; they may be read and overwritten now. Every word is released and acquired by itself:
-//          the tellers' threads have stored nothing before it, so that no release waits for another store to arrive.
+//          before on its stream; they may be read and overwritten now. That ended before the grid began, in memory of
+//          this GPU, where peers read it: there is nothing to release, and a fence would be waited for in vain.
 //   left   R7 pairs with A7: the writer's block has loaded and stored all it wanted, here and elsewhere. Block::Sync
 //          orders what its threads did before the one that releases; whoever has acquired this of all peers may end,
-//          since what these stored has arrived, and may let its stream overwrite what they loaded.
+//          since what these stored has arrived, and may let its stream overwrite what they loaded. A block that only
+//          loads from peers needs no fence: what it loaded has been used when its threads come to the barrier.
 // The scope is the system, since peers are other GPUs.
 //
 // Slots: meeting m writes where m - 2 was told. A peer tells m once its own m - 1 is over, thus has heard from this
@@ -73,7 +74,7 @@ class Meeting {
       const uint32_t peer = team_.Peer(i / kMeetingWords);
       const uint32_t word = i % kMeetingWords;
       dev::Dawdle(team_.warden.dawdle_ns);
-      dev::StoreRelease(Word(peer, team_.rank, word), Number() << 32 | reach.Half(peer, word));
+      dev::StoreNote(Word(peer, team_.rank, word), Number() << 32 | reach.Half(peer, word));
     }
     bool given_up = false;
     for (uint32_t i = block_.thread(); i < words + kMeetingWords && !given_up; i += block_.threads()) {
@@ -93,12 +94,17 @@ class Meeting {
     return block_.SyncAny(refused) ? Outcome::kOutOfReach : Outcome::kInReach;
   }
 
-  // Returns when no peer touches this rank's buffers any more, or when the wait was ended.
-  SL_HD void End() const {
+  // Returns when no peer touches this rank's buffers any more, or when the wait was ended. `stores`: to peers.
+  SL_HD void End(bool stores) const {
     block_.Sync();
     for (uint32_t i = block_.thread(); i + 1 < team_.size; i += block_.threads()) {  // R7
       dev::Dawdle(team_.warden.dawdle_ns);
-      dev::StoreRelease(team_.Flag(team_.Peer(i), team_.layout.left, block_.index, team_.rank), number_);
+      uint64_t* word = team_.Flag(team_.Peer(i), team_.layout.left, block_.index, team_.rank);
+      if (stores) {
+        dev::StoreRelease(word, number_);
+      } else {
+        dev::StoreNote(word, number_);
+      }
     }
     bool given_up = false;
     for (uint32_t i = block_.thread(); i + 1 < team_.size; i += block_.threads()) {  // A7

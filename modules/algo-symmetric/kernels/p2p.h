@@ -17,8 +17,8 @@
 // Long messages skip the inbox where the sender can reach the receiver's buffer: each channel of the receiver tells it
 // where, or 0, which sends the message through the inbox after all.
 //   offer    R8 pairs with A8: the receiver's operation has begun, so its buffer may be overwritten. Two words, told
-//            and distinguished as those of a meeting (meeting.h); the next offer of a channel follows this one's
-//            message
+//            without a fence and distinguished as those of a meeting (meeting.h); the next offer of a channel follows
+//            this one's message
 //   landed   R9 pairs with A9: the sender's part of the message stands in the receiver's buffer
 #pragma once
 
@@ -147,7 +147,7 @@ class P2pChannel {
     for (uint32_t word = block_.thread(); word < kOfferWords; word += block_.threads()) {  // R8
       const uint64_t half = word == 0 ? message.other & UINT32_MAX : message.other >> 32;
       dev::Dawdle(team_.warden.dawdle_ns);
-      dev::StoreRelease(OfferWord(task_.peer, team_.rank, word), number << 32 | half);
+      dev::StoreNote(OfferWord(task_.peer, team_.rank, word), number << 32 | half);
     }
     if (message.other == 0) return Outcome::kOutOfReach;
     return Await(team_.layout.landed, number, kStepLanded) ? Outcome::kInReach : Outcome::kGivenUp;  // A9
