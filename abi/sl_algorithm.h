@@ -253,9 +253,9 @@ typedef struct sl_copy_t {
 } sl_copy_t;
 
 /* Sequences. The parts are operations of the same communicator, data type, reduction and scalar, one after the other on
- * the caller's stream. The kernel selects who serves each, but not by another sequence, and adds what they take and hold
- * to the estimate. All ranks list as many, of equal kind, root, count and symmetric. On devices whose launches the host
- * watches, and where devices share no memory, there are no sequences. */
+ * the caller's stream. The kernel selects who serves each, but not by another sequence, and adds what they take and
+ * hold to the estimate. All ranks list as many, of equal kind, root, count and symmetric. On devices whose launches the
+ * host watches, and where devices share no memory, there are no sequences. */
 #define SL_MOST_PARTS 4u
 typedef struct sl_part_t {
   uint32_t struct_size;
