@@ -199,7 +199,8 @@ class GpuTuner {
 
   int Run() {
     const std::string rest = WithoutGpuSection(ProfileText(options_.file), options_.file);
-    const std::string base = scratch_.Add("base.toml", rest);
+    // A sequence would serve in place of a family that refuses.
+    const std::string base = scratch_.Add("base.toml", rest + "\n[[select]]\nforbid = [\"sequence\"]\n");
     const std::vector<std::string> families = FamiliesOf(base);
     if (const std::string why = gpu::OpenCuda(); !why.empty()) {
       std::printf("starling bench --tune: %s; 0 points measured, nothing is written\n", why.c_str());
