@@ -314,7 +314,7 @@ typedef struct sl_algorithm_ops_t {
 } sl_algorithm_ops_t;
 
 /* Release 1.0, closed: what is added later comes behind these sizes. Operands, geometries and symmetric slices lie
- * inside other structs, so they never grow. */
+ * inside other structs, copies and parts in arrays, so they never grow. */
 #define SL_OP_SIZE_1_0 72u
 #define SL_COMM_SHAPE_SIZE_1_0 56u
 #define SL_DEMAND_SIZE_1_0 16u

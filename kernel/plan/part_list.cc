@@ -42,6 +42,7 @@ bool ReachesOut(uint32_t buffer, uint64_t offset, uint64_t elements, const sl_op
 }  // namespace
 
 const char* WrongPart(const sl_part_t& part, const sl_op_t& op, uint32_t rank, uint32_t size) {
+  if (part.struct_size < SL_PART_SIZE_1_6) return "its size is not said";
   if (const char* wrong = RootedWrongly(part, size)) return wrong;
   if (HasReduction(part.kind) && !HasReduction(op.kind)) return "it reduces, and the operation does not";
   if (part.count == 0) return "it moves nothing";

@@ -87,6 +87,7 @@ struct Selector::Slot {
 struct Selector::Verdict {
   sl_estimate_t estimate{};
   std::optional<uint64_t> measured_ns;
+  bool is_derived = false;      // measured_ns: from those of parts
   std::string excluded;         // "": it may be chosen
   bool is_passed_over = false;  // others are better whatever they cost
   std::vector<PartDecision> parts;
@@ -204,7 +205,8 @@ void Selector::JudgeParts(const Candidate& candidate, const sl_op_t& op, Verdict
     return;
   }
   sl_estimate_t& whole = verdict->estimate;
-  std::optional<uint64_t> measured_ns = 0;
+  bool are_measured = true;
+  uint64_t measured_ns = whole.time_ns;
   for (const sl_part_t& part : parts.value()) {
     verdict->parts.push_back({part, Decide(PartOp(part, op), Place::kPart)});
     const Decision& decision = verdict->parts.back().decision;
@@ -217,10 +219,12 @@ void Selector::JudgeParts(const Candidate& candidate, const sl_op_t& op, Verdict
     whole.processors = std::max(whole.processors, chosen.estimate.processors);
     whole.determinism = std::min(whole.determinism, chosen.estimate.determinism);
     whole.scratch_bytes = std::max(whole.scratch_bytes, chosen.estimate.scratch_bytes);
-    measured_ns =
-        measured_ns && chosen.measured_ns ? std::optional(Plus(*measured_ns, *chosen.measured_ns)) : std::nullopt;
+    are_measured = are_measured && chosen.measured_ns.has_value();
+    measured_ns = Plus(measured_ns, chosen.measured_ns.value_or(0));
   }
-  if (!verdict->measured_ns) verdict->measured_ns = measured_ns;
+  if (verdict->measured_ns || !are_measured) return;
+  verdict->measured_ns = measured_ns;
+  verdict->is_derived = true;
 }
 
 // This communicator cannot run it so, or the profile does not want it; "": neither.
@@ -266,7 +270,7 @@ std::string Selector::PassOverHolders(Decision* decision) const {
 void Selector::ChooseCheapest(Decision* decision) const {
   std::string passed_over = PassOverHolders(decision);
   decision->by_measure = std::any_of(decision->verdicts.begin(), decision->verdicts.end(), [](const Verdict& verdict) {
-    return verdict.excluded.empty() && !verdict.is_passed_over && verdict.measured_ns;
+    return verdict.excluded.empty() && !verdict.is_passed_over && verdict.measured_ns && !verdict.is_derived;
   });
   uint32_t possible = 0;
   uint32_t compared = 0;

@@ -341,17 +341,23 @@ TEST_F(Selection, JudgesASequenceByItsParts) {
 TEST_F(Selection, TakesMeasuredTimesOfPartsWhereAllWereMeasured) {
   a_.run = SL_RUN_SEQUENCE;
   a_.parts = TwoParts();
+  a_.time_ns = 100;
   std::vector<CostCurve> costs = {Curve("beta", {{4096, 9000}}), Curve("beta", {{4096, 3000}}),
                                   Curve("beta", {{4096, 3500}})};
   costs[1].op = SL_OP_REDUCE_SCATTER;
   costs[2].op = SL_OP_ALL_GATHER;
   SelectSettings settings = WithCosts(costs);
   settings.runs_sequences = true;
-  EXPECT_STREQ(Make(settings)->Select(Op()).value()->name, "alpha") << "6,500 ns are less than 9,000";
+  EXPECT_STREQ(Make(settings)->Select(Op()).value()->name, "alpha") << "6,600 ns are less than 9,000";
   costs.pop_back();
   settings = WithCosts(costs);
   settings.runs_sequences = true;
   EXPECT_STREQ(Make(settings)->Select(Op()).value()->name, "beta") << "a part was not measured";
+  costs = {costs[1], costs[1]};
+  costs[1].op = SL_OP_ALL_GATHER;
+  settings = WithCosts(costs);
+  settings.runs_sequences = true;
+  EXPECT_STREQ(Make(settings)->Select(Op()).value()->name, "beta") << "of all-reduces nothing was measured";
 }
 
 TEST_F(Selection, TakesNoSequenceWhereItCannotRun) {

@@ -55,6 +55,7 @@ class GroupIssue {
         launches_(arena),
         streams_(arena),
         copies_(arena),
+        continues_(arena),
         transfers_(arena),
         relayed_(arena),
         arguments_(arena) {
@@ -218,6 +219,8 @@ class GroupIssue {
       Pending* own = member.handle->pending.Take();
       EnterPart(*pending, part, own);
       added = AddChosen(member, own, *part.choice);
+      if (added.ok()) continues_.back() = i != 0;
+      takes_turns_ = true;
     }
     member.handle->pending.Give(pending);
     return added;
@@ -234,6 +237,7 @@ class GroupIssue {
     }
     takes_turns_ |= copies;
     copies_.push_back(copies ? &choice : nullptr);
+    continues_.push_back(false);
     launch.done = LeaveAndGive;
     launch.done_ctx = pending;
     launch.chain = pending->op.seq != 0 ? member.handle : nullptr;
@@ -269,6 +273,7 @@ class GroupIssue {
     filled_.push_back(pending);
     streams_.push_back(member.lead);
     copies_.push_back(nullptr);
+    continues_.push_back(false);
   }
 
   // Fills the launch that was added last. Room for many arguments is taken when it is needed.
@@ -379,14 +384,22 @@ class GroupIssue {
     return {status, LastError()};
   }
 
-  // On the device of each, whose queue takes all it needs; an error leaves what was launched besides, whose end is
-  // marked all the same: its memory must not go before.
+  // On the device of each, whose queue takes all it needs; an error ends what is launched of its communicator and
+  // leaves what was launched before, whose end is marked all the same: its memory must not go before. Peers wait for
+  // the rest of a sequence that was begun: then the communicator has failed.
   Status LaunchUnwatched() {
     Status outcome;
     std::pmr::vector<bool> has_begun(members_.size(), launches_.get_allocator());
+    std::pmr::vector<bool> has_failed(members_.size(), launches_.get_allocator());
     for (const size_t i : OrderOfLaunches()) {
+      sl_comm_t* handle = filled_[i]->handle;
+      const uint32_t member = handle->group_member;
+      if (has_failed[member]) continue;
       Status issued = IssueUnwatched(i);
-      if (issued.ok() || copies_[i] != nullptr) has_begun[filled_[i]->handle->group_member] = true;
+      if (issued.ok() || copies_[i] != nullptr) has_begun[member] = true;
+      if (issued.ok()) continue;
+      has_failed[member] = true;
+      if (continues_[i]) handle->comm.FailLaunches(issued);
       if (outcome.ok()) outcome = std::move(issued);
     }
     for (Pending* pending : filled_) pending->handle->pending.Give(pending);
@@ -481,6 +494,7 @@ class GroupIssue {
   std::pmr::vector<sl_launch_t> launches_;
   std::pmr::vector<sl_stream_t*> streams_;
   std::pmr::vector<const Choice*> copies_;  // of each launch; NULL: it is one
+  std::pmr::vector<bool> continues_;        // of each launch: peers wait for it once they have what came before
   bool takes_turns_ = false;
   std::pmr::vector<Pending*> transfers_;  // of devices whose launches nobody watches, till they are joined
   std::pmr::vector<Pending*> relayed_;    // through host memory, till their jobs begin

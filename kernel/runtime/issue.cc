@@ -44,7 +44,7 @@ Status IssueParts(const Pending& whole, const Choice& sequence, const IssueOrder
   const LocalPending part;
   for (const PartChoice& one : sequence.parts) {
     EnterPart(whole, one, part.get());
-    const Status issued = IssueChosen(part.get(), *one.choice, order, stream);
+    Status issued = IssueChosen(part.get(), *one.choice, order, stream);
     if (issued.ok()) continue;
     if (&one != sequence.parts.data()) whole.handle->comm.FailLaunches(issued);
     return issued;

@@ -111,12 +111,6 @@ void Prepare(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
   pending->op.signature = EncodeSignature(op);
 }
 
-// The next one of the communicator's collectives.
-void Number(Pending* pending) {
-  pending->op.seq = ++pending->handle->collectives;
-  pending->handle->comm.op_log()->Write(pending->op.seq, pending->op.signature);
-}
-
 }  // namespace
 
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) { return CheckUsable(handle, OpKindName(op.kind)); }
@@ -193,8 +187,8 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
     pending->op.scalar = nullptr;
   }
   const bool collective = op.kind != SL_OP_SEND && op.kind != SL_OP_RECV;
-  pending->op.seq = 0;
-  if (collective) Number(pending);
+  pending->op.seq = collective ? ++handle->collectives : 0;
+  if (collective) comm.op_log()->Write(pending->op.seq, pending->op.signature);
   if (collective && !handle->symmetric_windows.empty()) [[unlikely]]
     FindSymmetricBuffers(pending);
   ++handle->operations;
@@ -211,9 +205,8 @@ void EnterPart(const Pending& whole, const PartChoice& part, Pending* pending) {
   };
   if ((part.part.symmetric & SL_OP_SEND_SYMMETRIC) != 0) pending->send_window = window_at(part.part.send_buffer);
   if ((part.part.symmetric & SL_OP_RECV_SYMMETRIC) != 0) pending->recv_window = window_at(part.part.recv_buffer);
-  Number(pending);
-  whole.handle->comm.op_log()->WriteChoice(pending->op.seq, part.choice->tag);
-  TellBegin(*pending, part.choice->index);
+  pending->op.seq = whole.op.seq;
+  pending->op.signature = whole.op.signature;
 }
 
 Result<const Choice*> Choose(Pending* pending) {

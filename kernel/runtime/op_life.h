@@ -42,7 +42,8 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
 void TellBegin(const Pending& pending, uint32_t choice);
 // Selects, and tells the log of calls and observers.
 Result<const Choice*> Choose(Pending* pending);
-// The same for a part of `whole`, which is a sequence: an operation of its own in `pending`.
+// A part of `whole`, which is a sequence and was chosen: an operation in `pending` that has the number and signature of
+// the whole, so that people and peers see one call.
 void EnterPart(const Pending& whole, const PartChoice& part, Pending* pending);
 // Fills the launch of a choice that is no list of copies and no sequence. Everything it points to lives in `pending`.
 Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch);
