@@ -14,7 +14,7 @@ namespace sl::kernel {
 Result<std::vector<sl_part_t>> ListParts(const sl_algorithm_ops_t& ops, sl_algorithm_t* algorithm, const sl_op_t& op,
                                          const sl_comm_shape_t& shape);
 
-// What is wrong with a part, or NULL. Of `op` its kind, type, reduction, count, root and symmetric are looked at.
+// What is wrong with a part, or NULL. Of `op` its kind, type, count, root and symmetric are looked at.
 const char* WrongPart(const sl_part_t& part, const sl_op_t& op, uint32_t rank, uint32_t size);
 
 // The part as an operation of its own: what it does not state is as in `op`, whose buffers it lies in. seq and

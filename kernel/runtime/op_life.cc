@@ -99,7 +99,7 @@ Status EndUnmarked(sl_comm_t* handle, sl_stream_t* stream, const Status& why) {
   return why;
 }
 
-// All but its number and what lies in windows.
+// All but its number, its signature and what lies in windows.
 void Prepare(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
   pending->handle = handle;
   pending->op = op;
@@ -108,7 +108,6 @@ void Prepare(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
   pending->unchanged_since_ns = 0;
   pending->reported = false;
   pending->last_wait = {};
-  pending->op.signature = EncodeSignature(op);
 }
 
 }  // namespace
@@ -179,6 +178,7 @@ Status MarkEndOf(const Status& issued, sl_comm_t* handle, const IssueOrder& orde
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending) {
   Communicator& comm = handle->comm;
   Prepare(handle, op, pending);
+  pending->op.signature = EncodeSignature(op);
   pending->op.capture = order.capture;
   pending->op.symmetric = 0;
   if (op.scalar != nullptr && comm.device().is_addressable()) {
@@ -205,8 +205,6 @@ void EnterPart(const Pending& whole, const PartChoice& part, Pending* pending) {
   };
   if ((part.part.symmetric & SL_OP_SEND_SYMMETRIC) != 0) pending->send_window = window_at(part.part.send_buffer);
   if ((part.part.symmetric & SL_OP_RECV_SYMMETRIC) != 0) pending->recv_window = window_at(part.part.recv_buffer);
-  pending->op.seq = whole.op.seq;
-  pending->op.signature = whole.op.signature;
 }
 
 Result<const Choice*> Choose(Pending* pending) {

@@ -184,6 +184,37 @@ TEST_F(GpuSequences, GatherByCopiesBetweenWindows) {
       Patient());
 }
 
+// Peers wait for the parts that are missing: what was begun ends, and the communicator has failed, eager and in a
+// group.
+TEST_F(GpuSequences, EndWhereAPartCannotBeLaunched) {
+  for (const bool in_group : {false, true}) {
+    RunGpuRanks(2, [in_group](GpuRank& me) {
+      const size_t count = 2 * kBlockBytes / sizeof(float);
+      void* memory = Allocate(2 * count * sizeof(float));
+      auto* values = static_cast<float*>(memory);
+      const auto stream = reinterpret_cast<cudaStream_t>(me.stream);
+      if (me.team.rank() == 1 && FailCall("cuLaunchKernelEx", 1)) {
+        if (in_group) {
+          NCCL_OK(ncclGroupStart());
+          NCCL_OK(ncclAllReduce(values, values + count, count, ncclFloat, ncclSum, me.comm, stream));
+          NCCL_OK(ncclAllReduce(values, values + count, count, ncclFloat, ncclSum, me.comm, stream));
+          EXPECT_EQ(ncclGroupEnd(), ncclUnhandledCudaError);
+        } else {
+          EXPECT_EQ(ncclAllReduce(values, values + count, count, ncclFloat, ncclSum, me.comm, stream),
+                    ncclUnhandledCudaError);
+        }
+        EXPECT_TRUE(WaitFor(me.stream, kPatience)) << "what was begun waits on";
+        ncclResult_t state = ncclSuccess;
+        NCCL_OK(ncclCommGetAsyncError(me.comm, &state));
+        EXPECT_EQ(state, ncclUnhandledCudaError);
+      }
+      me.team.Barrier();
+      NCCL_OK(ncclCommAbort(me.comm));
+      Free(memory);
+    });
+  }
+}
+
 TEST_F(GpuSequences, AbortEndsWhatWaitsForARankThatNeverCalls) {
   RunGpuRanks(2, [](GpuRank& me) {
     const size_t count = 2 * kBlockBytes / sizeof(float);
