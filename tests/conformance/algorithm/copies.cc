@@ -13,12 +13,6 @@ namespace {
 
 using Copies = std::vector<sl_copy_t>;
 
-bool IsListed(const Subject& subject, const Team& team, const sl_op_t& op) {
-  sl_estimate_t estimate{};
-  estimate.struct_size = sizeof(estimate);
-  return subject.ops.estimate(team.algorithm(0), &op, &estimate) == SL_OK && estimate.run == SL_RUN_COPIES;
-}
-
 // Asks without room first, as the kernel may.
 Copies ListOf(Trial& trial, const Subject& subject, const Team& team, uint32_t rank, const sl_op_t& op) {
   uint32_t count = 0;
@@ -32,24 +26,7 @@ Copies ListOf(Trial& trial, const Subject& subject, const Team& team, uint32_t r
   return copies;
 }
 
-// Calls check(subject, team, op) for all that is served by copies; skips when nothing is.
-template <typename Check>
-void ForListed(Trial& trial, Check check) {
-  const Subject subject(trial, SL_ALGORITHM_ID);
-  if (!HasSlot(subject.table, offsetof(sl_algorithm_ops_t, copies))) trial.Skip("it has no copies()");
-  bool is_any = false;
-  for (const TeamShape& shape : {TeamShape{2}, TeamShape{3}, TeamShape{8}}) {
-    const Team team(trial, subject, shape);
-    if (!team.IsServed()) continue;
-    for (const sl_op_t& op : ManyOps(trial, team.size())) {
-      if (!IsListed(subject, team, op)) continue;
-      const Scope scope(fmt::format("{} ranks, {}", team.size(), OpText(op)));
-      is_any = true;
-      check(subject, team, op);
-    }
-  }
-  if (!is_any) trial.Skip("it serves nothing by copies");
-}
+constexpr Listing kCopies = {SL_RUN_COPIES, offsetof(sl_algorithm_ops_t, copies), "copies"};
 
 uint64_t BufferBytes(uint32_t buffer, const sl_op_t& op, uint32_t rank, uint32_t ranks) {
   Call call;
@@ -75,7 +52,7 @@ const char* WrongCopy(const sl_copy_t& copy, const sl_op_t& op, uint32_t rank, u
 }
 
 void Legal(Trial& trial) {
-  ForListed(trial, [&](const Subject& subject, const Team& team, sl_op_t op) {
+  ForOpsRun(trial, kCopies, [&](const Subject& subject, const Team& team, sl_op_t op) {
     uint32_t last_of_first = 0;
     for (uint32_t rank = 0; rank < team.size(); ++rank) {
       const Copies copies = ListOf(trial, subject, team, rank, op);
@@ -143,7 +120,7 @@ class World {
 };
 
 void Right(Trial& trial) {
-  ForListed(trial, [&](const Subject& subject, const Team& team, const sl_op_t& op) {
+  ForOpsRun(trial, kCopies, [&](const Subject& subject, const Team& team, const sl_op_t& op) {
     constexpr uint64_t kMostBytes = 1 << 20;
     if (op.count * DatatypeBytes(op.datatype) > kMostBytes || op.datatype > SL_INT32) return;
     for (const bool backwards : {false, true}) {

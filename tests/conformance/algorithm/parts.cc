@@ -24,26 +24,7 @@ Parts ListOf(Trial& trial, const Subject& subject, const Team& team, uint32_t ra
   return parts;
 }
 
-// Calls check(subject, team, op) for all that is served by a sequence; skips when nothing is.
-template <typename Check>
-void ForSequences(Trial& trial, Check check) {
-  const Subject subject(trial, SL_ALGORITHM_ID);
-  if (!HasSlot(subject.table, offsetof(sl_algorithm_ops_t, parts))) trial.Skip("it has no parts()");
-  bool is_any = false;
-  for (const TeamShape& shape : {TeamShape{2}, TeamShape{3}, TeamShape{8}}) {
-    const Team team(trial, subject, shape);
-    if (!team.IsServed()) continue;
-    for (const sl_op_t& op : ManyOps(trial, team.size())) {
-      sl_estimate_t estimate{};
-      estimate.struct_size = sizeof(estimate);
-      if (subject.ops.estimate(team.algorithm(0), &op, &estimate) != SL_OK || estimate.run != SL_RUN_SEQUENCE) continue;
-      const Scope scope(fmt::format("{} ranks, {}", team.size(), OpText(op)));
-      is_any = true;
-      check(subject, team, op);
-    }
-  }
-  if (!is_any) trial.Skip("it serves nothing by a sequence");
-}
+constexpr Listing kSequences = {SL_RUN_SEQUENCE, offsetof(sl_algorithm_ops_t, parts), "parts"};
 
 Call CallOf(sl_op_kind_t kind, uint64_t count, int32_t root) {
   Call call;
@@ -53,15 +34,11 @@ Call CallOf(sl_op_kind_t kind, uint64_t count, int32_t root) {
   return call;
 }
 
-bool IsRooted(sl_op_kind_t kind) {
-  return kind == SL_OP_BROADCAST || kind == SL_OP_REDUCE || kind == SL_OP_GATHER || kind == SL_OP_SCATTER;
-}
-
 const char* WrongPart(const sl_part_t& part, const sl_op_t& op, uint32_t rank, uint32_t ranks) {
   if (part.struct_size < SL_PART_SIZE_1_6) return "its size is not said";
   if (part.kind >= SL_OP_KIND_COUNT || part.kind == SL_OP_SEND || part.kind == SL_OP_RECV) return "it is no collective";
   const bool has_root = part.root >= 0 && part.root < static_cast<int64_t>(ranks);
-  if (IsRooted(part.kind) ? !has_root : part.root != -1) return "its root is wrong";
+  if (HasRoot(part.kind) ? !has_root : part.root != -1) return "its root is wrong";
   if (HasReduction(part.kind) && !HasReduction(op.kind)) return "it reduces, and the operation does not";
   if (part.count == 0) return "it moves nothing";
   if (part.send_buffer != SL_BUFFER_SEND && part.send_buffer != SL_BUFFER_RECV) return "there is no such source";
@@ -95,7 +72,7 @@ const char* Differs(const sl_part_t& one, const sl_part_t& other) {
 }
 
 void Legal(Trial& trial) {
-  ForSequences(trial, [&](const Subject& subject, const Team& team, sl_op_t op) {
+  ForOpsRun(trial, kSequences, [&](const Subject& subject, const Team& team, sl_op_t op) {
     Parts first;
     for (uint32_t rank = 0; rank < team.size(); ++rank) {
       const Parts parts = ListOf(trial, subject, team, rank, op);
@@ -193,7 +170,7 @@ class World {
 };
 
 void Right(Trial& trial) {
-  ForSequences(trial, [&](const Subject& subject, const Team& team, const sl_op_t& op) {
+  ForOpsRun(trial, kSequences, [&](const Subject& subject, const Team& team, const sl_op_t& op) {
     constexpr uint64_t kMostBytes = 4 << 20;
     if (op.count * DatatypeBytes(op.datatype) > kMostBytes || op.datatype != SL_INT32 || op.reduction != SL_SUM) return;
     for (const bool in_place : {false, true}) {

@@ -151,4 +151,24 @@ std::vector<sl_op_t> ManyOps(const Trial& trial, uint32_t ranks) {
   return ops;
 }
 
+void ForOpsRun(Trial& trial, const Listing& kind,
+               const std::function<void(const Subject&, const Team&, const sl_op_t&)>& check) {
+  const Subject subject(trial, SL_ALGORITHM_ID);
+  if (!HasSlot(subject.table, kind.slot)) trial.Skip(fmt::format("it has no {}()", kind.function));
+  bool is_any = false;
+  for (const TeamShape& shape : {TeamShape{2}, TeamShape{3}, TeamShape{8}}) {
+    const Team team(trial, subject, shape);
+    if (!team.IsServed()) continue;
+    for (const sl_op_t& op : ManyOps(trial, team.size())) {
+      sl_estimate_t estimate{};
+      estimate.struct_size = sizeof(estimate);
+      if (subject.ops.estimate(team.algorithm(0), &op, &estimate) != SL_OK || estimate.run != kind.run) continue;
+      const Scope scope(fmt::format("{} ranks, {}", team.size(), OpText(op)));
+      is_any = true;
+      check(subject, team, op);
+    }
+  }
+  if (!is_any) trial.Skip(fmt::format("it serves nothing by {}", kind.function));
+}
+
 }  // namespace sl::conform::algorithm

@@ -4,6 +4,7 @@
 // plans and launches are compared across. Nothing is run.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -77,5 +78,16 @@ bool HasRoot(sl_op_kind_t kind);
 
 // Operations of all kinds, types and reductions at telling sizes; in a full run many more.
 std::vector<sl_op_t> ManyOps(const Trial& trial, uint32_t ranks);
+
+// A kind of run, and the function that lists what is run.
+struct Listing {
+  uint32_t run;
+  size_t slot;
+  const char* function;
+};
+// Calls check(subject, team, op) for all of ManyOps that estimate() says is run so, among 2, 3 and 8 ranks of one host;
+// skips when nothing is.
+void ForOpsRun(Trial& trial, const Listing& kind,
+               const std::function<void(const Subject&, const Team&, const sl_op_t&)>& check);
 
 }  // namespace sl::conform::algorithm
