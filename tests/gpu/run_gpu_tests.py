@@ -257,10 +257,11 @@ def jobs_of(arguments, gpus):
               {"TORCH_NCCL_USE_COMM_NONBLOCKING": "1"})
     yield Job("torch over starling, expandable segments", [starling, "run", "--", sys.executable, client], 300, losses.judge,
               {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
-    yield Job("cupy over starling", [starling, "run", "--", sys.executable,
-                                     os.path.join(HERE, "clients", "cupy_collectives.py")], 120)
-    yield Job("jax over starling", [starling, "run", "--", sys.executable,
-                                    os.path.join(HERE, "clients", "jax_collectives.py")], 300)
+    yield Job("torch over starling, on a host heap", [starling, "run", "--", sys.executable, client], 300, losses.judge, apart)
+    for name in ("cupy", "jax"):
+        command = [starling, "run", "--", sys.executable, os.path.join(HERE, "clients", f"{name}_collectives.py")]
+        yield Job(f"{name} over starling", command, 300)
+        yield Job(f"{name} over starling, on a host heap", command, 300, environment=apart)
     if arguments.nccl_tests:
         yield from nccl_tests_jobs(arguments.nccl_tests, gpus, library)
 
