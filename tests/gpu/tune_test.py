@@ -31,7 +31,7 @@ class TuneGpus(unittest.TestCase):
                              *collectives)
         self.assertEqual(done.returncode, 0, done.stdout)
         for family in FAMILIES:
-            self.assertIn(f"# {family}\n", done.stdout)
+            self.assertIn(f"# {family}: 1 to measure\n", done.stdout)
         with open(self.profile, encoding="utf-8") as file:
             return file.read()
 

@@ -2,6 +2,7 @@
 #include "tools/starling/bench_tune_table.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <regex>
@@ -63,34 +64,60 @@ const TuneCurve* QuickestAt(const std::vector<const TuneCurve*>& curves, size_t 
   return quickest;
 }
 
-// Up to which size `old` serves, which `fresh` beats at `high`, the next one that was measured.
-size_t ChangeBetween(const TuneCurve& old, const TuneCurve& fresh, size_t low, size_t high) {
-  if (TimeAt(old, low) == nullptr || TimeAt(fresh, low) == nullptr || TimeAt(old, high) == nullptr) return low;
-  const double lead = std::max(*TimeAt(fresh, low) - *TimeAt(old, low), 0.0);
-  const double lag = *TimeAt(old, high) - *TimeAt(fresh, high);
-  return low + static_cast<size_t>(static_cast<double>(high - low) * lead / (lead + lag));
-}
+// A family serves from behind `low` on, at the latest from `high` on, where it was seen to be the quickest.
+struct Change {
+  const TuneCurve* from;  // nullptr for the first
+  const TuneCurve* to;
+  size_t low, high;
+};
 
-std::string ChoiceRow(const std::vector<const TuneCurve*>& curves) {
+std::vector<Change> Changes(const std::vector<const TuneCurve*>& curves) {
   std::set<size_t> sizes;
   for (const TuneCurve* curve : curves) {
     for (const auto& point : curve->points) sizes.insert(point.first);
   }
-  std::string row;
+  std::vector<Change> changes;
   const TuneCurve* serving = nullptr;
   size_t last = 0;
   for (const size_t bytes : sizes) {
     const TuneCurve* quickest = QuickestAt(curves, bytes);
     const double* time = serving == nullptr ? nullptr : TimeAt(*serving, bytes);
     if (time == nullptr || *time > kAhead * *TimeAt(*quickest, bytes)) {
-      if (serving != nullptr) {
-        row += serving->algorithm + " " + std::to_string(ChangeBetween(*serving, *quickest, last, bytes)) + ", ";
-      }
+      changes.push_back({serving, quickest, last, bytes});
       serving = quickest;
     }
     last = bytes;
   }
-  return row + serving->algorithm;
+  return changes;
+}
+
+// The last size that is left to the family before.
+size_t LastBefore(const Change& change) {
+  const double* old_low = TimeAt(*change.from, change.low);
+  const double* old_high = TimeAt(*change.from, change.high);
+  const double* new_low = TimeAt(*change.to, change.low);
+  if (old_low == nullptr || new_low == nullptr || old_high == nullptr) return change.low;
+  const double lead = std::max(*new_low - *old_low, 0.0);
+  const double lag = *old_high - *TimeAt(*change.to, change.high);
+  return change.low + static_cast<size_t>(static_cast<double>(change.high - change.low) * lead / (lead + lag));
+}
+
+std::string ChoiceRow(const std::vector<const TuneCurve*>& curves) {
+  std::string row;
+  for (const Change& change : Changes(curves)) {
+    if (change.from != nullptr) row += " " + std::to_string(LastBefore(change)) + ", ";
+    row += change.to->algorithm;
+  }
+  return row;
+}
+
+using CurveGroups = std::map<std::pair<int, Collective>, std::vector<const TuneCurve*>>;
+
+// By ranks and collective.
+CurveGroups GroupsOf(const std::vector<TuneCurve>& curves) {
+  CurveGroups groups;
+  for (const TuneCurve& curve : curves) groups[{curve.ranks, curve.collective}].push_back(&curve);
+  return groups;
 }
 
 long Nanoseconds(double time_us) { return std::max(std::lround(time_us * 1000), 1L); }
@@ -135,11 +162,26 @@ std::string WithoutTuneSection(const std::string& text, const std::string& file)
   return rest;
 }
 
+std::vector<TuneGap> ChangesOf(const std::vector<TuneCurve>& curves) {
+  std::vector<TuneGap> gaps;
+  for (const auto& [key, group] : GroupsOf(curves)) {
+    for (const Change& change : Changes(group)) {
+      if (change.from != nullptr) gaps.push_back({key.first, key.second, change.low, change.high});
+    }
+  }
+  return gaps;
+}
+
+size_t MiddleOf(const TuneGap& gap, DataType type) {
+  const auto middle = static_cast<size_t>(std::sqrt(static_cast<double>(gap.low) * static_cast<double>(gap.high)));
+  const size_t grain = std::max(std::bit_floor(middle) / 8, size_t{1});
+  const size_t bytes = ShapeOf(gap.collective, middle / grain * grain, type, gap.ranks).bytes;
+  return bytes > gap.low && bytes < gap.high ? bytes : 0;
+}
+
 std::string ChoiceRows(const std::vector<TuneCurve>& curves) {
-  std::map<std::pair<int, Collective>, std::vector<const TuneCurve*>> groups;
-  for (const TuneCurve& curve : curves) groups[{curve.ranks, curve.collective}].push_back(&curve);
   std::string rows;
-  for (const auto& [key, group] : groups) {
+  for (const auto& [key, group] : GroupsOf(curves)) {
     rows += std::string(OpName(key.second)) + " " + std::to_string(key.first) + ": " + ChoiceRow(group) + "\n";
   }
   return rows;
@@ -162,10 +204,8 @@ std::string WithoutGpuSection(const std::string& text, const std::string& file) 
 }
 
 std::string WinnersText(const TuneTable& table) {
-  std::map<std::pair<int, Collective>, std::vector<const TuneCurve*>> groups;
-  for (const TuneCurve& curve : table.curves) groups[{curve.ranks, curve.collective}].push_back(&curve);
   std::ostringstream out;
-  for (const auto& [key, curves] : groups) {
+  for (const auto& [key, curves] : GroupsOf(table.curves)) {
     out << Name(key.second) << " over " << key.first << " ranks:";
     std::string before;
     size_t last = 0;

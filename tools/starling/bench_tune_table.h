@@ -36,6 +36,17 @@ std::string TuneSection(const TuneTable& table);
 // outside the marks: they were written by hand, and are not ours to replace.
 std::string WithoutTuneSection(const std::string& text, const std::string& file);
 
+// Two sizes that were measured one after the other, between which another family becomes the quickest.
+struct TuneGap {
+  int ranks;
+  Collective collective;
+  size_t low, high;
+};
+// Where the rows below have their changes.
+std::vector<TuneGap> ChangesOf(const std::vector<TuneCurve>& curves);
+// A size between both, by ratio, that the collective can have and that is round; 0 where they are too close for one.
+size_t MiddleOf(const TuneGap& gap, DataType type);
+
 // Rows of algo-symmetric's option gpu_choices (modules/algo-symmetric/choice_table.h), of curves whose algorithms are
 // its families and whose ranks are GPUs. Between two sizes the change is where straight lines through both families'
 // times meet; a family that is ahead by less than 3 % does not take over.

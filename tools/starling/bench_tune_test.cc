@@ -154,6 +154,26 @@ TEST(TuneTable, MakesRowsOfFamilies) {
   EXPECT_EQ(ChoiceRows(GpuTable().curves), "all_reduce 2: b 1250, a 3000, c\nall_to_all 4: b\n");
 }
 
+TEST(TuneTable, SaysBetweenWhichSizesFamiliesChange) {
+  std::string text;
+  for (const TuneGap& gap : ChangesOf(GpuTable().curves)) {
+    text += std::string(Name(gap.collective)) + " " + std::to_string(gap.ranks) + ": " + std::to_string(gap.low) +
+            " to " + std::to_string(gap.high) + "\n";
+  }
+  EXPECT_EQ(text, "all_reduce 2: 1000 to 2000\nall_reduce 2: 3000 to 4000\n");
+}
+
+TEST(TuneTable, HasRoundSizesBetweenOthers) {
+  const auto middle = [](size_t low, size_t high) {
+    return MiddleOf({2, Collective::kAllGather, low, high}, DataType::kBf16);
+  };
+  EXPECT_EQ(middle(262144, 1048576), 524288u);
+  EXPECT_EQ(middle(262144, 524288), 360448u);
+  EXPECT_EQ(middle(64, 256), 128u);
+  EXPECT_EQ(middle(64, 96), 0u) << "blocks of ranks go in steps of 16 bytes";
+  EXPECT_EQ(middle(4, 8), 0u);
+}
+
 TEST(TuneTable, ReplacesRowsOfFamiliesAndNothingElse) {
   const std::string before = "# mine\nprofile_version = 1\n";
   const std::string behind = "[link]\nlanes = 1\n";

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -27,15 +28,17 @@
 namespace sl::tools {
 namespace {
 
-constexpr char kPartVariable[] = "STARLING_TOOL_TUNE_GPU";  // "<deadline, CLOCK_MONOTONIC ns> <file for results>"
+constexpr char kPartVariable[] = "STARLING_TOOL_TUNE_GPU";  // "<deadline, CLOCK_MONOTONIC ns> <file of cells>"
 constexpr int kSamples = 3;
+constexpr int kRefinements = 2;           // after them sizes are 1.4 times apart where the quickest changes
+constexpr double kRefinementSeconds = 8;  // of one: mostly starts of processes that use CUDA
 
 // One family at one point.
 struct Cell {
   int gpus = 0;
   Collective collective{};
   size_t bytes = 0;
-  double us = 0;      // the slowest GPU's, of the quickest sample; 0: the family does not serve it
+  double us = 0;      // the slowest GPU's, of the quickest sample; 0: not measured, or the family does not serve it
   uint64_t hash = 0;  // of all results
 };
 
@@ -44,6 +47,27 @@ uint64_t HashOf(const std::vector<uint8_t>& bytes) {
   uint64_t hash = 0xcbf29ce484222325;
   for (const uint8_t byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
   return hash;
+}
+
+std::string TextOf(const std::vector<Cell>& cells) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const Cell& cell : cells) {
+    rows.push_back({cell.gpus, static_cast<int>(cell.collective), cell.bytes, cell.us, cell.hash});
+  }
+  return rows.dump() + "\n";
+}
+
+std::vector<Cell> ReadCells(const std::string& file) {
+  std::vector<Cell> cells;
+  std::ifstream stream(file);
+  try {
+    for (const nlohmann::json& row : nlohmann::json::parse(stream)) {
+      cells.push_back({row[0], static_cast<Collective>(row[1].get<int>()), row[2], row[3], row[4]});
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw CommandError(kExitFailure, file + ": cannot read what was measured: " + error.what());
+  }
+  return cells;
 }
 
 // In a process that a family is forced in: a thread for each GPU, one number of GPUs after the other.
@@ -55,14 +79,19 @@ class FamilyRun {
         coordinator_(*coordinator),
         libraries_{LoadNccl(DefaultLibrary())} {}
 
-  std::vector<Cell> Run() {
-    for (auto gpus = options_.gpus.rbegin(); gpus != options_.gpus.rend(); ++gpus) MeasureOver(*gpus);
+  // What `wanted` names, as far as time allows.
+  std::vector<Cell> Run(const std::vector<Cell>& wanted) {
+    for (auto gpus = options_.gpus.rbegin(); gpus != options_.gpus.rend(); ++gpus) {
+      std::vector<Cell> over;
+      std::copy_if(wanted.begin(), wanted.end(), std::back_inserter(over),
+                   [gpus](const Cell& cell) { return cell.gpus == *gpus; });
+      if (!over.empty()) MeasureOver(*gpus, over);
+    }
     return std::move(cells_);
   }
 
  private:
-  void MeasureOver(int gpus) {
-    const std::vector<TunePoint> points = TunePoints(options_, gpus);
+  void MeasureOver(int gpus, const std::vector<Cell>& wanted) {
     std::vector<NcclUniqueId> ids(1);
     CheckNccl(libraries_[0], libraries_[0].GetUniqueId(ids.data()), "ncclGetUniqueId", nullptr);
     bench::Meeting meeting(gpus);
@@ -72,7 +101,7 @@ class FamilyRun {
     for (int rank = 0; rank < gpus; ++rank) {
       threads.emplace_back([&, rank] {
         try {
-          Take(rank, gpus, points, ids, &meeting);
+          Take(rank, gpus, wanted, ids, &meeting);
         } catch (const CommandError& error) {
           std::fprintf(stderr, "starling bench --tune: %s\n", error.what());
           coordinator_.Fail();
@@ -85,31 +114,30 @@ class FamilyRun {
   }
 
   // The part of one GPU. All see alike when time is up, and what is refused.
-  void Take(int rank, int gpus, const std::vector<TunePoint>& points, const std::vector<NcclUniqueId>& ids,
+  void Take(int rank, int gpus, const std::vector<Cell>& wanted, const std::vector<NcclUniqueId>& ids,
             bench::Meeting* meeting) {
     gpu::UseDevice(rank);
     bench::Member member(libraries_, rank, gpus, options_.type, RedOp::kSum, options_.max_bytes);
     member.Open(ids, {});
     member.Use(bench::Memory::kPlain);
-    for (const TunePoint& point : points) {
+    for (const Cell& cell : wanted) {
       if (rank == 0) {
         late_ = MonotonicNs() > deadline_ns_;
-        coordinator_.Doing(std::string(Name(point.collective)) + " of " + std::to_string(point.bytes) + " bytes");
+        coordinator_.Doing(std::string(Name(cell.collective)) + " of " + std::to_string(cell.bytes) + " bytes");
         coordinator_.Tick();
       }
       meeting->Wait();
       if (late_) return;
-      mine_[static_cast<size_t>(rank)] = Measure(&member, gpus, point, meeting);
+      mine_[static_cast<size_t>(rank)] = Measure(&member, cell, meeting);
       meeting->Wait();
       if (rank == 0) cells_.push_back(Together(mine_));
       meeting->Wait();
     }
   }
 
-  Cell Measure(bench::Member* member, int gpus, const TunePoint& point, bench::Meeting* meeting) const {
-    Cell cell{gpus, point.collective, point.bytes, 0, 0};
-    const bench::Point what{Name(point.collective), point.collective, bench::Issue::kGraph, bench::Memory::kPlain,
-                            point.bytes};
+  Cell Measure(bench::Member* member, Cell cell, bench::Meeting* meeting) const {
+    const bench::Point what{Name(cell.collective), cell.collective, bench::Issue::kGraph, bench::Memory::kPlain,
+                            cell.bytes};
     try {
       cell.hash = HashOf(member->Result(0, what, meeting));
       for (int sample = 0; sample < kSamples; ++sample) {
@@ -151,26 +179,10 @@ int RunFamily(const TuneOptions& options, const Identity& identity) {
   const std::unique_ptr<Coordinator> coordinator =
       MakeSegmentCoordinator(segment.get(), identity.process, options.timeout_s);
   if (const std::string why = gpu::OpenCuda(); !why.empty()) throw CommandError(kExitFailure, why);
-  nlohmann::json rows = nlohmann::json::array();
-  for (const Cell& cell : FamilyRun(options, deadline_ns, coordinator.get()).Run()) {
-    rows.push_back({cell.gpus, static_cast<int>(cell.collective), cell.bytes, cell.us, cell.hash});
-  }
-  std::ofstream(file) << rows.dump() << "\n";
+  const std::vector<Cell> measured = FamilyRun(options, deadline_ns, coordinator.get()).Run(ReadCells(file));
+  std::ofstream(file) << TextOf(measured);
   std::fflush(stdout);
   std::_Exit(kExitGood);  // the communicators end with the process
-}
-
-std::vector<Cell> ReadCells(const std::string& file) {
-  std::vector<Cell> cells;
-  std::ifstream stream(file);
-  try {
-    for (const nlohmann::json& row : nlohmann::json::parse(stream)) {
-      cells.push_back({row[0], static_cast<Collective>(row[1].get<int>()), row[2], row[3], row[4]});
-    }
-  } catch (const nlohmann::json::exception& error) {
-    throw CommandError(kExitFailure, file + ": cannot read what was measured: " + error.what());
-  }
-  return cells;
 }
 
 // What gpu_family may be but "auto", in the profile `path`.
@@ -210,10 +222,12 @@ class GpuTuner {
       throw CommandError(kExitUsage, "--gpus: there are " + std::to_string(gpu::DeviceCount()));
     }
     const int64_t end_ns = MonotonicNs() + static_cast<int64_t>(options_.budget_s * 1e9);
-    for (size_t i = 0; i < families.size(); ++i) {
-      const int64_t now_ns = MonotonicNs();
-      const int64_t share_ns = (end_ns - now_ns) / static_cast<int64_t>(families.size() - i);
-      if (const int failed = MeasureFamily(families[i], base, now_ns + share_ns); failed != kExitGood) return failed;
+    std::vector<Cell> wanted = Grid();
+    for (int round = 0; !wanted.empty(); ++round) {
+      if (const int failed = MeasureAll(families, base, wanted, end_ns); failed != kExitGood) return failed;
+      const double left_s = static_cast<double>(end_ns - MonotonicNs()) / 1e9;
+      if (round == kRefinements || left_s < kRefinementSeconds) break;
+      wanted = Between(ChangesOf(Curves(families)));
     }
     TuneTable table;
     table.machine = std::to_string(options_.gpus.back()) + " x " + gpu::DeviceName(0);
@@ -230,8 +244,39 @@ class GpuTuner {
   }
 
  private:
-  int MeasureFamily(const std::string& family, const std::string& base, int64_t deadline_ns) {
-    const std::string results = scratch_.Add(family + ".json", "");
+  std::vector<Cell> Grid() const {
+    std::vector<Cell> cells;
+    for (const int gpus : options_.gpus) {
+      for (const TunePoint& point : TunePoints(options_, gpus)) cells.push_back({gpus, point.collective, point.bytes});
+    }
+    return cells;
+  }
+
+  std::vector<Cell> Between(const std::vector<TuneGap>& gaps) const {
+    std::vector<Cell> cells;
+    for (const TuneGap& gap : gaps) {
+      if (const size_t bytes = MiddleOf(gap, options_.type); bytes != 0) {
+        cells.push_back({gap.ranks, gap.collective, bytes});
+      }
+    }
+    return cells;
+  }
+
+  // Each family has an equal part of what is left of the time.
+  int MeasureAll(const std::vector<std::string>& families, const std::string& base, const std::vector<Cell>& wanted,
+                 int64_t end_ns) {
+    for (size_t i = 0; i < families.size(); ++i) {
+      const int64_t now_ns = MonotonicNs();
+      const int64_t share_ns = (end_ns - now_ns) / static_cast<int64_t>(families.size() - i);
+      const int failed = MeasureFamily(families[i], base, wanted, now_ns + share_ns);
+      if (failed != kExitGood) return failed;
+    }
+    return kExitGood;
+  }
+
+  int MeasureFamily(const std::string& family, const std::string& base, const std::vector<Cell>& wanted,
+                    int64_t deadline_ns) {
+    const std::string results = scratch_.Add(family + ".json", TextOf(wanted));
     LaunchSpec spec;
     spec.command = {SelfPath(), "bench"};
     spec.command.insert(spec.command.end(), arguments_.begin(), arguments_.end());
@@ -241,7 +286,7 @@ class GpuTuner {
                         {"STARLING_ALGO_SYMMETRIC_GPU_FAMILY_ONLY", "true"}};
     spec.timeout_s = options_.timeout_s;
     spec.bind = false;
-    std::printf("# %s\n", family.c_str());
+    std::printf("# %s: %zu to measure\n", family.c_str(), wanted.size());
     std::fflush(stdout);
     const LaunchResult result = LaunchLocal(spec);
     if (result.exit_code != kExitGood) {
