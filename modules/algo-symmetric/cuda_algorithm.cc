@@ -229,7 +229,7 @@ void CudaAlgorithm::FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, u
 
 sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
   if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) return FillGroup<FewestMessages>(&op, 1, kFewest, args, out);
-  const Choice choice = Choose(op, rank_, size_, settings_);
+  const Choice& choice = choices_.Of(op, rank_, size_, settings_);
   ++operations_;
   if (choice.family == settings_.family) ++served_;
   const KernelRef kernel = KernelFor(choice.family, HasReduction(op.kind), op.datatype);

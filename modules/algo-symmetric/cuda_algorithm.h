@@ -8,6 +8,7 @@
 
 #include "modules/algo-symmetric/algorithm.h"
 #include "modules/algo-symmetric/choice.h"
+#include "modules/algo-symmetric/choice_cache.h"
 #include "modules/algo-symmetric/image_shelf.h"
 #include "modules/algo-symmetric/kernels/args.h"
 #include "modules/algo-symmetric/p2p_group.h"
@@ -57,6 +58,7 @@ class CudaAlgorithm final : public sl_algorithm_t {
   sl_reach_t* const reach_;
   const uint32_t rank_;
   const uint32_t size_;
+  ChoiceCache choices_;
   P2pGroup p2p_;
   // Where a family is forced: operations so far, those that it could serve, and those of them that had a buffer of this
   // rank out of reach.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Choices of operations that were met before. Choosing weighs every family, which takes a processor half a microsecond,
+// of the four to five that an eager call takes altogether.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "modules/algo-symmetric/choice.h"
+
+namespace sl::algo_symmetric {
+
+// For one rank of one communicator; one thread at a time.
+class ChoiceCache {
+ public:
+  // What Choose says, of settings that are the same at every call. Valid until the next call.
+  const Choice& Of(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings) {
+    const Key key{op.count, op.kind, op.datatype, op.reduction, op.root};
+    Slot& slot = slots_[key.Hash() % kSlots];
+    if (!slot.is_used || !(slot.key == key)) slot = {true, key, Choose(op, rank, size, settings)};
+    return slot.choice;
+  }
+
+ private:
+  static constexpr uint64_t kSlots = 64;
+
+  // All of an operation that Choose looks at.
+  struct Key {
+    uint64_t count;
+    sl_op_kind_t kind;
+    sl_datatype_t datatype;
+    sl_reduction_t reduction;
+    int32_t root;
+
+    bool operator==(const Key&) const = default;
+    // The multiplier of Fibonacci hashing (Knuth, TAOCP 3, 6.4), whose upper bits are the mixed ones.
+    uint64_t Hash() const {
+      const uint64_t what = uint64_t{kind} << 56 ^ uint64_t { datatype } << 48 ^ uint64_t { reduction } << 40 ^
+                            static_cast<uint64_t>(static_cast<uint32_t>(root));
+      return ((count ^ what) * 0x9e3779b97f4a7c15u) >> 32;
+    }
+  };
+  struct Slot {
+    bool is_used = false;
+    Key key{};
+    Choice choice{};
+  };
+
+  std::array<Slot, kSlots> slots_;
+};
+
+}  // namespace sl::algo_symmetric
