@@ -16,18 +16,21 @@ constexpr uint64_t kJoiningGraceNs = 1'000'000'000;
 // A launch that can still end on what a lost rank left behind ends well within this.
 constexpr uint64_t kStoppingGraceNs = 100'000'000;
 
+// Nothing is under way any more, as far as can be told now.
+bool IsIdle(LinkTable* links) {
+  const Driving driving(links);
+  if (!driving.has_begun()) return false;
+  static_cast<void>(links->Progress());
+  return links->Idle();
+}
+
 }  // namespace
 
 void Communicator::Drain() {
   if (links_ == nullptr || !links_->needs_care()) return;
   const uint64_t deadline_ns = NowNs() + 2 * process_->profile().settings().link.resend_ms * 1000000;
   while (healthy() && !cancelled() && NowNs() < deadline_ns) {
-    if (links_->TryDrive()) {
-      static_cast<void>(links_->Progress());
-      const bool idle = links_->Idle();
-      links_->StopDriving();
-      if (idle) return;
-    }
+    if (IsIdle(links_.get())) return;
     const timespec nap{0, 50'000};
     nanosleep(&nap, nullptr);
   }

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -69,8 +70,11 @@ class FakeLinkNet {
   const FakeNetOptions& options() const { return options_; }
   // What Progress() of every rank returns from now on.
   void FailProgress(sl_status_t status) { progress_ = status; }
+  // Progress() of every rank finds no memory from now on.
+  void ExhaustMemory() { exhausted_ = true; }
   sl_status_t Progress() {
     ++looks_;
+    if (exhausted_) throw std::bad_alloc();
     return progress_;
   }
   // Calls of Progress() by anybody.
@@ -80,6 +84,7 @@ class FakeLinkNet {
   class Provider;
   const FakeNetOptions options_;
   sl_status_t progress_ = SL_OK;
+  bool exhausted_ = false;
   std::atomic<uint64_t> looks_{0};
   std::deque<sl_doorbell_t> bells_;
   mutable std::mutex mutex_;

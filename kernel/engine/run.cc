@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "kernel/events/ring.h"
@@ -139,26 +140,29 @@ sl_status_t Run::Poll(sl_wait_t* wait) {
     return Stop(pool_->failure());
   if (!begun_ && pool_->begun_.load(std::memory_order_acquire) != number_) [[unlikely]]
     return WaitToBegin(wait);
-  LinkProvider* links = pool_->context().links;
-  if (!links->TryDrive()) [[unlikely]]
+  const Driving driving(pool_->context().links);
+  if (!driving.has_begun()) [[unlikely]]
     return WaitToBegin(wait);
-  sl_status_t status = begun_ ? SL_OK : TakeTurns();
-  if (status == SL_OK) {
-    if (!in_use_) links->BeginUse();
-    in_use_ = true;
-    status = PollLanes(wait);
+  try {
+    return PollDriving(wait);
+  } catch (const std::bad_alloc&) {
+    return Stop({SL_ERR_MEMORY, "out of memory"});
   }
-  links->StopDriving();
-  return status;
+}
+
+sl_status_t Run::PollDriving(sl_wait_t* wait) {
+  const sl_status_t begun = begun_ ? SL_OK : TakeTurns();
+  if (begun != SL_OK) return begun;
+  if (!in_use_) pool_->context().links->BeginUse();
+  in_use_ = true;
+  return PollLanes(wait);
 }
 
 bool Run::TryBegin() {
   if (begun_) return true;
-  LinkProvider* links = pool_->context().links;
   if (finished_ || pool_->failed() || pool_->begun_.load(std::memory_order_acquire) != number_) return false;
-  if (!links->TryDrive()) return false;
-  TakeTurns();  // a failure is told by Poll
-  links->StopDriving();
+  const Driving driving(pool_->context().links);
+  if (driving.has_begun()) TakeTurns();  // a failure is told by Poll
   return begun_;
 }
 

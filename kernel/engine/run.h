@@ -97,6 +97,7 @@ class Run final : public Work {
   Status FindReduce(const Plan& plan, const sl_op_t& op);
   sl_status_t TakeTurns();
   sl_status_t WaitToBegin(sl_wait_t* wait);
+  sl_status_t PollDriving(sl_wait_t* wait);
   sl_status_t PollLanes(sl_wait_t* wait);
   sl_status_t AdvanceLane(uint32_t index, Budget* budget);
   sl_status_t Execute(LaneState* lane, const PlanStep& step, uint64_t elements, Budget* budget);

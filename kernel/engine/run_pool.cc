@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <sched.h>
 
 #include "kernel/engine/run.h"
 #include "kernel/events/last_error.h"
@@ -51,11 +50,9 @@ Status RunPool::Start(const Plan& plan, const sl_op_t& op, Run** out_run) {
 
 void RunPool::Finish(Run* run, sl_status_t status) {
   if (!run->finished_) {
-    // The keeper, who may be at the links, is done in a moment.
-    while (!context_.links->TryDrive()) sched_yield();
+    const Driving driving = Driving::Await(context_.links);  // the keeper, who may be at the links, is done soon
     run->Stop(
         Status(status, fmt::format("rank {} {}: given up, {}", context_.rank, run->Describe(), StatusName(status))));
-    context_.links->StopDriving();
   }
   Recycle(run);
 }

@@ -121,6 +121,21 @@ TEST(Run, KeepsCapturedOperationsApartFromEagerOnes) {
   }
 }
 
+// An exception that ends a poll gives the links back all the same.
+TEST(Run, FailsWithoutMemoryAndLeavesTheLinksFree) {
+  const sl_op_t op = Op(SL_OP_ALL_REDUCE, 100);
+  PlanWorld world(2, {.networked = {1}});
+  const std::unique_ptr<Plan> plan = Exchange(0, op, 16);
+  const std::vector<int32_t> send(100, 1);
+  std::vector<int32_t> recv(100);
+  ASSERT_TRUE(world.Start(0, *plan, With(op, send, &recv)).ok());
+  world.net().ExhaustMemory();
+  EXPECT_EQ(world.Drive(), "out of memory");
+  EXPECT_EQ(world.outcome(0), SL_ERR_MEMORY);
+  EXPECT_TRUE(Driving(world.net().provider(0)).has_begun());
+  EXPECT_EQ(world.pool(0).failure().code(), SL_ERR_MEMORY);
+}
+
 TEST(Run, ExecutesAPlanOverManyRounds) {
   const sl_op_t op = Op(SL_OP_ALL_REDUCE, 1000);
   PlanWorld world(2, {});

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "kernel/events/log.h"
 #include "kernel/link/link_table.h"
@@ -57,6 +58,7 @@ void LinkKeeper::Wake() const {
 bool LinkKeeper::StartThread() {
   wake_ = sl::Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) return false;
+  polled_.reserve(1);  // whatever becomes of memory, the thread can be woken
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -75,7 +77,7 @@ void* LinkKeeper::Main(void* self) {
 void LinkKeeper::Loop() {
   uint32_t fruitless = 0;
   while (!stopping_.load(std::memory_order_acquire)) {
-    const LinkTable::Care care = KeepAll();
+    const LinkTable::Care care = KeepAllOrRest();
     rounds_.fetch_add(1, std::memory_order_relaxed);
     // A descriptor that stays readable though nothing can be fetched must not keep a processor busy.
     const bool rests = fruitless > kFruitlessRounds;
@@ -85,6 +87,16 @@ void LinkKeeper::Loop() {
     uint64_t wakes = 0;
     if (polled_[0].revents != 0) [[maybe_unused]]
       const ssize_t taken = read(wake_.get(), &wakes, sizeof wakes);
+  }
+}
+
+// Without memory: as if there were nothing to be done, till the next look.
+LinkTable::Care LinkKeeper::KeepAllOrRest() {
+  try {
+    return KeepAll();
+  } catch (const std::bad_alloc&) {
+    polled_.resize(1);
+    return {};
   }
 }
 

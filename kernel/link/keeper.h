@@ -44,6 +44,7 @@ class LinkKeeper {
   static void* Main(void* self);
   void Loop();
   LinkTable::Care KeepAll();
+  LinkTable::Care KeepAllOrRest();
   bool StartThread();
   void Wake() const;
 

@@ -43,11 +43,9 @@ class LinkKeeperTest : public ::testing::Test {
   // Does `call` as an operation does: nobody else drives meanwhile.
   template <typename Call>
   auto Drive(uint32_t rank, Call&& call) {
-    while (!tables_[rank]->TryDrive()) std::this_thread::yield();
+    const Driving driving = Driving::Await(tables_[rank].get());
     static_cast<void>(tables_[rank]->Progress());
-    const auto result = call();
-    tables_[rank]->StopDriving();
-    return result;
+    return call();
   }
 
   bool Send(uint32_t rank, uint64_t value) {

@@ -16,6 +16,8 @@
 // thread: a link is driven by one thread at a time; every call is [data] unless it says otherwise.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdint>
 #include <span>
@@ -97,7 +99,7 @@ class Link {
 };
 
 // Where plans get their links; made by the communicator, one per rank. The links of a rank are driven by one thread at
-// a time, which says so by TryDrive and StopDriving: whoever runs a plan, or, between operations, the keeper.
+// a time, which says so by a Driving: whoever runs a plan, or, between operations, the keeper.
 class LinkProvider {
  public:
   virtual ~LinkProvider() = default;
@@ -111,14 +113,6 @@ class LinkProvider {
   // What a run may sleep on instead that waits for links that are not mapped alone: one of them is readable when there
   // is news. Empty: there are none, or other runs might take the news. Valid as long as the provider.
   virtual std::span<const int32_t> descriptors() { return {}; }
-
-  // False: somebody else is at it, for a moment.   thread: [any]
-  bool TryDrive() {
-    if (driven_.exchange(true, std::memory_order_acquire)) return false;
-    ++drives_;
-    return true;
-  }
-  void StopDriving() { driven_.store(false, std::memory_order_release); }
 
   // Around a run, from its first turn to its end: somebody polls it all the time, or sleeps on the doorbell.
   void BeginUse() {  // thread: who drives
@@ -134,9 +128,41 @@ class LinkProvider {
   uint64_t drives() const { return drives_; }
 
  private:
+  friend class Driving;
+  bool TryDrive() {
+    if (driven_.exchange(true, std::memory_order_acquire)) return false;
+    ++drives_;
+    return true;
+  }
+  void StopDriving() { driven_.store(false, std::memory_order_release); }
+
   std::atomic<bool> driven_{false};
   uint64_t drives_ = 0;
   std::atomic<uint32_t> users_{0};
+};
+
+// Drives links for a scope, if it could begin.   thread: [any]
+class Driving {
+ public:
+  explicit Driving(LinkProvider* links) : links_(links->TryDrive() ? links : nullptr) {}
+  // Once nobody else is at it.
+  static Driving Await(LinkProvider* links) {
+    while (!links->TryDrive()) sched_yield();
+    return {links, Begun()};
+  }
+  ~Driving() {
+    if (links_ != nullptr) links_->StopDriving();
+  }
+  Driving(const Driving&) = delete;
+  Driving& operator=(const Driving&) = delete;
+  // False: somebody else is at it, for a moment.
+  bool has_begun() const { return links_ != nullptr; }
+
+ private:
+  struct Begun {};
+  Driving(LinkProvider* links, Begun) : links_(links) {}
+
+  LinkProvider* const links_;
 };
 
 }  // namespace sl::kernel

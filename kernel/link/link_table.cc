@@ -223,11 +223,9 @@ LinkTable::Care LinkTable::Keep(std::vector<pollfd>* watched) {
   // Who waits looks after the links itself, unless it sleeps.
   const bool asked = users() != 0;
   if (asked && !wait_objects_.watched()) return {};
-  if (!TryDrive()) return {.busy = true};
-  if (asked && !wait_objects_.KeepWatching()) {
-    StopDriving();
-    return {};
-  }
+  const Driving driving(this);
+  if (!driving.has_begun()) return {.busy = true};
+  if (asked && !wait_objects_.KeepWatching()) return {};
   const uint64_t news = wait_objects_.news();
   // Whoever drove since the last look has done all this.
   if (asked || drives() == kept_at_ + 1) {
@@ -244,7 +242,6 @@ LinkTable::Care LinkTable::Keep(std::vector<pollfd>* watched) {
     for (const int32_t fd : wait_objects_.descriptors()) watched->push_back({fd, POLLIN, 0});
     care.busy = false;  // the sleeper wakes for that, sooner than later
   }
-  StopDriving();
   return care;
 }
 

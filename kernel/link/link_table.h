@@ -9,7 +9,7 @@
 // up. A link without any path for `link_timeout_ns` has failed. A first connection has no such limit: the peer may be
 // late, and how long that may last is the caller's business.
 //
-// thread: everything here, and every call on the links, is serialised by the user of the rank (LinkProvider::TryDrive).
+// thread: everything here, and every call on the links, is serialised by the user of the rank (Driving).
 #pragma once
 
 #include <array>

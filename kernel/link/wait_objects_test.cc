@@ -39,11 +39,9 @@ class WaitObjectsTest : public ::testing::Test {
 
   template <typename Call>
   auto Drive(uint32_t rank, Call&& call) {
-    while (!tables_[rank]->TryDrive()) std::this_thread::yield();
+    const Driving driving = Driving::Await(tables_[rank].get());
     static_cast<void>(tables_[rank]->Progress());
-    const auto result = call(tables_[rank]->Get(1 - rank, 0));
-    tables_[rank]->StopDriving();
-    return result;
+    return call(tables_[rank]->Get(1 - rank, 0));
   }
   bool Send(uint32_t rank) {
     return Drive(rank, [](Link* link) {
