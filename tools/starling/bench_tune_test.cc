@@ -58,6 +58,7 @@ TEST(TuneOptions, RefuseWhatCannotBeMeasured) {
 TEST(TunePoints, GoFromSmallToLargeAndNameEachSizeOnce) {
   const auto points = TunePoints(Parse({"all_reduce", "all_gather", "-b", "4", "-e", "64"}), 4);
   std::vector<std::pair<Collective, size_t>> got;
+  got.reserve(points.size());
   for (const TunePoint& point : points) got.emplace_back(point.collective, point.bytes);
   // An all-gather over 4 ranks has 4 floats at least.
   const std::vector<std::pair<Collective, size_t>> wanted = {{Collective::kAllReduce, 4},
