@@ -84,7 +84,7 @@ class P2pChannel {
       const Message& message = args_.message[m];
       const uint32_t used = ChannelsOf(message.bytes, args_.ways, most);
       if (channel_ >= used) continue;
-      const uint64_t part = ((message.bytes + used - 1) / used + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+      const uint64_t part = PartOf(message.bytes, used);
       const uint64_t begin = channel_ * part;
       const uint64_t end = begin + part < message.bytes ? begin + part : message.bytes;
       if (begin < end && !call(message, begin, end)) return false;

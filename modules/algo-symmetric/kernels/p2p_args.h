@@ -55,7 +55,9 @@ struct P2pArgs {
   // The task of one part of a block. The channels of a queue lie in different blocks, since blocks that are neighbours
   // share ways out of the GPU: a queue on a few of them would not get more of the wire when the others are done.
   SL_HD uint32_t TaskOf(uint32_t block, uint32_t part) const {
-    return block < waiting ? (block + part * (waiting / kChannelsOfBlock)) % waiting : block;
+    if (block >= waiting) return block;
+    const uint32_t i = block + part * (waiting / kChannelsOfBlock);
+    return i < waiting ? i : i - waiting;
   }
 };
 // The fewer bytes a launch passes, the sooner it begins; as many as fit what every device takes, and what CUDA takes
@@ -75,11 +77,21 @@ constexpr uint64_t kBytesOfChannel = 16 << 10;
 constexpr uint32_t kEnoughChannels = 12 * kChannelsOfBlock;
 SL_HD uint32_t ChannelsOf(uint64_t bytes, const P2pWays& ways, uint32_t most) {
   const bool mailed = bytes <= ways.mailed_bytes;
-  const uint64_t each = mailed ? kMailedBytesOfChannel : kBytesOfChannel;
   const bool crowds = mailed && bytes > kEnoughChannels * kMailBatchBytes;
   const uint32_t useful = crowds || most < kEnoughChannels ? most : kEnoughChannels;
-  const uint64_t wanted = (bytes + each - 1) / each;
+  const uint64_t wanted = mailed ? (bytes + kMailedBytesOfChannel - 1) / kMailedBytesOfChannel
+                                 : (bytes + kBytesOfChannel - 1) / kBytesOfChannel;
   return static_cast<uint32_t>(wanted < useful ? wanted : useful);
+}
+
+// What each of so many channels has of a message, the last ones perhaps less: whole vectors.
+SL_HD uint64_t PartOf(uint64_t bytes, uint32_t channels) {
+  const uint64_t vectors = (bytes + sizeof(dev::Vec16) - 1) / sizeof(dev::Vec16);
+  if (channels == 1) return vectors * sizeof(dev::Vec16);
+  const uint64_t most = vectors + channels - 1;
+  // A GPU divides 64 bits in some hundred instructions.
+  const uint64_t each = most <= UINT32_MAX ? static_cast<uint32_t>(most) / channels : most / channels;
+  return each * sizeof(dev::Vec16);
 }
 
 }  // namespace sl::algo_symmetric::kernels
