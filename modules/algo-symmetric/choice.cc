@@ -173,20 +173,27 @@ Pattern TwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32
   return {true, size, block, op.count, Sources::kAll, rank, true, true, true};
 }
 
-// Cuts blocks of so many packets over the grid; a block is worth its while from `of_block` on. `bytes` are sent.
-void CutPackets(const PacketKind& kind, uint64_t packets, uint32_t shots, uint64_t of_block, uint32_t size,
+// Cuts the pattern's blocks over the grid; a block is worth its while from `of_block` packets on. `bytes` are sent.
+void CutPackets(const PacketKind& kind, uint64_t element_bytes, uint32_t shots, uint64_t of_block, uint32_t size,
                 const Cost& cost, double bytes, const SmBudget& budget, Choice* choice) {
-  packets = std::max<uint64_t>(packets, 1);
+  const Pattern& pattern = choice->pattern;
+  const auto block_bytes = static_cast<uint32_t>(pattern.block_elements * element_bytes);
+  choice->packets.block_bytes = block_bytes;
+  choice->packets.total_bytes = static_cast<uint32_t>(pattern.total_elements * element_bytes);
+  choice->packets.send_step = pattern.blocks > 1 ? block_bytes : 0;
+  choice->packets.recv_step = pattern.sources == Sources::kRoot ? 0 : block_bytes;
+  const uint64_t packets = std::max<uint64_t>(DivideUp(block_bytes, kind.payload), 1);
   const auto grid_of = [&](uint64_t each) {
     return static_cast<uint32_t>(std::min<uint64_t>(DivideUp(packets, each), kPacketBlocks));
   };
   const double carried = bytes * kind.carried / kind.payload;
   const GridWork work{cost, carried, grid_of(of_block), kPacketBlocks, grid_of(PacketsOfBlock(kind, size, shots))};
   const uint32_t blocks = BlocksFor(work, grid_of(1), budget);
-  choice->share_elements = DivideUp(packets, blocks);
-  choice->blocks = static_cast<uint32_t>(DivideUp(packets, choice->share_elements));
+  const uint64_t share = DivideUp(packets, blocks);
+  choice->packets.share_bytes = static_cast<uint32_t>(share * kind.payload);
+  choice->blocks = static_cast<uint32_t>(DivideUp(packets, share));
   choice->time_ns = work.NanosecondsOn(blocks);
-  const uint64_t threads = DivideUp(choice->share_elements * size, 32) * 32;
+  const uint64_t threads = DivideUp(share * size, 32) * 32;
   choice->threads = static_cast<uint32_t>(std::clamp<uint64_t>(threads, 64, kThreads));
 }
 
@@ -195,9 +202,9 @@ Choice ChooseOneShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, u
   Choice choice{};
   choice.family = kind.one_shot;
   choice.pattern = OneShot(op, rank, size);
-  const uint64_t packets = DivideUp(op.count * DatatypeBytes(op.datatype), kind.payload);
   const Cost& cost = CostsOf(settings).*(HasReduction(op.kind) ? kind.reduce_cost : kind.move_cost);
-  CutPackets(kind, packets, 1, kPacketsOfBlock, size, cost, SentBytes(op, size, false), settings.budget, &choice);
+  CutPackets(kind, DatatypeBytes(op.datatype), 1, kPacketsOfBlock, size, cost, SentBytes(op, size, false),
+             settings.budget, &choice);
   return choice;
 }
 
@@ -211,8 +218,7 @@ Choice ChooseTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, u
   Choice choice{};
   choice.family = kind.two_shot;
   choice.pattern = TwoShot(kind, op, rank, size);
-  const uint64_t packets = choice.pattern.block_elements * DatatypeBytes(op.datatype) / kind.payload;
-  CutPackets(kind, packets, 2, kTwoShotPacketsOfBlock, size, CostsOf(settings).*kind.two_shot_cost,
+  CutPackets(kind, DatatypeBytes(op.datatype), 2, kTwoShotPacketsOfBlock, size, CostsOf(settings).*kind.two_shot_cost,
              SentBytes(op, size, true), settings.budget, &choice);
   return choice;
 }

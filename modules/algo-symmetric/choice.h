@@ -42,7 +42,8 @@ struct Choice {
   Pattern pattern;
   uint32_t blocks;          // of the grid
   uint32_t threads;         // of a block
-  uint64_t share_elements;  // see Args
+  kernels::PacketCut packets;  // see Args
+  uint64_t share_elements;
   uint64_t piece_elements;
   uint64_t rounds;
   uint64_t time_ns;

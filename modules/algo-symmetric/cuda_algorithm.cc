@@ -174,6 +174,7 @@ Args CudaAlgorithm::ArgsFor(const sl_op_t& op, const Choice& choice) const {
   args.recv = static_cast<uint8_t*>(op.recv);
   args.scalar = op.scalar;
   args.scalar_bits = op.scalar_bits;
+  args.packets = choice.packets;
   args.share_elements = choice.share_elements;
   args.piece_elements = choice.piece_elements;
   args.rounds = choice.rounds;

@@ -20,7 +20,7 @@ using Vec8 = Vector<8>;
 using Vec16 = Vector<16>;
 
 SL_HD bool IsAligned(const void* address, uint32_t bytes) {
-  return (reinterpret_cast<uintptr_t>(address) & (bytes - 1)) == 0;
+  return (static_cast<uint32_t>(reinterpret_cast<uintptr_t>(address)) & (bytes - 1)) == 0;
 }
 
 // Loads and stores of data keep their order among themselves and with what sync.h and block.h do, but claim no other
@@ -42,6 +42,16 @@ SL_HD Vector<kBytes> LoadOwn(const uint8_t* from) {
   std::memcpy(&v, from, kBytes);
 #endif
   return v;
+}
+
+SL_HD uint32_t LoadOwnWord(const uint32_t* from) {
+#ifdef __CUDA_ARCH__
+  uint32_t word;
+  asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(from));
+  return word;
+#else
+  return *from;
+#endif
 }
 
 // Memory of a peer, once its flag has been awaited. Relaxed at system scope: a plain load might be served by this GPU's
@@ -72,12 +82,34 @@ SL_HD void Store(uint8_t* to, const Vector<kBytes>& v) {
 #endif
 }
 
+#ifdef __CUDA_ARCH__
+// Words at an address aligned to them, all under way together: as many as `valid` bytes hold, the others become 0.
+template <uint32_t kBytes>
+SL_HD Vector<kBytes> LoadWords(const uint8_t* from, uint32_t valid) {
+  Vector<kBytes> v{};
+  SL_UNROLL
+  for (uint32_t i = 0; i < kBytes / 4; ++i) {
+    if (4 * i + 4 <= valid) v.word[i] = reinterpret_cast<const uint32_t*>(from)[i];
+  }
+  return v;
+}
+template <uint32_t kBytes>
+SL_HD void StoreWords(uint8_t* to, const Vector<kBytes>& v, uint32_t valid) {
+  SL_UNROLL
+  for (uint32_t i = 0; i < kBytes / 4; ++i) {
+    if (4 * i + 4 <= valid) reinterpret_cast<uint32_t*>(to)[i] = v.word[i];
+  }
+}
+SL_HD bool IsInWords(const uint8_t* address, uint32_t bytes) { return IsAligned(address, 4) && bytes % 4 == 0; }
+#endif
+
 // Assembles a vector from pieces as wide as the address allows; `valid` of its bytes exist, the others become 0.
 template <uint32_t kBytes>
 SL_HD Vector<kBytes> LoadAny(const uint8_t* from, uint32_t valid) {
   Vector<kBytes> v{};
 #ifdef __CUDA_ARCH__
   if (valid >= kBytes && IsAligned(from, kBytes)) return LoadOwn<kBytes>(from);
+  if (IsInWords(from, valid)) return LoadWords<kBytes>(from, valid);
   const bool by_word = IsAligned(from, 4);
   const bool by_half = IsAligned(from, 2);
   SL_UNROLL
@@ -106,6 +138,7 @@ template <uint32_t kBytes>
 SL_HD void StoreAny(uint8_t* to, const Vector<kBytes>& v, uint32_t valid) {
 #ifdef __CUDA_ARCH__
   if (valid >= kBytes && IsAligned(to, kBytes)) return Store<kBytes>(to, v);
+  if (IsInWords(to, valid)) return StoreWords(to, v, valid);
   const bool by_word = IsAligned(to, 4);
   const bool by_half = IsAligned(to, 2);
   SL_UNROLL

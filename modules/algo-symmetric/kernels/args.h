@@ -51,6 +51,15 @@ struct Team {
   SL_HD uint32_t Behind(uint32_t r, uint32_t other) const { return other > r ? other - r - 1 : other + size - r - 1; }
 };
 
+// What packets carry of every pattern block, in bytes.
+struct PacketCut {
+  uint32_t block_bytes;  // of a pattern block; the last one may be shorter
+  uint32_t total_bytes;  // of all of them
+  uint32_t share_bytes;  // of each, one CUDA block's: whole packets
+  uint32_t send_step;    // from what goes to one rank to what goes to the next; 0: the same goes to all
+  uint32_t recv_step;    // from where one rank's goes to where the next one's does
+};
+
 struct Args {
   Team team;
   Pattern pattern;
@@ -58,7 +67,8 @@ struct Args {
   uint8_t* recv;
   const void* scalar;  // SL_PREMUL_SUM: in device memory; NULL: it is scalar_bits
   uint64_t scalar_bits;
-  uint64_t share_elements;   // of every pattern block, each CUDA block's; by packets: of packets
+  PacketCut packets;         // by packets
+  uint64_t share_elements;   // staged: of every pattern block, each CUDA block's
   uint64_t piece_elements;   // staged: of every pattern block, in one round
   uint64_t rounds;           // staged
   sl_reduction_t reduction;  // when the pattern reduces

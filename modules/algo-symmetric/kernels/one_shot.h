@@ -8,8 +8,8 @@
 // e - 1 ended only when it had heard from every peer p; p sent that after its launch of e - 2 had ended, hence after it
 // had read everything of e - 2. Launches of a lane run one after the other, and each reads all its packets.
 //
-// Stale packets: flags repeat after 2^32 epochs. So every launch stamps one packet of every sender in the slot it has
-// just read with its own epoch, another one each time: after 2 * packets_per_block epochs no flag is older than that.
+// Stale packets: flags repeat after 2^32 epochs. So every launch stamps one packet of the slot it has just read with its
+// own epoch, another one each time: after as many launches as both slots have packets no flag is older than those.
 //
 // Every block of the grid has its epoch and its packets. How many blocks an operation has follows from its size, so a
 // block runs the same epochs on all ranks.
@@ -30,23 +30,23 @@ class OneShotPackets {
 
   SL_HD OneShotPackets(const Args& args, const dev::Block& block, Data* shared)
       : args_(args), team_(args.team), box_(args.team, block), block_(block), shared_(shared) {
-    const uint64_t bytes = args.pattern.block_elements * args.element_bytes;
-    const uint64_t begin = block.index * args.share_elements * kPayload;
-    begin_ = begin;
-    bytes_ = static_cast<uint32_t>(begin >= bytes ? 0 : Least(bytes - begin, args.share_elements * kPayload));
+    const PacketCut& cut = args.packets;
+    begin_ = block.index * cut.share_bytes;
+    bytes_ = begin_ < cut.block_bytes ? Least(cut.block_bytes - begin_, cut.share_bytes) : 0;
     packets_ = (bytes_ + kPayload - 1) / kPayload;
     units_ = Unit::Count(packets_ != 0 ? packets_ : 1);
     if (args.Scales()) scalar_ = args.Scalar();
   }
 
   SL_HD void Run() {
-    if (box_.IsEnded()) return;
     Push();
+    if (!box_.Begin()) return;
+    box_.PrepareToClose();
     bool done = true;
     if constexpr (std::is_void_v<F>) {
       done = Take();
     } else {
-      done = team_.size == 2 && units_ <= kFewUnits ? ReduceTwo() : ReduceAll();
+      done = team_.size == 2 ? ReduceTwo() : ReduceAll();
     }
     if (!done) return box_.End();
     box_.Close();
@@ -56,8 +56,7 @@ class OneShotPackets {
   using Unit = typename Format::Unit;
   static constexpr uint32_t kPayload = sizeof(Data);
   static constexpr uint32_t kUnit = Format::kUnit;
-  static constexpr uint32_t kFewUnits = 512 / kUnit;  // of more, who waits for packets had better load none besides
-  SL_HD static uint64_t Least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+  SL_HD static uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
   // A unit of what `from` sends `to`, which is one empty packet at least.
   SL_HD Unit UnitOf(uint32_t number, uint32_t from, uint32_t to) const {
@@ -68,20 +67,21 @@ class OneShotPackets {
   // Of this rank's contribution to rank `to`.
   SL_HD void LoadOwn(uint32_t to, const Unit& unit, Data (&data)[kUnit]) const {
     if (!args_.Ships(team_.rank, to)) return;
-    const uint32_t block = args_.pattern.blocks > 1 ? to : 0;
-    LoadUnit(args_.send + args_.BlockOffset(block, 0) + begin_, bytes_, unit, data);
+    LoadUnit(args_.send + (to * args_.packets.send_step + begin_), bytes_, unit, data);
     if constexpr (!std::is_void_v<F>) {
       if (args_.Scales()) ScaleUnit<F>(scalar_, data);
     }
   }
 
-  SL_HD void Push() const {
+  SL_HD void Push() {
     for (uint32_t at = block_.thread(); at < (team_.size - 1) * units_; at += block_.threads()) {
-      const uint32_t peer = team_.Peer(at / units_);
-      const Unit unit = UnitOf(at % units_, team_.rank, peer);
+      const auto [i, number] = TurnOf(at, units_);
+      const uint32_t peer = team_.Peer(i);
+      const Unit unit = UnitOf(number, team_.rank, peer);
       if (!unit.Has(0)) continue;
       Data data[kUnit] = {};
       LoadOwn(peer, unit, data);
+      if (!box_.Begin()) return;
       box_.Push(0, peer, unit, data);
     }
   }
@@ -100,19 +100,19 @@ class OneShotPackets {
     bool given_up = false;
     block_.Sync();
     for (uint32_t at = block_.thread(); at < team_.size * units_ && !given_up; at += block_.threads()) {
-      const uint32_t from = at / units_;
-      const Unit unit = UnitOf(at % units_, from, team_.rank);
+      const auto [from, number] = TurnOf(at, units_);
+      const Unit unit = UnitOf(number, from, team_.rank);
       Data data[kUnit] = {};
       given_up = !Get(from, unit, data);
       if (given_up || !args_.Ships(from, team_.rank)) continue;
-      StoreUnit(args_.recv + args_.BlockOffset(args_.giver < 0 ? from : 0, 0) + begin_, bytes_, unit, data);
+      StoreUnit(args_.recv + (from * args_.packets.recv_step + begin_), bytes_, unit, data);
     }
     return team_.HasCome(block_, given_up);
   }
 
   SL_HD bool Takes() const { return args_.taker < 0 || args_.taker == static_cast<int32_t>(team_.rank); }
 
-  // Short reductions of two ranks: a thread waits for the other's units of which it has loaded, and pushed, its own.
+  // Reductions of two ranks: a thread waits for the other's units of which it has loaded, and pushed, its own.
   SL_HD bool ReduceTwo() const {
     const uint32_t peer = team_.Peer(0);
     bool given_up = false;
@@ -157,21 +157,21 @@ class OneShotPackets {
   SL_HD bool Gather(uint32_t first, uint32_t count) const {
     bool given_up = false;
     for (uint32_t at = block_.thread(); at < team_.size * count && !given_up; at += block_.threads()) {
-      const uint32_t from = at / count;
+      const auto [from, number] = TurnOf(at, count);
       Data data[kUnit] = {};
-      given_up = !Get(from, UnitOf(first + at % count, from, team_.rank), data);
+      given_up = !Get(from, UnitOf(first + number, from, team_.rank), data);
       SL_UNROLL
-      for (uint32_t k = 0; k < kUnit; ++k) shared_[(from * kUnit + k) * count + at % count] = data[k];
+      for (uint32_t k = 0; k < kUnit; ++k) shared_[(from * kUnit + k) * count + number] = data[k];
     }
     return team_.HasCome(block_, given_up);
   }
 
   const Args& args_;
   const Team& team_;
-  const PacketBox<Format> box_;
+  PacketBox<Format> box_;
   const dev::Block block_;
   Data* const shared_;
-  uint64_t begin_;  // bytes; this block's share of every pattern block
+  uint32_t begin_;  // bytes; this block's share of every pattern block
   uint32_t bytes_;
   uint32_t packets_;
   uint32_t units_;  // one at least

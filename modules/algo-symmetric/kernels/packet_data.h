@@ -16,7 +16,7 @@ SL_APART SL_HD Data LoadLongPart(const uint8_t* from, uint32_t valid) {
   return dev::LoadAny<sizeof(Data)>(from, valid);
 }
 template <typename Data>
-SL_APART SL_HD void StoreLongPart(uint8_t* to, const Data& data, uint32_t valid) {
+SL_APART SL_HD void StoreLongPart(uint8_t* to, Data data, uint32_t valid) {  // by value: callers keep it in registers
   dev::StoreAny(to, data, valid);
 }
 template <typename Data>
@@ -35,31 +35,44 @@ SL_HD void StorePacketData(uint8_t* to, const Data& data, uint32_t valid) {
   StorePart(to, data, valid);
 }
 
-// The packets of a unit, of which `bytes` begin at `from`.
+// The packets of a unit, of which `bytes` begin at `from`. Whole ones at an aligned address are under way together
+// before the first has come.
 template <typename Data, typename Unit, uint32_t kUnit>
 SL_HD void LoadUnit(const uint8_t* from, uint32_t bytes, const Unit& unit, Data (&data)[kUnit]) {
-  // All loads are under way before the first has come.
-  if ((unit.Packet(kUnit - 1) + 1) * sizeof(Data) <= bytes && dev::IsAligned(from, sizeof(Data))) {
-    SL_UNROLL
-    for (uint32_t k = 0; k < kUnit; ++k) {
-      data[k] = dev::LoadOwn<sizeof(Data)>(from + unit.Packet(k) * sizeof(Data));
-    }
-    return;
-  }
+  constexpr uint32_t kPacket = sizeof(Data);
+  constexpr uint32_t kStep = Unit::kWarp * kPacket;
+  const uint32_t at = unit.First() * kPacket;
+  const uint8_t* first = from + at;
+  const bool aligned = dev::IsAligned(from, kPacket);
   SL_UNROLL
   for (uint32_t k = 0; k < kUnit; ++k) {
-    const uint32_t at = unit.Packet(k) * sizeof(Data);
-    if (at < bytes) data[k] = LoadPart<Data>(from + at, bytes - at);
+    if (aligned && at + k * kStep + kPacket <= bytes) data[k] = dev::LoadOwn<kPacket>(first + k * kStep);
+  }
+  if (aligned && (bytes % kPacket == 0 || at + (kUnit - 1) * kStep + kPacket <= bytes)) return;
+  SL_UNROLL
+  for (uint32_t k = 0; k < kUnit; ++k) {
+    const uint32_t end = at + k * kStep;
+    if (end < bytes && (!aligned || end + kPacket > bytes)) data[k] = LoadPart<Data>(first + k * kStep, bytes - end);
   }
 }
 
 // The reverse.
 template <typename Data, typename Unit, uint32_t kUnit>
 SL_HD void StoreUnit(uint8_t* to, uint32_t bytes, const Unit& unit, const Data (&data)[kUnit]) {
+  constexpr uint32_t kPacket = sizeof(Data);
+  constexpr uint32_t kStep = Unit::kWarp * kPacket;
+  const uint32_t at = unit.First() * kPacket;
+  uint8_t* first = to + at;
+  const bool aligned = dev::IsAligned(to, kPacket);
   SL_UNROLL
   for (uint32_t k = 0; k < kUnit; ++k) {
-    const uint32_t at = unit.Packet(k) * sizeof(Data);
-    if (at < bytes) StorePacketData(to + at, data[k], bytes - at);
+    if (aligned && at + k * kStep + kPacket <= bytes) dev::Store(first + k * kStep, data[k]);
+  }
+  if (aligned && (bytes % kPacket == 0 || at + (kUnit - 1) * kStep + kPacket <= bytes)) return;
+  SL_UNROLL
+  for (uint32_t k = 0; k < kUnit; ++k) {
+    const uint32_t end = at + k * kStep;
+    if (end < bytes && (!aligned || end + kPacket > bytes)) StorePart(first + k * kStep, data[k], bytes - end);
   }
 }
 

@@ -18,7 +18,7 @@ namespace sl::algo_symmetric::kernels {
 // One of the units that `packets` packets make.
 template <uint32_t kPackets>
 struct PacketUnit {
-  static constexpr uint32_t kWarp = 32;
+  static constexpr uint32_t kWarp = 32;  // from one packet of a unit to the next
   uint32_t number;
   uint32_t packets;
 
@@ -27,7 +27,8 @@ struct PacketUnit {
     return packets / (kWarp * kPackets) * kWarp + (rest < kWarp ? rest : kWarp);
   }
   // The k-th of this one, which need not exist.
-  SL_HD uint32_t Packet(uint32_t k) const { return number / kWarp * (kWarp * kPackets) + k * kWarp + number % kWarp; }
+  SL_HD uint32_t First() const { return number / kWarp * (kWarp * kPackets) + number % kWarp; }
+  SL_HD uint32_t Packet(uint32_t k) const { return First() + k * kWarp; }
   SL_HD bool Has(uint32_t k) const { return Packet(k) < packets; }
   // The packet at a place of `count` units from `first` on, whose k-th packets lie side by side. A division would take
   // longer than what else is done with it.
@@ -76,21 +77,22 @@ struct LamportFormat {
         reinterpret_cast<uint64_t*>(team.At(r, team.layout.notes)) + place * (team.layout.lamport_per_block / kUnit)};
   }
   SL_HD static void Store(const Inbox& inbox, const Unit& unit, const Data (&data)[kUnit], uint32_t) {
-    uint64_t note = 1;
+    dev::LamportPacket* packets = inbox.packets + unit.First();
+    uint32_t note = 1;
     SL_UNROLL
     for (uint32_t k = 0; k < kUnit; ++k) {
-      if (!unit.Has(k)) continue;
-      note |= uint64_t{dev::StoreLamport(inbox.packets + unit.Packet(k), data[k])} << (1 + 2 * k);
+      if (unit.Has(k)) note |= dev::StoreLamport(packets + k * Unit::kWarp, data[k]) << (1 + 2 * k);
     }
     dev::StoreNote(inbox.notes + unit.number, note);
   }
   // True when all of the unit is there.
   SL_HD static bool Poll(const Inbox& inbox, const Unit& unit, uint32_t, Data (&data)[kUnit], uint32_t* seen) {
+    const dev::LamportPacket* packets = inbox.packets + unit.First();
     dev::LamportPacket looks[kUnit];
     SL_UNROLL
     for (uint32_t k = 0; k < kUnit; ++k) {
       looks[k] = {{1, 1}};
-      if (unit.Has(k)) dev::LookAtLamport(inbox.packets + unit.Packet(k), &looks[k]);
+      if (unit.Has(k)) dev::LookAtLamport(packets + k * Unit::kWarp, &looks[k]);
     }
     const uint64_t note = dev::Poll(inbox.notes + unit.number);
     *seen = static_cast<uint32_t>(note);
@@ -98,14 +100,15 @@ struct LamportFormat {
     SL_UNROLL
     for (uint32_t k = 0; k < kUnit; ++k) {
       all = all && dev::IsThere(looks[k]);
-      data[k] = dev::DataOf(looks[k], static_cast<uint32_t>(note >> (1 + 2 * k)) & 3);
+      data[k] = dev::DataOf(looks[k], *seen >> (1 + 2 * k) & 3);
     }
     return all;
   }
   SL_HD static void MakeBlank(const Inbox& inbox, const Unit& unit) {
+    dev::LamportPacket* packets = inbox.packets + unit.First();
     SL_UNROLL
     for (uint32_t k = 0; k < kUnit; ++k) {
-      if (unit.Has(k)) dev::MakeBlank(inbox.packets + unit.Packet(k));
+      if (unit.Has(k)) dev::MakeBlank(packets + k * Unit::kWarp);
     }
     dev::StoreNote(inbox.notes + unit.number, 0);
   }

@@ -8,6 +8,18 @@
 
 namespace sl::algo_symmetric::kernels {
 
+// Whose and which unit is the at-th, where `units` of every rank follow each other. A division takes longer than much of
+// what is done with it, and most blocks have units of two ranks at most.
+struct Turn {
+  uint32_t rank;
+  uint32_t unit;
+};
+SL_HD Turn TurnOf(uint32_t at, uint32_t units) {
+  if (at < units) return {0, at};
+  if (at < 2 * units) return {1, at - units};
+  return {at / units, at % units};
+}
+
 template <typename Format>
 class PacketBox {
  public:
@@ -16,10 +28,19 @@ class PacketBox {
   static constexpr uint32_t kUnit = Format::kUnit;
 
   SL_HD PacketBox(const Team& team, const dev::Block& block)
-      : team_(team), block_(block), epoch_(dev::NextEpoch(*Epoch())) {}
+      : team_(team), block_(block) {}
 
-  // It gave up in an earlier launch; for all threads alike.
-  SL_HD bool IsEnded() const { return epoch_ == 0; }
+  // Learns the epoch: before all else but loads of data, with which the word then comes. False when the block gave up in
+  // an earlier launch; for all threads alike.
+  SL_HD bool Begin() {
+    epoch_ = dev::NextEpoch(dev::LoadOwnWord(Epoch()));
+    return epoch_ != 0;
+  }
+  // Which packet Close stamps: worked out while nothing has come yet.
+  SL_HD void PrepareToClose() {
+    const uint32_t packets = kShots * team_.size * team_.layout.packets_per_block;
+    stamped_ = team_.Packets(team_.rank, 0, epoch_, block_.index, 0) + epoch_ / kPacketSlots % packets;
+  }
 
   SL_HD void Push(uint32_t shot, uint32_t peer, const Unit& unit, const Data (&data)[kUnit]) const {
     dev::Dawdle(team_.warden.dawdle_ns);
@@ -39,14 +60,11 @@ class PacketBox {
     return true;
   }
 
-  // Ends the epoch, once all threads have read all packets and passed a Sync. Both shots are stamped, used or not.
+  // Ends the epoch, once all threads have read all packets and passed a Sync.
   SL_HD void Close() const {
-    const uint32_t packet = epoch_ / kPacketSlots % team_.layout.packets_per_block;
-    for (uint32_t i = block_.thread(); i < kShots * team_.size; i += block_.threads()) {
-      dev::LlPacket* stamped = team_.Packets(team_.rank, i / team_.size, epoch_, block_.index, i % team_.size) + packet;
-      dev::StorePacket(stamped, {}, epoch_);
-    }
-    if (block_.thread() == 0) *Epoch() = epoch_;
+    if (block_.thread() != 0) return;
+    dev::StorePacket(stamped_, {}, epoch_);
+    *Epoch() = epoch_;
   }
   // Gives up, once all threads have passed a Sync.
   SL_HD void End() const {
@@ -60,7 +78,8 @@ class PacketBox {
 
   const Team& team_;
   const dev::Block block_;
-  const uint32_t epoch_;
+  uint32_t epoch_ = 0;
+  dev::LlPacket* stamped_ = nullptr;
 };
 
 }  // namespace sl::algo_symmetric::kernels

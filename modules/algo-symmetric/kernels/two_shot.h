@@ -21,15 +21,16 @@ class TwoShotPackets {
 
   SL_HD TwoShotPackets(const Args& args, const dev::Block& block, Data* shared)
       : args_(args), team_(args.team), box_(args.team, block), block_(block), shared_(shared) {
-    begin_ = block.index * args.share_elements * kPayload;
-    most_ = static_cast<uint32_t>(args.share_elements);
+    begin_ = block.index * args.packets.share_bytes;
+    most_ = args.packets.share_bytes / kPayload;
     units_ = Unit::Count(most_);
     if (args.Scales()) scalar_ = args.Scalar();
   }
 
   SL_HD void Run() {
-    if (box_.IsEnded()) return;
     Push();
+    if (!box_.Begin()) return;
+    box_.PrepareToClose();
     const uint32_t fit = UnitsThatFit<Format>(team_.size);
     const uint32_t own = Unit::Count(AtLeastOne(Packets(team_.rank)));
     for (uint32_t first = 0; first < own; first += fit) {
@@ -51,13 +52,16 @@ class TwoShotPackets {
   static constexpr uint32_t kPayload = sizeof(Data);
   static constexpr uint32_t kUnit = Format::kUnit;
 
+  SL_HD static uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
   // Of a pattern block, this CUDA block's bytes.
   SL_HD uint32_t Bytes(uint32_t block) const {
-    const uint64_t bytes = args_.pattern.Length(block) * args_.element_bytes;
-    if (begin_ >= bytes) return 0;
-    const uint64_t share = uint64_t{most_} * kPayload;
-    return static_cast<uint32_t>(bytes - begin_ < share ? bytes - begin_ : share);
+    const PacketCut& cut = args_.packets;
+    const uint32_t begin = block * cut.block_bytes;
+    if (begin >= cut.total_bytes) return 0;
+    const uint32_t bytes = Least(cut.total_bytes - begin, cut.block_bytes);
+    return begin_ < bytes ? Least(bytes - begin_, cut.share_bytes) : 0;
   }
+  SL_HD uint32_t Offset(uint32_t block) const { return block * args_.packets.block_bytes + begin_; }
   SL_HD uint32_t Packets(uint32_t block) const { return (Bytes(block) + kPayload - 1) / kPayload; }
   SL_HD static uint32_t AtLeastOne(uint32_t packets) { return packets != 0 ? packets : 1; }
   // Of what is sent to who reduces a block.
@@ -65,21 +69,22 @@ class TwoShotPackets {
 
   // Of this rank's contribution to a block.
   SL_HD void LoadOwn(uint32_t block, const Unit& unit, Data (&data)[kUnit]) const {
-    LoadUnit(args_.send + args_.BlockOffset(block, 0) + begin_, Bytes(block), unit, data);
+    LoadUnit(args_.send + Offset(block), Bytes(block), unit, data);
     if (args_.Scales()) ScaleUnit<F>(scalar_, data);
   }
   SL_HD void Keep(uint32_t block, uint32_t i, const Data& data) const {
-    uint8_t* to = args_.recv + args_.BlockOffset(block, 0) + begin_ + i * kPayload;
-    StorePacketData(to, data, Bytes(block) - i * kPayload);
+    StorePacketData(args_.recv + Offset(block) + i * kPayload, data, Bytes(block) - i * kPayload);
   }
 
-  SL_HD void Push() const {
+  SL_HD void Push() {
     for (uint32_t at = block_.thread(); at < (team_.size - 1) * units_; at += block_.threads()) {
-      const uint32_t peer = team_.Peer(at / units_);
-      const Unit unit = UnitOf(at % units_, peer);
+      const auto [i, number] = TurnOf(at, units_);
+      const uint32_t peer = team_.Peer(i);
+      const Unit unit = UnitOf(number, peer);
       if (!unit.Has(0)) continue;
       Data data[kUnit] = {};
       LoadOwn(peer, unit, data);
+      if (!box_.Begin()) return;
       box_.Push(0, peer, unit, data);
     }
   }
@@ -88,8 +93,8 @@ class TwoShotPackets {
   SL_HD bool Gather(uint32_t first, uint32_t count) const {
     bool given_up = false;
     for (uint32_t at = block_.thread(); at < team_.size * count && !given_up; at += block_.threads()) {
-      const uint32_t from = at / count;
-      const Unit unit = UnitOf(first + at % count, team_.rank);
+      const auto [from, number] = TurnOf(at, count);
+      const Unit unit = UnitOf(first + number, team_.rank);
       Data data[kUnit] = {};
       if (from == team_.rank) {
         LoadOwn(from, unit, data);
@@ -97,7 +102,7 @@ class TwoShotPackets {
         given_up = !box_.Await(0, from, unit, data);
       }
       SL_UNROLL
-      for (uint32_t k = 0; k < kUnit; ++k) shared_[(from * kUnit + k) * count + at % count] = data[k];
+      for (uint32_t k = 0; k < kUnit; ++k) shared_[(from * kUnit + k) * count + number] = data[k];
     }
     return team_.HasCome(block_, given_up);
   }
@@ -121,20 +126,22 @@ class TwoShotPackets {
   }
   SL_HD void PushResults(uint32_t first, uint32_t count) const {
     for (uint32_t at = block_.thread(); at < (team_.size - 1) * count; at += block_.threads()) {
-      const Unit unit{first + at % count, Packets(team_.rank)};
+      const auto [i, number] = TurnOf(at, count);
+      const Unit unit{first + number, Packets(team_.rank)};
       if (!unit.Has(0)) continue;
       Data sums[kUnit];
       SL_UNROLL
-      for (uint32_t k = 0; k < kUnit; ++k) sums[k] = shared_[k * count + at % count];
-      box_.Push(1, team_.Peer(at / count), unit, sums);
+      for (uint32_t k = 0; k < kUnit; ++k) sums[k] = shared_[k * count + number];
+      box_.Push(1, team_.Peer(i), unit, sums);
     }
   }
 
   SL_HD bool TakeResults() const {
     bool given_up = false;
     for (uint32_t at = block_.thread(); at < (team_.size - 1) * units_ && !given_up; at += block_.threads()) {
-      const uint32_t peer = team_.Peer(at / units_);
-      const Unit unit{at % units_, Packets(peer)};
+      const auto [i, number] = TurnOf(at, units_);
+      const uint32_t peer = team_.Peer(i);
+      const Unit unit{number, Packets(peer)};
       if (!unit.Has(0)) continue;
       Data data[kUnit] = {};
       given_up = !box_.Await(1, peer, unit, data);
@@ -148,10 +155,10 @@ class TwoShotPackets {
 
   const Args& args_;
   const Team& team_;
-  const PacketBox<Format> box_;
+  PacketBox<Format> box_;
   const dev::Block block_;
   Data* const shared_;
-  uint64_t begin_;  // bytes; this block's share of every pattern block
+  uint32_t begin_;  // bytes; this block's share of every pattern block
   uint32_t most_;   // packets of it
   uint32_t units_;
   uint64_t scalar_ = 0;

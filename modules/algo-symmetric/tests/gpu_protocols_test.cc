@@ -17,6 +17,7 @@ TEST(GpuProtocols, AgreeWithTheOracleWhenRanksAreThreads) {
     GpuTeam team(size, 2);
     std::mt19937 random(size);
     std::vector<Case> cases;
+    cases.reserve(150);
     for (int i = 0; i < 150; ++i) cases.push_back(Case::Random(size, random));
     team.RunAll(cases);
     for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
@@ -293,7 +294,7 @@ TEST(GpuProtocols, SendWhatLooksBlankAndWhatTravelsInItsStead) {
 
 // No flag outlives 2 * packets_per_block epochs, so none can be mistaken for one of 2^32 epochs later.
 TEST(GpuProtocols, StampEveryPacketNowAndThen) {
-  constexpr uint32_t kSize = 8;
+  constexpr uint32_t kSize = 3;
   GpuTeam team(kSize, 1);
   std::mt19937 random(5);
   Case one = Case::Random(kSize, random);
@@ -303,7 +304,7 @@ TEST(GpuProtocols, StampEveryPacketNowAndThen) {
   one.Fill();
   const Team view = team.team(0);
   const uint32_t per_block = view.layout.packets_per_block;
-  const uint32_t epochs = 2 * per_block + 1;
+  const uint32_t epochs = kPacketSlots * kShots * kSize * per_block + 1;
   std::vector<Case> cases(epochs, one);
   team.RunAll(cases);
   ASSERT_EQ(Epochs(team, 0)[0], epochs);
