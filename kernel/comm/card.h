@@ -13,7 +13,7 @@
 #include "kernel/comm/endpoint.h"
 #include "kernel/comm/frame.h"
 #include "kernel/comm/processor_bounds.h"
-#include "kernel/link/link_table.h"
+#include "kernel/link/route.h"
 
 namespace sl::kernel {
 

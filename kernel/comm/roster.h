@@ -12,7 +12,7 @@
 
 #include "kernel/comm/card.h"
 #include "kernel/comm/contributions.h"
-#include "kernel/link/link_table.h"
+#include "kernel/link/route.h"
 
 namespace sl::kernel {
 

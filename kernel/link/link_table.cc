@@ -92,7 +92,7 @@ void LinkTable::WantCare() {
 
 bool LinkTable::SomePeerCannotRing() const {
   return unsettled_ != 0 && std::any_of(entries_.begin(), entries_.end(), [this](const auto& entry) {
-           return !entry->settled && uses_[entry->transport] != Use::kHasDescriptor;
+           return !entry->settled && uses_[entry->route.transport] != Use::kHasDescriptor;
          });
 }
 
@@ -120,16 +120,16 @@ LinkTable::Entry* LinkTable::Make(uint32_t peer, uint32_t lane) {
   Entry* entry = entries_.emplace_back(std::make_unique<Entry>()).get();
   by_lane_[lane][peer] = entry;
   entry->link = std::make_unique<ChunkLink>(&context_, LinkGeometry{config_.slots, config_.chunk_bytes}, peer, lane);
-  FindPorts(entry, peer);
-  if (entry->ports.empty()) {
+  entry->route = FindRoute(config_.transports, peer);
+  if (entry->route.ports.empty()) {
     entry->link->Fail(SL_ERR_NOT_FOUND, "no transport of the profile reaches the peer");
     entry->settled = true;
     return entry;
   }
-  UseTransport(entry->transport);
+  UseTransport(entry->route.transport);
   if (Connects(peer)) {
-    entry->wanted = std::min(static_cast<uint32_t>(entry->ports.size()), ChunkLink::kMaxPaths);
-    entry->window_bytes = WindowBytesTo(peer, entry->ports.size());
+    entry->wanted = std::min(static_cast<uint32_t>(entry->route.ports.size()), ChunkLink::kMaxPaths);
+    entry->window_bytes = WindowBytesTo(peer, entry->route.ports.size());
   }
   ++unsettled_;
   return entry;
@@ -150,34 +150,7 @@ bool LinkTable::IsWindow(uint64_t bytes) const {
   return bytes != 0 && bytes % share == 0 && bytes / share <= kMostShares;
 }
 
-// The first transport that has a port on a fabric of the peer's. Ports of the same number are taken for rails of one
-// network, so that all are used before any is used twice.
-void LinkTable::FindPorts(Entry* entry, uint32_t peer) const {
-  for (uint32_t t = 0; t < config_.transports.size() && entry->ports.empty(); ++t) {
-    const LinkTransport& transport = config_.transports[t];
-    if (peer >= transport.peers->size()) continue;
-    const std::vector<LinkAddress>& remote = transport.peers->at(peer);
-    const auto reaches = [&](size_t i, size_t j) {
-      return remote[j].address.bytes != 0 && remote[j].fabric == transport.fabrics[i];
-    };
-    const size_t locals = transport.fabrics.size();
-    entry->transport = t;
-    for (size_t k = 0; !remote.empty() && locals != 0 && k < std::max(locals, remote.size()); ++k) {
-      if (reaches(k % locals, k % remote.size())) entry->ports.emplace_back(k % locals, k % remote.size());
-    }
-    for (size_t k = 0; entry->ports.empty() && k < locals * remote.size(); ++k) {
-      if (reaches(k / remote.size(), k % remote.size())) {
-        entry->ports.emplace_back(k / remote.size(), k % remote.size());
-      }
-    }
-  }
-}
-
-bool LinkTable::Reaches(uint32_t peer) const {
-  Entry trial;
-  FindPorts(&trial, peer);
-  return !trial.ports.empty();
-}
+bool LinkTable::Reaches(uint32_t peer) const { return !FindRoute(config_.transports, peer).ports.empty(); }
 
 Link* LinkTable::Get(uint32_t peer, uint32_t lane) {
   Entry* entry = Find(peer, lane);
@@ -370,11 +343,11 @@ void LinkTable::Settle(Entry* entry, uint64_t now_ns) {
 }
 
 void LinkTable::StartConnect(Entry* entry, uint32_t index, uint64_t now_ns) {
-  const LinkTransport& transport = config_.transports[entry->transport];
+  const LinkTransport& transport = config_.transports[entry->route.transport];
   const uint32_t peer = entry->link->peer();
-  const auto [local, remote] = entry->ports[index % entry->ports.size()];
+  const auto [local, remote] = entry->route.ports[index % entry->route.ports.size()];
   Making& making = entry->paths[index];
-  making.transport = entry->transport;
+  making.transport = entry->route.transport;
   making.port = local;
   sl_connect_args_t args = {};
   args.struct_size = sizeof args;

@@ -12,16 +12,15 @@
 // thread: everything here, and every call on the links, is serialised by the user of the rank (Driving).
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernel/link/chunk_link.h"
+#include "kernel/link/route.h"
 #include "kernel/link/wait_objects.h"
 #include "sl_transport.h"
 
@@ -30,22 +29,6 @@ struct pollfd;
 namespace sl::kernel {
 
 class LinkKeeper;
-
-// Where one port is reached. Ports of different fabrics never reach each other.
-struct LinkAddress {
-  sl_address_t address = {};  // `bytes` 0: the port does not listen
-  std::array<uint8_t, 16> fabric = {};
-};
-using LinkPeers = std::vector<std::vector<LinkAddress>>;  // by rank, by the peer's port index
-
-// One open transport, and where it reaches each rank. Borrowed: closed by its owner after the table is gone.
-struct LinkTransport {
-  const sl_transport_ops_t* ops = nullptr;
-  sl_transport_t* transport = nullptr;
-  std::string name;
-  std::vector<std::array<uint8_t, 16>> fabrics;  // of the local ports, by index
-  std::shared_ptr<const LinkPeers> peers;        // shared by the ranks of a process, which may be many
-};
 
 struct LinkTableConfig {
   uint32_t rank = 0;
@@ -122,8 +105,7 @@ class LinkTable final : public LinkProvider {
   };
   struct Entry {
     std::unique_ptr<ChunkLink> link;
-    uint32_t transport = 0;
-    std::vector<std::pair<uint32_t, uint32_t>> ports;  // local and remote, which paths use in turn; connecting end only
+    Route route;
     std::vector<Making> paths;
     uint32_t wanted = 0;        // paths that this end makes
     uint64_t window_bytes = 0;  // of every path; the connecting end says it. 0: it has not yet
@@ -134,7 +116,6 @@ class LinkTable final : public LinkProvider {
 
   Entry* Find(uint32_t peer, uint32_t lane);
   Entry* Make(uint32_t peer, uint32_t lane);
-  void FindPorts(Entry* entry, uint32_t peer) const;
   uint64_t WindowBytesTo(uint32_t peer, size_t ports) const;
   bool IsWindow(uint64_t bytes) const;
   bool Connects(uint32_t peer) const { return config_.rank < peer; }
