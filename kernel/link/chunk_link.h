@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The protocol of a link (link.h) over its paths (path.h). The table (link_table.h) makes paths and replaces lost ones;
-// the link keeps what has to survive them: counts, chunks that were not acknowledged, and chunks that are lent to a
-// caller.
+// The protocol of a link (link.h) over its paths (path.h). Paths are made, and lost ones replaced, by a maker
+// (path_maker.h); the link keeps what has to survive them: counts, chunks that were not acknowledged, and chunks that
+// are lent to a caller.
 //
 // A mapped path works alone: the caller writes its chunk into the peer's window, and sending it is one signal. Others
 // share the work: chunks stand in local staging, slot for slot like the windows, until they are acknowledged, and each

@@ -144,7 +144,7 @@ TEST_F(LinkTableTest, HasSlotsForEachConnectionToAnotherHost) {
     uint32_t slots;
   };
   for (const Case& test :
-       {Case{1, 1, kSlots}, Case{3, 1, 3 * kSlots}, Case{9, 1, LinkTable::kMostShares * kSlots}, Case{3, 2, kSlots}}) {
+       {Case{1, 1, kSlots}, Case{3, 1, 3 * kSlots}, Case{9, 1, PathMaker::kMostShares * kSlots}, Case{3, 2, kSlots}}) {
     tables_.clear();
     net_ = std::make_unique<FakeNet>(3, false);
     for (uint32_t rank = 0; rank < 3; ++rank) {
@@ -217,16 +217,6 @@ TEST_F(LinkTableTest, DeliversWhatAClosedPeerHadSentThenNamesIt) {
   EXPECT_EQ(link->Reserve(&payload), SL_ERR_PEER_LOST);
 }
 
-TEST_F(LinkTableTest, GivesUpOnAPeerThatDoesNotListen) {
-  Open(2);
-  net_->StopListening(1);
-  Link* link = tables_[0]->Get(1, 0);
-  EXPECT_EQ(PeekStatus(link), SL_ERR_AGAIN);
-  Drive(20);
-  EXPECT_EQ(PeekStatus(link), SL_ERR_PEER_LOST);
-  EXPECT_EQ(link->why(), "the peer does not listen any more: refused");
-}
-
 TEST_F(LinkTableTest, OutlivesANetworkThatIsOutForAWhile) {
   Open(2);
   net_->SetOutage(0, "no route");
@@ -255,27 +245,6 @@ TEST_F(LinkTableTest, SaysWhatTheTransportSaidWhenAnOutageLasts) {
   Drive(1500);
   EXPECT_EQ(PeekStatus(link), SL_ERR_LINK_DOWN);
   EXPECT_EQ(link->why(), "it went down and could not be made again in time: no route");
-}
-
-TEST_F(LinkTableTest, OutlivesAShortShortage) {
-  Open(2);
-  net_->SetShortage(0, "no buffers; raise the limit");
-  Link* link = tables_[0]->Get(1, 0);
-  Drive(1000);
-  EXPECT_EQ(PeekStatus(link), SL_ERR_AGAIN);
-  net_->SetShortage(0, nullptr);
-  Drive(200);
-  EXPECT_TRUE(Send(link, 1));
-  EXPECT_EQ(link->why(), "");
-}
-
-TEST_F(LinkTableTest, FailsWithTheRemedyWhenAShortageLasts) {
-  Open(2);
-  net_->SetShortage(0, "no buffers; raise the limit");
-  Link* link = tables_[0]->Get(1, 0);
-  Drive(2500);
-  EXPECT_EQ(PeekStatus(link), SL_ERR_LIMIT);
-  EXPECT_EQ(link->why(), "no buffers; raise the limit");
 }
 
 TEST_F(LinkTableTest, WaitsForItsPortToComeUpAgain) {
@@ -376,7 +345,7 @@ TEST_F(LinkTableTest, DropsStrangers) {
   visit(0, 1, [](sl_connect_args_t* args) { args->lane = LinkTable::kMaxLanes; });
   ConfigureLog(SL_LOG_ERROR, "/dev/null");
   visit(0, 1, [](sl_connect_args_t* args) { args->window_bytes += 64; });
-  visit(0, 1, [](sl_connect_args_t* args) { args->window_bytes *= LinkTable::kMostShares + 1; });
+  visit(0, 1, [](sl_connect_args_t* args) { args->window_bytes *= PathMaker::kMostShares + 1; });
   visit(0, 1, [](sl_connect_args_t* args) { args->signal_count = 2; });
   Drive(10);
   EXPECT_EQ(tables_[1]->strangers(), 6u);
