@@ -7,8 +7,10 @@
 
 #include "sdk/datatype.h"
 
-using sl::algo_two_level::Hosts;
-using sl::algo_two_level::Work;
+namespace plans = sl::algo_two_level;
+using plans::Hosts;
+using plans::Shape;
+using plans::Work;
 
 namespace {
 
@@ -21,12 +23,7 @@ uint64_t Log2Up(uint64_t value) {
 }  // namespace
 
 sl_algorithm_t::sl_algorithm_t(const sl_host_t* its_host, const sl_comm_shape_t& shape, const sl::LinkCost& cost)
-    : host(its_host),
-      hosts_(Hosts::Of(shape)),
-      cost_(cost),
-      chunk_bytes_(shape.link_chunk_bytes),
-      link_lanes_(shape.lanes),
-      link_slots_(shape.link_slots) {}
+    : host(its_host), shape_(Shape::Of(shape)), cost_(cost) {}
 
 const char* sl_algorithm_t::Refuses(const sl_op_t& op) const {
   switch (op.kind) {
@@ -42,49 +39,49 @@ const char* sl_algorithm_t::Refuses(const sl_op_t& op) const {
     default:
       return "two ranks exchange directly";
   }
-  if (hosts_.count() < 2) return "all ranks are on one host";
-  if (hosts_.most() < 2) return "every host has one rank";
-  if (op.kind == SL_OP_REDUCE_SCATTER && link_slots_ != 0 && link_slots_ < Incast()) {
+  if (shape_.hosts.count() < 2) return "all ranks are on one host";
+  if (shape_.hosts.most() < 2) return "every host has one rank";
+  if (op.kind == SL_OP_REDUCE_SCATTER && shape_.link_slots != 0 && shape_.link_slots < shape_.Incast()) {
     return "hosts are too uneven for so few slots of a link";
   }
-  if (op.count * sl::DatatypeBytes(op.datatype) * BundledBlocks(op.kind) > chunk_bytes_) {
+  if (op.count * sl::DatatypeBytes(op.datatype) * BundledBlocks(op.kind) > shape_.chunk_bytes) {
     return "blocks fill chunks of their own: none can share one";
   }
   return nullptr;
 }
 
 uint32_t sl_algorithm_t::BundledBlocks(sl_op_kind_t kind) const {
-  if (kind == SL_OP_ALL_TO_ALL) return hosts_.LongestBundle();
-  return kind == SL_OP_GATHER || kind == SL_OP_SCATTER ? hosts_.most() : 0;
+  if (kind == SL_OP_ALL_TO_ALL) return shape_.hosts.LongestBundle();
+  return kind == SL_OP_GATHER || kind == SL_OP_SCATTER ? shape_.hosts.most() : 0;
 }
 
 // In bytes and hops of the slowest rank. A host's own sums and copies go through its owners side by side.
 Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
   const auto bytes = static_cast<double>(op.count * sl::DatatypeBytes(op.datatype));
-  const double hosts = hosts_.count();
-  const double ranks = hosts_.size;
-  const double most = hosts_.most();
+  const Hosts& hosts = shape_.hosts;
+  const double ranks = hosts.size;
+  const double most = hosts.most();
   Work work;
   switch (op.kind) {
     case SL_OP_ALL_REDUCE:
-      return Exchanges(op) ? WorkOfExchange(op) : WorkOfRing(op);
+      return Exchanges(op) ? plans::WorkOfExchange(shape_, op) : plans::WorkOfRing(shape_, op);
     case SL_OP_ALL_GATHER:
     case SL_OP_REDUCE_SCATTER: {
-      const uint64_t rounds = CutBlock(op, op.count).rounds;
+      const uint64_t rounds = shape_.CutBlock(op, op.count).rounds;
       // A reduce-scatter's blocks end at an owner, unless hosts are uneven.
-      work.local_hops = (op.kind == SL_OP_ALL_GATHER || Incast() > 1 ? 2 : 1) * rounds;
+      work.local_hops = (op.kind == SL_OP_ALL_GATHER || shape_.Incast() > 1 ? 2 : 1) * rounds;
       work.network_hops = rounds;
-      work.local_messages = rounds * 2 * hosts_.most();
-      work.network_messages = rounds * sl::DivideUp(hosts_.size - hosts_.shards, hosts_.shards);
-      work.local_bytes = bytes * ranks * (most - 1) / hosts_.shards;
-      work.border_bytes = bytes * (op.kind == SL_OP_ALL_GATHER ? most * (hosts - 1) : ranks - most);
+      work.local_messages = rounds * 2 * hosts.most();
+      work.network_messages = rounds * sl::DivideUp(hosts.size - hosts.shards, hosts.shards);
+      work.local_bytes = bytes * ranks * (most - 1) / hosts.shards;
+      work.border_bytes = bytes * (op.kind == SL_OP_ALL_GATHER ? most * (hosts.count() - 1) : ranks - most);
       return work;
     }
     case SL_OP_ALL_TO_ALL:
       work.local_hops = 1;
       work.network_hops = 1;
-      work.local_messages = hosts_.most() - 1;
-      work.network_messages = hosts_.LongestBundle() - 1;
+      work.local_messages = hosts.most() - 1;
+      work.network_messages = hosts.LongestBundle() - 1;
       work.local_bytes = bytes * (ranks + most);
       work.border_bytes = bytes * most * (ranks - most);
       return work;
@@ -92,18 +89,18 @@ Work sl_algorithm_t::WorkOf(const sl_op_t& op) const {
     case SL_OP_SCATTER:
       work.local_hops = 1;
       work.network_hops = 1;
-      work.local_messages = hosts_.most() - 1;
-      work.network_messages = hosts_.count() - 1;
+      work.local_messages = hosts.most() - 1;
+      work.network_messages = hosts.count() - 1;
       work.local_bytes = bytes * most;
-      work.border_bytes = bytes * (ranks - static_cast<double>(hosts_.shards));
+      work.border_bytes = bytes * (ranks - static_cast<double>(hosts.shards));
       return work;
     default: {
-      const uint32_t shards = ShardsFor(op);
-      const uint64_t rounds = CutBlock(op, sl::BlockOf(op.count, shards * LanesFor(op, shards))).rounds;
-      const uint64_t depth = Log2Up(hosts_.count());
+      const uint32_t shards = shape_.ShardsFor(op);
+      const uint64_t rounds = shape_.CutBlock(op, sl::BlockOf(op.count, shards * shape_.LanesFor(op, shards))).rounds;
+      const uint64_t depth = Log2Up(hosts.count());
       work.local_hops = 2;
       work.network_hops = depth + rounds - std::min<uint64_t>(rounds, 1);
-      work.local_messages = rounds * 2 * hosts_.most();
+      work.local_messages = rounds * 2 * hosts.most();
       work.network_messages = rounds * depth;
       work.local_bytes = 2 * bytes;
       work.border_bytes = bytes * static_cast<double>(depth);
@@ -121,7 +118,7 @@ uint64_t sl_algorithm_t::TimeOf(const Work& work) const {
 }
 
 bool sl_algorithm_t::Exchanges(const sl_op_t& op) const {
-  return link_slots_ == 1 || TimeOf(WorkOfExchange(op)) <= TimeOf(WorkOfRing(op));
+  return shape_.link_slots == 1 || TimeOf(plans::WorkOfExchange(shape_, op)) <= TimeOf(plans::WorkOfRing(shape_, op));
 }
 
 sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
@@ -137,12 +134,12 @@ sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) cons
   const Work work = WorkOf(op);
   out->time_ns = TimeOf(work);
   const uint64_t element = sl::DatatypeBytes(op.datatype);
-  const bool scratch = op.kind == SL_OP_ALL_REDUCE ? Exchanges(op) && hosts_.count() > 2
+  const bool scratch = op.kind == SL_OP_ALL_REDUCE ? Exchanges(op) && shape_.hosts.count() > 2
                                                    : op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_REDUCE;
   if (scratch) out->scratch_bytes = op.count * element;
   std::snprintf(out->reason, sizeof(out->reason),
-                "%u hosts: %" PRIu64 " network hops, %" PRIu64 " messages and %.0f bytes over a border", hosts_.count(),
-                work.network_hops, work.network_messages, work.border_bytes);
+                "%u hosts: %" PRIu64 " network hops, %" PRIu64 " messages and %.0f bytes over a border",
+                shape_.hosts.count(), work.network_hops, work.network_messages, work.border_bytes);
   return SL_OK;
 }
 
@@ -152,84 +149,31 @@ sl::Status sl_algorithm_t::Plan(const sl_op_t& op, const sl_plan_builder_ops_t* 
   switch (op.kind) {
     case SL_OP_ALL_REDUCE:
       if (Exchanges(op)) {
-        Exchange(op, &writer);
+        plans::AllReduceByExchange(shape_, op, &writer);
       } else {
-        AllReduce(op, &writer);
+        plans::AllReduceByRing(shape_, op, &writer);
       }
       break;
     case SL_OP_ALL_GATHER:
-      AllGather(op, &writer);
+      plans::AllGather(shape_, op, &writer);
       break;
     case SL_OP_REDUCE_SCATTER:
-      ReduceScatter(op, &writer);
+      plans::ReduceScatter(shape_, op, &writer);
       break;
     case SL_OP_BROADCAST:
-      Broadcast(op, &writer);
+      plans::Broadcast(shape_, op, &writer);
       break;
     case SL_OP_ALL_TO_ALL:
-      AllToAll(op, &writer);
+      plans::AllToAll(shape_, op, &writer);
       break;
     case SL_OP_GATHER:
-      Gather(op, &writer);
+      plans::Gather(shape_, op, &writer);
       break;
     case SL_OP_SCATTER:
-      Scatter(op, &writer);
+      plans::Scatter(shape_, op, &writer);
       break;
     default:
-      Reduce(op, &writer);
+      plans::Reduce(shape_, op, &writer);
   }
   return sl::Status(writer.status());
-}
-
-sl::Pieces sl_algorithm_t::CutBlock(const sl_op_t& op, uint64_t length) const {
-  return sl::CutEvenly(length, 1, sl::LongestChunk(chunk_bytes_, sl::DatatypeBytes(op.datatype)));
-}
-
-sl_plan_desc_t sl_algorithm_t::Describe(const sl_op_t& op, uint64_t length, uint32_t blocks, const sl_geometry_t& send,
-                                        const sl_geometry_t& recv) const {
-  return sl::DescribePlan(blocks, CutBlock(op, length), send, recv);
-}
-
-uint32_t sl_algorithm_t::ShardsFor(const sl_op_t& op) const {
-  constexpr uint64_t kShardBytes = 16384;
-  const uint64_t bytes = op.count * sl::DatatypeBytes(op.datatype);
-  return static_cast<uint32_t>(std::clamp<uint64_t>(bytes / kShardBytes, 1, hosts_.shards));
-}
-
-uint32_t sl_algorithm_t::LanesFor(const sl_op_t& op, uint32_t blocks) const {
-  const uint64_t bytes = op.count * sl::DatatypeBytes(op.datatype);
-  return bytes / blocks >= 2 * chunk_bytes_ ? std::min(link_lanes_, 2u) : 1;
-}
-
-uint32_t sl_algorithm_t::WavesFor(const sl_op_t& op, uint32_t blocks) const {
-  constexpr uint64_t kMost = 3;
-  const uint64_t chunks = op.count * sl::DatatypeBytes(op.datatype) / blocks / chunk_bytes_;
-  const uint64_t room = link_slots_ / 2;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(std::min(chunks, room), 1, kMost));
-}
-
-uint32_t sl_algorithm_t::Incast() const { return static_cast<uint32_t>(sl::DivideUp(hosts_.most(), hosts_.shards)); }
-
-uint32_t sl_algorithm_t::HostsAhead() const { return std::clamp(link_slots_ / Incast(), 1u, hosts_.count()); }
-
-void sl_algorithm_t::Contribute(uint32_t to, sl_operand_t send, sl::PlanWriter* writer) const {
-  writer->Reserve(to, send);
-  writer->Reduce(send, SL_STEP_A_RAW, send, sl::kNoOperand, sl::Outbox(to));
-  writer->Put(to, send);
-}
-
-void sl_algorithm_t::SumOfHost(sl_operand_t send, sl_operand_t into, sl::PlanWriter* writer) const {
-  const std::vector<uint32_t> others = hosts_.Others();
-  if (others.empty()) writer->Reduce(send, SL_STEP_A_RAW, send, sl::kNoOperand, into);
-  for (size_t i = 0; i < others.size(); ++i) {
-    writer->Wait(others[i], send);
-    writer->Reduce(send, i == 0 ? SL_STEP_A_RAW : 0, i == 0 ? send : into, sl::Inbox(others[i]), into);
-    writer->Release(others[i], send);
-  }
-}
-
-void sl_algorithm_t::Take(uint32_t from, sl_operand_t into, sl::PlanWriter* writer) const {
-  writer->Wait(from, into);
-  writer->Copy(into, sl::Inbox(from), into);
-  writer->Release(from, into);
 }
