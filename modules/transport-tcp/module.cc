@@ -104,10 +104,8 @@ constexpr sl_transport_ops_t kOps = {
     // register_memory and keys: the kernel stages. A put reads any memory, and only the window is written.
     nullptr, nullptr, nullptr, nullptr, nullptr, Put, Flush, Probe, Progress, Poll, Notify, WaitObject};
 
-constexpr auto kOptionPointers = PointersTo(kOptions);
 constexpr sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, SL_MODULE_NAME}};
-constexpr auto kProvidePointers = PointersTo(kProvides);
 
 sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {
   return Guard(host, [&]() -> Status {
@@ -121,26 +119,17 @@ sl_status_t OpenModule(const sl_host_t* host, const sl_open_args_t* args, sl_ins
 sl_status_t Quiesce(sl_instance_t*, uint64_t) { return SL_OK; }
 void CloseModule(sl_instance_t* instance) { delete instance; }
 
-constexpr sl_module_t kModule = {
-    .struct_size = sizeof(sl_module_t),
-    .container_version = SL_CONTAINER_VERSION,
-    .magic = SL_MODULE_MAGIC,
+constexpr sl_module_t kModule = DescribeModule({
     .name = SL_MODULE_NAME,
     .version = SL_MODULE_VERSION,
     .vendor = "Starling",
     .summary = "connections over TCP, one stream each",
-    .build_id = SL_ABI_BUILD_ID,
-    .options = kOptionPointers.data(),
-    .provides = kProvidePointers.data(),
-    .requirements = nullptr,
-    .option_count = kOptionPointers.size(),
-    .provide_count = kProvidePointers.size(),
-    .require_count = 0,
-    .reserved = 0,
+    .options = kPointersTo<kOptions>,
+    .provides = kPointersTo<kProvides>,
     .open = OpenModule,
     .quiesce = Quiesce,
     .close = CloseModule,
-};
+});
 
 }  // namespace
 }  // namespace sl::transport_tcp
