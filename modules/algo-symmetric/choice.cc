@@ -39,13 +39,13 @@ struct Costs {
   Cost mail;
   Cost landed;
 };
-// Fitted to what 2 and 4 H200 took, direct ones to 2 H100 (docs/gpu-performance.md).
+// Fitted to what 2 H200 took by packets, staged ones to 4 H200, direct ones to 2 H100 (docs/gpu-performance.md).
 constexpr Costs kDirectCosts = {
-    .one_shot = {3200, 150},
-    .two_shot = {3900, 142},
-    .lamport_move = {3600, 165},
-    .lamport_reduce = {3450, 140},
-    .lamport_two_shot = {5500, 165},
+    .one_shot = {2600, 168},
+    .two_shot = {3700, 185},
+    .lamport_move = {2650, 210},
+    .lamport_reduce = {2950, 215},
+    .lamport_two_shot = {4500, 250},
     .staged = {9000, 190},
     .staged_two_shot = {17000, 245},
     .staged_broadcast = {5600, 300},
@@ -54,7 +54,7 @@ constexpr Costs kDirectCosts = {
     .direct_reduce = {5600, 329},
     .direct_all_reduce = {6800, 323},
     .direct_all_reduce_of_two = {6800, 337},
-    .mail = {3500, 190},
+    .mail = {3050, 205},
     .landed = {4600, 340},
 };
 // To what 2 H100 took through slices in host memory, over PCIe 5.

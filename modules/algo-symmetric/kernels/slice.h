@@ -20,8 +20,8 @@ constexpr uint32_t kRegionBytes = 256;      // every region begins at a multiple
 
 // Packets. Epochs alternate between two slots; a block owns its epoch and its packets, so that blocks never meet.
 constexpr uint32_t kPacketBlocks = 24;
-constexpr uint32_t kPacketsPerBlock = 672;  // in one slot, of all ranks; of many, kFewestPackets each
-constexpr uint32_t kFewestPackets = 84;
+constexpr uint32_t kPacketsPerBlock = 688;  // in one slot, of all ranks; of many, kFewestPackets each
+constexpr uint32_t kFewestPackets = 86;
 constexpr uint32_t kLamportPerBlock = 1792;  // the same of packets that are all data, of all peers
 constexpr uint32_t kFewestLamport = 256;
 constexpr uint32_t kLamportUnit = 4;    // that go together
