@@ -7,6 +7,7 @@
 #include "kernel/comm/id_desk.h"
 #include "kernel/comm/meet.h"
 #include "kernel/comm/roster.h"
+#include "kernel/comm/transport_set.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
@@ -30,6 +31,19 @@ Result<RendezvousId> IdBehind(const RendezvousId& asked, Process* process, const
   return id;
 }
 
+sl_transport_env_t TransportEnv(const TreeIdentity& identity, const HostId& host, const Settings::Comm& wanted) {
+  sl_transport_env_t env{};
+  env.struct_size = sizeof(env);
+  env.rank = identity.rank;
+  env.size = identity.size;
+  const Secret secret = DeriveSecret(identity.secret, "transports", identity.nonce, 0);
+  std::copy(secret.begin(), secret.end(), env.job_secret);
+  std::copy(host.begin(), host.end(), env.host_id);
+  env.interfaces = wanted.interface.c_str();
+  env.address_family = wanted.socket_family == NetFamily::kIpv4 ? 4 : wanted.socket_family == NetFamily::kIpv6 ? 6 : 0;
+  return env;
+}
+
 // Devices of equal domain reach each other's memory; one that cannot share it has a domain of its own.
 std::array<uint8_t, 16> DomainOf(const Device& device, uint32_t rank) {
   std::array<uint8_t, 16> domain{};
@@ -46,15 +60,6 @@ constexpr uint64_t kNoMoreStops = UINT64_MAX;
 
 }  // namespace
 
-struct Communicator::Transport {
-  std::string name;
-  const sl_transport_ops_t* ops;
-  sl_transport_t* handle;
-  std::vector<LinkAddress> addresses;  // of its ports, once it listens; till then their fabrics
-  uint64_t latency_ns = UINT64_MAX;    // of the quickest
-  bool listens = false;
-};
-
 Communicator::Communicator(Process* process, CommConfig config) : process_(process), config_(std::move(config)) {}
 
 Communicator::~Communicator() {
@@ -69,7 +74,7 @@ Communicator::~Communicator() {
   op_log_.MarkEnd();
   DetachSignals();
   links_.reset();
-  for (const Transport& transport : transports_) transport.ops->close(transport.handle);
+  transports_.reset();
   if (sl_control_t* control = control_.load(); control != nullptr) device().ops->release(device().handle, control);
 }
 
@@ -79,8 +84,7 @@ void Communicator::KeepMemoryOnly() {
     runs_.reset();
   }
   links_.reset();
-  for (const Transport& transport : transports_) transport.ops->close(transport.handle);
-  transports_.clear();
+  transports_.reset();
   extension_.reset();  // who calls hears that it has ended
   // What peers withdraw stays mapped.
   if (reach_ != nullptr) process_->reach_keeper()->Remove(reach_.get());
@@ -144,14 +148,16 @@ Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent)
 // Ranks tell each other where they listen. Networks do so only where they are needed, in a second exchange: a job
 // within one host opens no port.
 Status Communicator::MeetOthers() {
-  SL_TRY(OpenTransports(false));
+  transports_ = std::make_unique<TransportSet>(
+      process_->transports(), TransportEnv(tree_->identity(), process_->host(), process_->profile().settings().comm));
+  SL_TRY(transports_->Listen(false));
   SL_ASSIGN(roster_, ExchangeCards(nonce_));
   SL_TRY(CheckCards(*roster_));
   if (!roster_->MeetsWithinHost()) {
-    SL_TRY(OpenTransports(true));
+    SL_TRY(transports_->Listen(true));
     SL_ASSIGN(roster_, ExchangeCards(HashText("networks of " + std::to_string(nonce_))));
   }
-  CloseSilent();
+  transports_->CloseSilent();
   roster_known_.store(true, std::memory_order_release);  // pairs with RankName, which the control thread calls too
   return {};
 }
@@ -159,88 +165,6 @@ Status Communicator::MeetOthers() {
 Result<std::shared_ptr<const Roster>> Communicator::ExchangeCards(uint64_t key) {
   SL_ASSIGN(const Contributions cards, tree_->AllGather(tree_->TakeNumber(), MyCard(), patience()));
   return process_->rosters()->Take(key, cards);
-}
-
-// Which transports are networks shows when they are open: their ports lie on other fabrics than this host's. The
-// quickest that serves the host listens at once, with `networks` all do.
-Status Communicator::OpenTransports(bool networks) {
-  sl_transport_env_t env{};
-  env.struct_size = sizeof(env);
-  env.rank = config_.rank;
-  env.size = config_.size;
-  const Secret secret = DeriveSecret(tree_->identity().secret, "transports", nonce_, 0);
-  std::copy(secret.begin(), secret.end(), env.job_secret);
-  std::copy(process_->host().begin(), process_->host().end(), env.host_id);
-  const auto& wanted = process_->profile().settings().comm;
-  env.interfaces = wanted.interface.c_str();
-  env.address_family = wanted.socket_family == NetFamily::kIpv4 ? 4 : wanted.socket_family == NetFamily::kIpv6 ? 6 : 0;
-  for (size_t i = 0; i < process_->transports().size(); ++i) Open(i, env, networks);
-  // Memory before networks: a peer is reached over the quickest that can. All ranks have the same modules.
-  std::stable_sort(transports_.begin(), transports_.end(),
-                   [](const Transport& a, const Transport& b) { return a.latency_ns < b.latency_ns; });
-  for (Transport& transport : transports_) {
-    const auto is_here = [this](const LinkAddress& port) { return port.fabric == process_->host(); };
-    const bool serves_host = std::any_of(transport.addresses.begin(), transport.addresses.end(), is_here);
-    if (transport.listens || (!networks && !serves_host)) continue;
-    SL_TRY(Listen(&transport));
-    if (!networks) break;
-  }
-  return {};
-}
-
-void Communicator::Open(size_t served, const sl_transport_env_t& env, bool networks) {
-  const auto& [name, module, uses_device, ops, instance] = process_->transports()[served];
-  const auto same = [&name = name](const Transport& transport) { return transport.name == name; };
-  if (std::any_of(transports_.begin(), transports_.end(), same)) return;
-  if (!networks && process_->IsNetwork(served)) return;
-  uint32_t ports = 0;
-  sl_transport_t* handle = nullptr;
-  if (const sl_status_t status = ops->open(instance, &env, &handle); status != SL_OK) {
-    // A host without a network may do well without one.
-    const bool is_missed = networks || status != SL_ERR_NOT_FOUND;
-    return Logf(is_missed ? SL_LOG_WARN : SL_LOG_DEBUG, "transport {} left out: {}", name, LastError());
-  }
-  if (ops->port_count(handle, &ports) != SL_OK || ports == 0) {
-    Logf(SL_LOG_WARN, "transport {} left out: it has no port", name);
-    return ops->close(handle);
-  }
-  Transport& transport = transports_.emplace_back(Transport{name, ops, handle, {}});
-  transport.addresses.resize(std::min(ports, Card::kMaxPorts));
-  bool is_network = true;
-  for (uint32_t port = 0; port < transport.addresses.size(); ++port) {
-    sl_port_t facts{};
-    facts.struct_size = sizeof(facts);
-    if (ops->port_info(handle, port, &facts) != SL_OK) continue;
-    HostId fabric;
-    std::copy_n(facts.fabric, sizeof(facts.fabric), fabric.begin());
-    transport.addresses[port].fabric = fabric;
-    transport.latency_ns = std::min(transport.latency_ns, facts.latency_ns);
-    is_network &= fabric != process_->host();
-  }
-  if (is_network) process_->RememberNetwork(served);
-}
-
-// One port that cannot listen, of several, costs its speed only.
-Status Communicator::Listen(Transport* transport) const {
-  for (uint32_t port = 0; port < transport->addresses.size(); ++port) {
-    sl_address_t* address = &transport->addresses[port].address;
-    if (transport->ops->listen(transport->handle, port, address) == SL_OK) {
-      transport->listens = true;
-      continue;
-    }
-    *address = {};
-    Logf(SL_LOG_WARN, "transport {}: port {} cannot listen: {}", transport->name, port, LastError());
-  }
-  if (transport->listens) return {};
-  return {SL_ERR_LIMIT, "transport " + transport->name + " cannot listen: " + LastError()};
-}
-
-// Those that nobody was told of.
-void Communicator::CloseSilent() {
-  std::erase_if(transports_, [](const Transport& transport) {
-    if (!transport.listens) transport.ops->close(transport.handle);
-    return !transport.listens;
-  });
 }
 
 // The profile is the site's: it bounds what a program asks for.
@@ -270,9 +194,7 @@ Bytes Communicator::MyCard() const {
                                 process_->loader().SharedText({process_->host_device().name, device().name}));
   card.profile = process_->profile().name();
   card.bounds = MyBounds();
-  for (const Transport& transport : transports_) {
-    if (transport.listens) card.addresses.push_back({transport.name, transport.addresses});
-  }
+  card.addresses = transports_->addresses();
   return card.Encode();
 }
 
@@ -431,15 +353,7 @@ Status Communicator::MakeLinks() {
   config.connections = settings.link.connections;
   config.resend_ns = settings.link.resend_ms * 1000000;
   config.keeper = process_->keeper();
-  for (const Transport& transport : transports_) {
-    LinkTransport entry;
-    entry.ops = transport.ops;
-    entry.transport = transport.handle;
-    entry.name = transport.name;
-    for (const LinkAddress& port : transport.addresses) entry.fabrics.push_back(port.fabric);
-    entry.peers = Roster::PeersOf(roster_, transport.name);
-    config.transports.push_back(std::move(entry));
-  }
+  config.transports = transports_->ForLinks(roster_);
   links_ = std::make_unique<LinkTable>(std::move(config));
   WarnOfUnreached();
   static_assert(LinkTable::kPlanLanes * (1 + kGraphLaneSets) <= LinkTable::kMaxLanes);

@@ -30,7 +30,8 @@
 
 namespace sl::kernel {
 
-class Roster;  // what ranks tell each other at the start
+class Roster;        // what ranks tell each other at the start
+class TransportSet;  // open transports, and where this rank listens
 
 // What ranks do together, by the words of messages.
 constexpr const char* kSplitCall = "split";
@@ -198,14 +199,8 @@ class Communicator {
   std::atomic<State> state{State::kJoining};
 
  private:
-  struct Transport;  // an open transport and where peers reach it
-
   Status SetUp(const TreeIdentity& identity, const Endpoint& parent);
-  Status OpenTransports(bool networks);
-  void Open(size_t served, const sl_transport_env_t& env, bool networks);
-  Status Listen(Transport* transport) const;
   Status MeetOthers();
-  void CloseSilent();
   Result<std::shared_ptr<const Roster>> ExchangeCards(uint64_t key);
   ProcessorBounds MyBounds() const;
   Bytes MyCard() const;
@@ -274,7 +269,7 @@ class Communicator {
   std::shared_ptr<ControlTree> tree_;
   std::shared_ptr<const Roster> roster_;
   sl_comm_shape_t shape_{};
-  std::vector<Transport> transports_;
+  std::unique_ptr<TransportSet> transports_;
   std::unique_ptr<SymmetricHeap> heap_;
   std::unique_ptr<SymmetricHeap> log_heap_;                   // where CPUs do not reach heap_
   std::atomic<uint64_t> released_bytes_{0};                   // of this rank's slice, while suspended

@@ -129,14 +129,14 @@ Result<Process*> Process::Make() {
   engine.spin_ns = made->profile_.settings().engine.spin_us * 1000;
   made->progress_ = std::make_unique<ProgressThread>(engine);
   Logf(SL_LOG_INFO, "starling {} profile {}, {} algorithms, {} transports", SL_VERSION, made->profile_.name(),
-       made->algorithms_.size(), made->transports_.size());
+       made->algorithms_.size(), made->transports_.all.size());
   return made.release();
 }
 
 Status Process::LoadModules() {
   SL_ASSIGN(loader_, Loader::Open(profile_));
   algorithms_ = Collect<sl_algorithm_ops_t>(*loader_, SL_ALGORITHM_ID);
-  transports_ = Collect<sl_transport_ops_t>(*loader_, SL_TRANSPORT_ID);
+  transports_.all = Collect<sl_transport_ops_t>(*loader_, SL_TRANSPORT_ID);
   device_providers_ = Collect<sl_device_ops_t>(*loader_, SL_DEVICE_ID);
   if (!profile_.settings().events.observers) return {};
   std::vector<ObserverPump::Source> sources;

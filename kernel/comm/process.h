@@ -36,6 +36,18 @@ struct Served {
   sl_instance_t* instance;
 };
 
+// The transports that a process has modules for.
+struct OfferedTransports {
+  std::vector<Served<sl_transport_ops_t>> all;
+
+  // Those, by their index below 64, that were found to serve no rank of this host; opening one is no trifle.   [any]
+  bool IsNetwork(size_t index) const { return index < 64 && (networks.load() >> index & 1) != 0; }
+  void RememberNetwork(size_t index) {
+    if (index < 64) networks.fetch_or(uint64_t{1} << index);
+  }
+  std::atomic<uint64_t> networks{0};
+};
+
 // An open device; never closed.
 struct Device {
   std::string name;  // its provider's
@@ -71,12 +83,7 @@ class Process {
   // The open device that allocated `memory`, or nothing.   [any]
   const Device* DeviceOf(void* memory);
   const std::vector<Served<sl_algorithm_ops_t>>& algorithms() const { return algorithms_; }
-  const std::vector<Served<sl_transport_ops_t>>& transports() const { return transports_; }
-  // Transports, by their index below 64, that were found to serve no rank of this host; opening one is no trifle. [any]
-  bool IsNetwork(size_t transport) const { return transport < 64 && (networks_.load() >> transport & 1) != 0; }
-  void RememberNetwork(size_t transport) {
-    if (transport < 64) networks_.fetch_or(uint64_t{1} << transport);
-  }
+  OfferedTransports* transports() { return &transports_; }
   ControlThread* control() { return control_.get(); }
   Switchboard* switchboard() { return switchboard_.get(); }
   Rendezvous* rendezvous() { return rendezvous_.get(); }
@@ -105,7 +112,7 @@ class Process {
   std::mutex devices_mutex_;
   std::vector<std::unique_ptr<Device>> devices_;  // guarded by devices_mutex_; what they point to is constant
   std::vector<Served<sl_algorithm_ops_t>> algorithms_;
-  std::vector<Served<sl_transport_ops_t>> transports_;
+  OfferedTransports transports_;
   std::unique_ptr<ControlThread> control_;
   std::unique_ptr<Switchboard> switchboard_;
   std::unique_ptr<Rendezvous> rendezvous_;
@@ -113,7 +120,6 @@ class Process {
   std::unique_ptr<ProgressThread> progress_;
   LinkKeeper keeper_;
   ReachKeeper reach_keeper_;
-  std::atomic<uint64_t> networks_{0};
   HostId host_{};
 };
 
