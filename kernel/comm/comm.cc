@@ -15,10 +15,6 @@
 namespace sl::kernel {
 namespace {
 
-std::string DeviceKindName(uint32_t kind) {
-  return kind < kDeviceKindNames.size() ? kDeviceKindNames[kind] : std::to_string(kind);
-}
-
 // What stands behind an id that is an address only. Rank 0 makes it, and a desk at which the others fetch it.
 Result<RendezvousId> IdBehind(const RendezvousId& asked, Process* process, const CommConfig& config,
                               const std::atomic<uint64_t>* cancel_ns, std::unique_ptr<IdDesk>* out_desk) {
@@ -152,7 +148,7 @@ Status Communicator::MeetOthers() {
       process_->transports(), TransportEnv(tree_->identity(), process_->host(), process_->profile().settings().comm));
   SL_TRY(transports_->Listen(false));
   SL_ASSIGN(roster_, ExchangeCards(nonce_));
-  SL_TRY(CheckCards(*roster_));
+  SL_TRY(roster_->CheckAgreement(config_.rank));
   if (!roster_->MeetsWithinHost()) {
     SL_TRY(transports_->Listen(true));
     SL_ASSIGN(roster_, ExchangeCards(HashText("networks of " + std::to_string(nonce_))));
@@ -198,68 +194,19 @@ Bytes Communicator::MyCard() const {
   return card.Encode();
 }
 
-// Ranks must agree on everything selection looks at, or they would run different algorithms.
-Status Communicator::CheckCards(const Roster& roster) const {
-  const auto name = [&](uint32_t rank) {
-    return "rank " + std::to_string(rank) + " (" + ToText(roster.cards()[rank].endpoint) + ")";
-  };
-  const Card& mine = roster.cards()[config_.rank];
-  for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    const Card& card = roster.cards()[rank];
-    if (card.version != mine.version) {
-      return {SL_ERR_MISMATCH, name(rank) + " runs starling " + card.version + ", rank " +
-                                   std::to_string(config_.rank) + " runs " + mine.version +
-                                   "; install one version on all hosts"};
-    }
-    if (card.device_kind != mine.device_kind) {
-      return {SL_ERR_MISMATCH, name(rank) + " is on a device of kind " + DeviceKindName(card.device_kind) + ", rank " +
-                                   std::to_string(config_.rank) + " of kind " + DeviceKindName(mine.device_kind) +
-                                   "; select a GPU before the communicator is made (cudaSetDevice), is one hidden from "
-                                   "it (CUDA_VISIBLE_DEVICES)? Or choose for all by roles.device of the profile"};
-    }
-    if (card.settings_hash != mine.settings_hash) {
-      return {SL_ERR_MISMATCH, name(rank) + " has another effective profile (" + card.profile + ") than rank " +
-                                   std::to_string(config_.rank) + " (" + mine.profile +
-                                   "); compare `starling profile show` on both"};
-    }
-  }
-  return {};
-}
-
-// By loads and stores of the devices; the profile may keep groups of ranks apart.
-bool Communicator::ReachesDirectly(uint32_t rank) const {
-  const Card& mine = roster_->cards()[config_.rank];
-  const Card& card = roster_->cards()[rank];
-  const uint64_t group = process_->profile().settings().comm.direct_ranks;
-  return card.host == mine.host && card.device_kind == mine.device_kind && card.domain == mine.domain &&
-         card.clique == mine.clique && (group == 0 || rank / group == config_.rank / group);
-}
-
-// Ranks may be bound to CPUs of their own: together those of this host have all of them.
-uint32_t Communicator::HostProcessors() const {
-  CpuSet cpus{};
-  for (const Card& card : roster_->cards()) {
-    if (card.host != roster_->cards()[config_.rank].host) continue;
-    for (size_t i = 0; i < cpus.size(); ++i) cpus[i] |= card.cpus[i];
-  }
-  return CountProcessors(cpus);
-}
-
 void Communicator::FillShape() {
   const Settings& settings = process_->profile().settings();
-  const Card& mine = roster_->cards()[config_.rank];
   shape_.struct_size = sizeof(shape_);
   shape_.rank = config_.rank;
   shape_.size = config_.size;
-  for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    const Card& card = roster_->cards()[rank];
-    if (card.host != mine.host) continue;
-    if (rank < config_.rank) ++shape_.local_rank;
-    ++shape_.local_size;
-    if (ReachesDirectly(rank)) ++shape_.domain_size;
-  }
-  shape_.device_kind = mine.device_kind;
-  shape_.processors = device().is_host() || is_relayed() ? HostProcessors() : device().info.processors;
+  const std::vector<uint32_t> locals = roster_->RanksOfHost(config_.rank);
+  const auto me = std::find(locals.begin(), locals.end(), config_.rank);
+  shape_.local_rank = static_cast<uint32_t>(me - locals.begin());
+  shape_.local_size = static_cast<uint32_t>(locals.size());
+  shape_.domain_size = roster_->DomainSize(config_.rank, settings.comm.direct_ranks);
+  shape_.device_kind = device().info.kind;
+  shape_.processors =
+      device().is_host() || is_relayed() ? roster_->HostProcessors(config_.rank) : device().info.processors;
   shape_.link_chunk_bytes = static_cast<uint32_t>(settings.link.chunk_bytes);
   shape_.lanes = settings.link.lanes;
   shape_.link_slots = settings.link.slots;

@@ -204,9 +204,6 @@ class Communicator {
   Result<std::shared_ptr<const Roster>> ExchangeCards(uint64_t key);
   ProcessorBounds MyBounds() const;
   Bytes MyCard() const;
-  Status CheckCards(const Roster& roster) const;
-  bool ReachesDirectly(uint32_t rank) const;
-  uint32_t HostProcessors() const;
   void FillShape();
   Status MakeControl();  // this and the next fourteen in comm_memory.cc
   Status MakeHeap();

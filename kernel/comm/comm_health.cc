@@ -165,18 +165,9 @@ Status Communicator::Health() const {
 
 // All ranks of a host that does not answer are lost, whichever of them was missed first.
 std::string Communicator::LostText(uint32_t rank, Fate fate) const {
-  constexpr uint32_t kMaxNamed = 8;
-  std::string names;
-  uint32_t others = 0;
+  const std::string text = RankName(rank) + " " + FateText(fate);
   const bool host_is_gone = fate == Fate::kSilent && roster_known_.load(std::memory_order_acquire);
-  for (uint32_t other = 0; host_is_gone && other < config_.size; ++other) {
-    if (other == rank || roster_->cards()[other].host != roster_->cards()[rank].host) continue;
-    if (++others < kMaxNamed) names += (names.empty() ? "" : ", ") + std::to_string(other);
-  }
-  if (others >= kMaxNamed) names += " and " + std::to_string(others - kMaxNamed + 1) + " more";
-  std::string text = RankName(rank) + " " + FateText(fate);
-  if (others == 0) return text;
-  return text + (others == 1 ? "; rank " + names + " is" : "; ranks " + names + " are") + " on that host, too";
+  return host_is_gone ? text + roster_->OthersOfHostText(rank) : text;
 }
 
 void Communicator::TellCalls() {
@@ -216,9 +207,7 @@ std::string Communicator::DescribeMismatch(const Call& one, const Call& other) c
 }
 
 std::string Communicator::RankName(uint32_t rank) const {
-  std::string name = "rank " + std::to_string(rank);
-  if (!roster_known_.load(std::memory_order_acquire)) return name;
-  return name + " (" + ToText(roster_->cards()[rank].endpoint) + ")";
+  return roster_known_.load(std::memory_order_acquire) ? roster_->NameOf(rank) : "rank " + std::to_string(rank);
 }
 
 }  // namespace sl::kernel

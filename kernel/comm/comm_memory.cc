@@ -3,8 +3,6 @@
 // What the ranks of a communicator share: the symmetric heap of the algorithms, the log of calls, the control block.
 #include <sys/stat.h>
 
-#include <algorithm>
-
 #include "kernel/comm/comm.h"
 #include "kernel/comm/roster.h"
 #include "kernel/events/last_error.h"
@@ -94,18 +92,13 @@ void Communicator::DetachSignals() {
 }
 
 Status Communicator::MakeReach() {
-  std::vector<bool> shares_process;
-  const Endpoint& mine = roster_->cards()[config_.rank].endpoint;
-  for (const Card& card : roster_->cards()) {
-    shares_process.push_back(card.endpoint.space == mine.space && card.endpoint.local == mine.local);
-  }
   const OfferBoard board(log_heap_->base() + OpLog::kBytes, log_heap_->stride(), config_.size);
   reach_ = std::make_unique<Reach>(Reach::Setting{
       .device_ops = device().ops,
       .device = device().handle,
       .board = board,
       .rank = config_.rank,
-      .shares_process = std::move(shares_process),
+      .shares_process = roster_->SharesProcess(config_.rank),
       .most_bytes = process_->profile().settings().comm.reach_mib << 20,
       .spared_bytes = device().info.memory_bytes / kSparedShare,
       .patience_ns = kReachPatienceNs,
@@ -228,10 +221,8 @@ Result<Stream> Communicator::CallNeighbour(uint32_t rank, FrameType type) const 
 }
 
 Result<std::unique_ptr<SymmetricHeap>> Communicator::FetchSegment(const Device& device, uint64_t slice_bytes) const {
-  const std::vector<Card>& cards = roster_->cards();
-  const auto leader =
-      std::find_if(cards.begin(), cards.end(), [this](const Card& card) { return card.host == process_->host(); });
-  SL_ASSIGN(const Stream stream, CallNeighbour(static_cast<uint32_t>(leader - cards.begin()), FrameType::kHeap));
+  const uint32_t leader = roster_->RanksOfHost(config_.rank).front();
+  SL_ASSIGN(const Stream stream, CallNeighbour(leader, FrameType::kHeap));
   SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.fd(), patience()));
   struct stat facts {};
   if (fstat(descriptor.get(), &facts) != 0) return Status(SL_ERR_SYSTEM, "fstat of the symmetric heap failed");
@@ -339,7 +330,7 @@ void Communicator::StandAlone() {
   op_log_ = OpLog(own_log_.data(), 0, config_.rank);
   shape_.domain_size = 1;
   shape_.heap_on_host = 0;
-  shape_.processors = HostProcessors();
+  shape_.processors = roster_->HostProcessors(config_.rank);
 }
 
 }  // namespace sl::kernel

@@ -3,7 +3,16 @@
 
 #include <algorithm>
 
+#include "kernel/profile/settings.h"
+
 namespace sl::kernel {
+namespace {
+
+std::string DeviceKindName(uint32_t kind) {
+  return kind < kDeviceKindNames.size() ? kDeviceKindNames[kind] : std::to_string(kind);
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const Roster>> Roster::Read(const Contributions& cards) {
   std::shared_ptr<Roster> roster(new Roster);
@@ -24,6 +33,33 @@ Result<std::shared_ptr<const Roster>> Roster::Read(const Contributions& cards) {
   return std::shared_ptr<const Roster>(std::move(roster));
 }
 
+std::string Roster::NameOf(uint32_t rank) const {
+  return "rank " + std::to_string(rank) + " (" + ToText(cards_[rank].endpoint) + ")";
+}
+
+Status Roster::CheckAgreement(uint32_t rank) const {
+  const Card& mine = cards_[rank];
+  const std::string my_name = "rank " + std::to_string(rank);
+  for (uint32_t other = 0; other < cards_.size(); ++other) {
+    const Card& card = cards_[other];
+    if (card.version != mine.version) {
+      return {SL_ERR_MISMATCH, NameOf(other) + " runs starling " + card.version + ", " + my_name + " runs " +
+                                   mine.version + "; install one version on all hosts"};
+    }
+    if (card.device_kind != mine.device_kind) {
+      return {SL_ERR_MISMATCH, NameOf(other) + " is on a device of kind " + DeviceKindName(card.device_kind) + ", " +
+                                   my_name + " of kind " + DeviceKindName(mine.device_kind) +
+                                   "; select a GPU before the communicator is made (cudaSetDevice), is one hidden from "
+                                   "it (CUDA_VISIBLE_DEVICES)? Or choose for all by roles.device of the profile"};
+    }
+    if (card.settings_hash != mine.settings_hash) {
+      return {SL_ERR_MISMATCH, NameOf(other) + " has another effective profile (" + card.profile + ") than " + my_name +
+                                   " (" + mine.profile + "); compare `starling profile show` on both"};
+    }
+  }
+  return {};
+}
+
 bool Roster::MeetsWithinHost() const {
   const auto is_here = [this](const Card& card) { return card.host == cards_[0].host; };
   const auto hears = [](const LinkAddress& port) { return port.address.bytes != 0; };
@@ -37,16 +73,59 @@ bool Roster::MeetsWithinHost() const {
          (cards_.size() == 1 || std::any_of(peers_.begin(), peers_.end(), serves_all));
 }
 
-// Ranks may be bound to CPUs of their own: together they have all of them.
-bool Roster::IsCrowded(uint32_t rank) const {
-  CpuSet cpus{};
-  uint32_t ranks = 0;
-  for (const Card& card : cards_) {
-    if (card.machine != cards_[rank].machine) continue;
-    ++ranks;
-    for (size_t i = 0; i < cpus.size(); ++i) cpus[i] |= card.cpus[i];
+std::vector<uint32_t> Roster::RanksOf(HostId Card::*place, uint32_t rank) const {
+  std::vector<uint32_t> ranks;
+  for (uint32_t other = 0; other < cards_.size(); ++other) {
+    if (cards_[other].*place == cards_[rank].*place) ranks.push_back(other);
   }
-  return ranks > CountProcessors(cpus);
+  return ranks;
+}
+
+// Ranks may be bound to CPUs of their own: together they have all of them.
+uint32_t Roster::ProcessorsOf(const std::vector<uint32_t>& ranks) const {
+  CpuSet cpus{};
+  for (const uint32_t rank : ranks) {
+    for (size_t i = 0; i < cpus.size(); ++i) cpus[i] |= cards_[rank].cpus[i];
+  }
+  return CountProcessors(cpus);
+}
+
+bool Roster::IsCrowded(uint32_t rank) const {
+  const std::vector<uint32_t> ranks = RanksOf(&Card::machine, rank);
+  return ranks.size() > ProcessorsOf(ranks);
+}
+
+std::string Roster::OthersOfHostText(uint32_t rank) const {
+  constexpr size_t kMaxNamed = 7;
+  std::vector<uint32_t> others = RanksOfHost(rank);
+  std::erase(others, rank);
+  if (others.empty()) return "";
+  std::string names;
+  for (size_t i = 0; i < std::min(others.size(), kMaxNamed); ++i) {
+    names += (i == 0 ? "" : ", ") + std::to_string(others[i]);
+  }
+  if (others.size() > kMaxNamed) names += " and " + std::to_string(others.size() - kMaxNamed) + " more";
+  return (others.size() == 1 ? "; rank " + names + " is" : "; ranks " + names + " are") + " on that host, too";
+}
+
+std::vector<bool> Roster::SharesProcess(uint32_t rank) const {
+  const Endpoint& own = cards_[rank].endpoint;
+  std::vector<bool> shares;
+  for (const Card& card : cards_) {
+    shares.push_back(card.endpoint.space == own.space && card.endpoint.local == own.local);
+  }
+  return shares;
+}
+
+uint32_t Roster::DomainSize(uint32_t rank, uint64_t group) const {
+  const Card& own = cards_[rank];
+  uint32_t size = 0;
+  for (uint32_t other = 0; other < cards_.size(); ++other) {
+    const Card& card = cards_[other];
+    size += card.host == own.host && card.device_kind == own.device_kind && card.domain == own.domain &&
+            card.clique == own.clique && (group == 0 || other / group == rank / group);
+  }
+  return size;
 }
 
 ProcessorBounds Roster::AgreedBounds() const {

@@ -71,6 +71,68 @@ TEST(Roster, CountsTheRanksOfAMachineWhateverKeepsThemApart) {
   EXPECT_FALSE(roster->IsCrowded(6));
 }
 
+// As many cards as `change` is told to make.
+template <typename Change>
+std::shared_ptr<const Roster> RosterOf(uint32_t ranks, Change change) {
+  Writer cards;
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    Card card;
+    card.version = "1.0";
+    change(rank, &card);
+    PutContribution(&cards, rank, card.Encode());
+  }
+  return Roster::Read(Contributions::Read(cards.Take(), ranks).Take()).Take();
+}
+
+TEST(Roster, NamesTheFirstRankThatDoesNotAgree) {
+  EXPECT_TRUE(RosterOf(3, [](uint32_t, Card*) {})->CheckAgreement(1).ok());
+  const auto text = [](auto change) {
+    const Status checked = RosterOf(3, change)->CheckAgreement(2);
+    EXPECT_EQ(checked.code(), SL_ERR_MISMATCH);
+    return checked.message();
+  };
+  const std::string version = text([](uint32_t rank, Card* card) {
+    if (rank < 2) card->version = "0.9";
+  });
+  EXPECT_EQ(version.rfind("rank 0 (process 0) runs starling 0.9, rank 2 runs 1.0; ", 0), 0u) << version;
+  const std::string kind = text([](uint32_t rank, Card* card) { card->device_kind = rank == 1 ? 1 : 0; });
+  EXPECT_EQ(kind.rfind("rank 1 (process 0) is on a device of kind cuda, rank 2 of kind host; ", 0), 0u) << kind;
+  const std::string profile = text([](uint32_t rank, Card* card) {
+    card->settings_hash = rank == 0 ? 5 : 6;
+    card->profile = rank == 0 ? "this" : "that";
+  });
+  EXPECT_EQ(profile.rfind("rank 0 (process 0) has another effective profile (this) than rank 2 (that); ", 0), 0u)
+      << profile;
+}
+
+TEST(Roster, KnowsTheRanksOfAHost) {
+  const auto roster = RosterOf(13, [](uint32_t rank, Card* card) {
+    card->host[0] = rank < 3 ? static_cast<uint8_t>(rank % 2) : 7;
+    card->cpus[0] = uint64_t{1} << rank;
+    card->endpoint.local[0] = static_cast<uint8_t>(rank / 3);
+  });
+  EXPECT_EQ(roster->RanksOfHost(2), (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(roster->HostProcessors(2), 2u);
+  EXPECT_EQ(roster->OthersOfHostText(1), "");
+  EXPECT_EQ(roster->OthersOfHostText(2), "; rank 0 is on that host, too");
+  EXPECT_EQ(roster->OthersOfHostText(3), "; ranks 4, 5, 6, 7, 8, 9, 10 and 2 more are on that host, too");
+  const std::vector<bool> shares = roster->SharesProcess(4);
+  EXPECT_EQ(shares[2], false);
+  EXPECT_EQ(shares[5], true);
+}
+
+TEST(Roster, CountsThoseThatADeviceReaches) {
+  const auto roster = RosterOf(8, [](uint32_t rank, Card* card) {
+    card->host[0] = rank < 6 ? 1 : 2;
+    card->clique = rank == 5 ? 1 : 0;
+  });
+  EXPECT_EQ(roster->DomainSize(0, 0), 5u) << "another host, or another clique";
+  EXPECT_EQ(roster->DomainSize(5, 0), 1u);
+  EXPECT_EQ(roster->DomainSize(6, 0), 2u);
+  EXPECT_EQ(roster->DomainSize(0, 4), 4u) << "groups of four are kept apart";
+  EXPECT_EQ(roster->DomainSize(4, 4), 1u);
+}
+
 TEST(Roster, AgreesOnTheLeastBoundsWhoeverAsksForThem) {
   const auto agreed = [](const std::vector<ProcessorBounds>& asked) {
     Writer cards;
