@@ -89,8 +89,8 @@ class Communicator {
   // cancelled, too.
   Result<RendezvousId> AgreeOnId(uint64_t turn, const std::optional<RendezvousId>& mine, const Communicator& child);
 
-  // Suspending and resuming, in two collective steps each; no operation is under way. In comm_memory.cc. The first: all
-  // agree to `call`, or all get the reason of one that has an `objection`. False: the turn was another call's.
+  // Suspending and resuming, in two collective steps each; no operation is under way. The first: all agree to `call`, or
+  // all get the reason of one that has an `objection`. False: the turn was another call's.
   Result<bool> AgreeToPause(const char* call, uint64_t turn, const std::string& objection);
   Status ReleaseHeap(uint64_t turn);
   Status RemakeHeap();

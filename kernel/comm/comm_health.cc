@@ -71,6 +71,14 @@ void Communicator::GiveUpJoiningSoon() {
   give_up_joining_ns_.compare_exchange_strong(never, NowNs() + kJoiningGraceNs);
 }
 
+void Communicator::StopLaunches(sl_status_t why) {
+  sl_control_t* control = control_.load();
+  if (control == nullptr) return;
+  int32_t none = 0;
+  std::atomic_ref<int32_t>(control->abort).compare_exchange_strong(none, why);
+  ReleaseSignals();
+}
+
 // Nobody watches a GPU's launches: those that wait for a rank that is gone would do so for ever.
 void Communicator::StopLaunchesSoon(const std::string& why) {
   uint64_t none = 0;

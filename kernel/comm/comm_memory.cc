@@ -133,32 +133,6 @@ Status Communicator::MakeControl() {
   return {};
 }
 
-void Communicator::StopLaunches(sl_status_t why) {
-  sl_control_t* control = control_.load();
-  if (control == nullptr) return;
-  int32_t none = 0;
-  std::atomic_ref<int32_t>(control->abort).compare_exchange_strong(none, why);
-  ReleaseSignals();
-}
-
-Result<bool> Communicator::AgreeToPause(const char* call, uint64_t turn, const std::string& objection) {
-  Writer mine;
-  mine.PutText(call);
-  mine.PutText(objection);
-  SL_ASSIGN(const std::optional<Contributions> gathered,
-            GatherTurn(turn, call, mine.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
-  if (!gathered) return false;
-  const Contributions& all = *gathered;
-  for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    Reader in(all[rank]);
-    const bool same = in.GetText() == call;
-    const std::string theirs = in.GetText();
-    if (!same || !in.ok()) return Status(SL_ERR_MISMATCH, RankName(rank) + " called something else than " + call);
-    if (!theirs.empty()) return Status(SL_ERR_STATE, std::string("no ") + call + ": " + RankName(rank) + " " + theirs);
-  }
-  return true;
-}
-
 // When it returns, all ranks have let go: what this rank owned is free, and not only unmapped here.
 Status Communicator::ReleaseHeap(uint64_t turn) {
   sl_comm_info_t info{};

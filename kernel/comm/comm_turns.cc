@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What all ranks of a communicator do together once it is made, each in its turn: split it, register windows, grow,
-// finalize.
+// pause, finalize.
 #include <algorithm>
 
 #include "kernel/comm/comm.h"
@@ -189,6 +189,24 @@ Result<RendezvousId> Communicator::AgreeOnId(uint64_t turn, const std::optional<
   return Status(SL_ERR_INVALID,
                 "no rank of the communicator that grows has passed the unique id by which the new "
                 "ranks come; one has to");
+}
+
+Result<bool> Communicator::AgreeToPause(const char* call, uint64_t turn, const std::string& objection) {
+  Writer mine;
+  mine.PutText(call);
+  mine.PutText(objection);
+  SL_ASSIGN(const std::optional<Contributions> gathered,
+            GatherTurn(turn, call, mine.bytes(), {NowNs() + config_.timeout_ns, &cancelled_ns_}));
+  if (!gathered) return false;
+  const Contributions& all = *gathered;
+  for (uint32_t rank = 0; rank < config_.size; ++rank) {
+    Reader in(all[rank]);
+    const bool same = Called(&in, call);
+    const std::string theirs = in.GetText();
+    if (!same || !in.ok()) return CalledAnother(RankName(rank), call);
+    if (!theirs.empty()) return Status(SL_ERR_STATE, std::string("no ") + call + ": " + RankName(rank) + " " + theirs);
+  }
+  return true;
 }
 
 Status Communicator::Finalize() {
