@@ -30,6 +30,7 @@
 
 namespace sl::kernel {
 
+class HeapSharing;   // how ranks of a host come by common memory
 class Roster;        // what ranks tell each other at the start
 class TransportSet;  // open transports, and where this rank listens
 
@@ -89,8 +90,8 @@ class Communicator {
   // cancelled, too.
   Result<RendezvousId> AgreeOnId(uint64_t turn, const std::optional<RendezvousId>& mine, const Communicator& child);
 
-  // Suspending and resuming, in two collective steps each; no operation is under way. The first: all agree to `call`, or
-  // all get the reason of one that has an `objection`. False: the turn was another call's.
+  // Suspending and resuming, in two collective steps each; no operation is under way. The first: all agree to `call`,
+  // or all get the reason of one that has an `objection`. False: the turn was another call's.
   Result<bool> AgreeToPause(const char* call, uint64_t turn, const std::string& objection);
   Status ReleaseHeap(uint64_t turn);
   Status RemakeHeap();
@@ -205,20 +206,15 @@ class Communicator {
   ProcessorBounds MyBounds() const;
   Bytes MyCard() const;
   void FillShape();
-  Status MakeControl();  // this and the next fourteen in comm_memory.cc
+  Status MakeControl();  // this and the next nine in comm_memory.cc
   Status MakeHeap();
   Status MakeReach();
   Status MakeSignals();
-  Result<bool> AttachSignals();
-  Result<std::unique_ptr<SymmetricHeap>> ShareSegment(const Device& device, uint64_t slice_bytes);
-  Result<std::unique_ptr<SymmetricHeap>> FetchSegment(const Device& device, uint64_t slice_bytes) const;
-  Status ShareSlices(uint64_t slice_bytes);
+  bool AttachSignals();
+  HeapSharing sharing() const;
   bool MayShareHost() const;
   Status ShareHostHeap();
-  Result<bool> AllAgree(bool mine) const;
   void StandAlone();
-  Status ServeDescriptor(const SymmetricHeap& heap, FrameType asked_by);
-  Result<Stream> CallNeighbour(uint32_t rank, FrameType type) const;
   Result<HandleList> FetchHandles(uint32_t owner, const HandleDesk::Ticket& ticket) const;
   Status MakeAlgorithms();
   void DestroyAlgorithms();

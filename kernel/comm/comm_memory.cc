@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the ranks of a communicator share: the symmetric heap of the algorithms, the log of calls, the control block.
-#include <sys/stat.h>
-
 #include "kernel/comm/comm.h"
+#include "kernel/comm/heap_sharing.h"
 #include "kernel/comm/roster.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
@@ -20,6 +19,10 @@ constexpr uint64_t kReachRestNs = 10'000'000'000;
 constexpr uint64_t kSparedShare = 16;
 
 }  // namespace
+
+HeapSharing Communicator::sharing() const {
+  return HeapSharing({config_.rank, *roster_, tree_.get(), extension_.get(), patience()});
+}
 
 uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
   uint64_t total = 0;
@@ -43,7 +46,7 @@ Status Communicator::MakeHeap() {
   std::vector<uint64_t> demands;
   const uint64_t demanded = Demand(&demands);
   if (device().is_addressable()) {
-    SL_ASSIGN(auto heap, ShareSegment(device(), demanded + OpLog::kBytes));
+    SL_ASSIGN(auto heap, sharing().Segment(device(), demanded + OpLog::kBytes));
     const auto held = HoldLog();
     heap_ = std::move(heap);
     op_log_ = OpLog(heap_->base() + demanded, heap_->stride(), config_.rank);
@@ -55,11 +58,18 @@ Status Communicator::MakeHeap() {
   const uint64_t boards_bytes =
       reaches ? OfferBoard::SliceBytes(config_.size) + SignalBoard::SliceBytes(config_.size) : 0;
   if (log_heap_ == nullptr) {
-    SL_ASSIGN(log_heap_, ShareSegment(process_->host_device(), OpLog::kBytes + boards_bytes));
+    SL_ASSIGN(log_heap_, sharing().Segment(process_->host_device(), OpLog::kBytes + boards_bytes));
     op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank);
   }
   if (is_apart || shape_.heap_on_host != 0) return ShareHostHeap();
-  if (demanded != 0) SL_TRY(ShareSlices(demanded));
+  if (demanded != 0) {
+    SL_ASSIGN(auto heap, sharing().Slices(device(), demanded));
+    {
+      const auto held = HoldLog();
+      heap_ = std::move(heap);
+    }
+    if (heap_ == nullptr) SL_TRY(ShareHostHeap());
+  }
   // Log and boards stay while the communicator is suspended.
   if (boards_bytes == 0 || reach_ != nullptr || is_relayed() || shape_.heap_on_host != 0) return {};
   SL_TRY(MakeReach());
@@ -68,8 +78,7 @@ Status Communicator::MakeHeap() {
 
 // A device that cannot be let at the words serves all but one-sided operations, and nothing is lost but those.
 Status Communicator::MakeSignals() {
-  SL_ASSIGN(bool attached, AttachSignals());
-  SL_ASSIGN(attached, AllAgree(attached));
+  SL_ASSIGN(const bool attached, tree_->AllAgree(AttachSignals(), patience()));
   if (!attached) return {};
   const uint64_t offset = OpLog::kBytes + OfferBoard::SliceBytes(config_.size);
   signals_ = SignalBoard(log_heap_->base() + offset, log_heap_->stride(), config_.size);
@@ -79,7 +88,7 @@ Status Communicator::MakeSignals() {
   return {};
 }
 
-Result<bool> Communicator::AttachSignals() {
+bool Communicator::AttachSignals() {
   if ((device().info.capabilities & SL_DEVICE_CAN_WRITE_VALUE) == 0) return false;
   const sl_status_t status = device().ops->host_attach(device().handle, log_heap_->base(), log_heap_->bytes());
   if (status == SL_OK) is_attached_ = true;
@@ -157,25 +166,6 @@ Status Communicator::RemakeHeap() {
   return MakeAlgorithms();
 }
 
-// One rank of the host owns the segment, the others fetch its descriptor from it; who asks has proved to be of this
-// communicator, and the operating system vouches for the user.
-Result<std::unique_ptr<SymmetricHeap>> Communicator::ShareSegment(const Device& device, uint64_t slice_bytes) {
-  if (shape_.local_rank != 0) return FetchSegment(device, slice_bytes);
-  SL_ASSIGN(auto heap, SymmetricHeap::Create(device.ops, device.handle, shape_.local_size, slice_bytes));
-  if (shape_.local_size > 1) SL_TRY(ServeDescriptor(*heap, FrameType::kHeap));
-  return heap;
-}
-
-Status Communicator::ServeDescriptor(const SymmetricHeap& heap, FrameType asked_by) {
-  SL_ASSIGN(const sl_memory_handle_t handle, heap.Export());
-  const Fd descriptor(handle.fd);
-  for (uint32_t served = 1; served < shape_.local_size; ++served) {
-    SL_ASSIGN(const Switchboard::Caller member, extension_->Take(asked_by, patience()));
-    SL_TRY(SendDescriptor(member.stream.fd(), descriptor.get(), patience()));
-  }
-  return {};
-}
-
 Result<HandleList> Communicator::FetchHandles(uint32_t owner, const HandleDesk::Ticket& ticket) const {
   const Patience patience{NowNs() + kReachPatienceNs, &cancelled_ns_};
   const Endpoint& endpoint = roster_->cards()[owner].endpoint;
@@ -184,116 +174,27 @@ Result<HandleList> Communicator::FetchHandles(uint32_t owner, const HandleDesk::
   return HandleDesk::Receive(stream, patience);
 }
 
-Result<Stream> Communicator::CallNeighbour(uint32_t rank, FrameType type) const {
-  const Endpoint& endpoint = roster_->cards()[rank].endpoint;
-  if (!process_->switchboard()->IsHere(endpoint.space)) {
-    return Status(SL_ERR_CONFIG, "NCCL_HOSTID says that " + ToText(endpoint) +
-                                     " is on this host, but it runs under another kernel or in another network "
-                                     "namespace; give NCCL_HOSTID different values, or none");
-  }
-  return process_->switchboard()->Call(endpoint, tree_->identity().secret, type, {}, patience());
-}
-
-Result<std::unique_ptr<SymmetricHeap>> Communicator::FetchSegment(const Device& device, uint64_t slice_bytes) const {
-  const uint32_t leader = roster_->RanksOfHost(config_.rank).front();
-  SL_ASSIGN(const Stream stream, CallNeighbour(leader, FrameType::kHeap));
-  SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.fd(), patience()));
-  struct stat facts {};
-  if (fstat(descriptor.get(), &facts) != 0) return Status(SL_ERR_SYSTEM, "fstat of the symmetric heap failed");
-  sl_memory_handle_t handle{};
-  handle.struct_size = sizeof(handle);
-  handle.type = SL_HANDLE_FD;
-  handle.fd = descriptor.get();
-  handle.bytes = static_cast<uint64_t>(facts.st_size);
-  return SymmetricHeap::Map(device.ops, device.handle, shape_.local_size, slice_bytes, handle);
-}
-
-// Every rank asks all others before it answers any: answering waits for nobody but those who have asked. Whether a GPU
-// reaches another one's memory is known when it has mapped it.
-Status Communicator::ShareSlices(uint64_t slice_bytes) {
-  const bool shares = device().can_export();  // else this rank is alone
-  SL_ASSIGN(auto heap,
-            shares ? SymmetricHeap::CreateSlice(device().ops, device().handle, config_.size, config_.rank, slice_bytes)
-                   : SymmetricHeap::CreateAlone(device().ops, device().handle, slice_bytes));
-  {
-    const auto held = HoldLog();
-    heap_ = std::move(heap);
-  }
-  if (!shares) return {};
-  std::vector<std::pair<uint32_t, Stream>> asked;
-  for (uint32_t step = 1; step < config_.size; ++step) {
-    const uint32_t rank = (config_.rank + step) % config_.size;
-    SL_ASSIGN(Stream stream, CallNeighbour(rank, FrameType::kSlice));
-    asked.emplace_back(rank, std::move(stream));
-  }
-  SL_TRY(ServeDescriptor(*heap_, FrameType::kSlice));
-  Status reached;
-  for (const auto& [rank, stream] : asked) {
-    SL_ASSIGN(const Fd descriptor, ReceiveDescriptor(stream.fd(), patience()));
-    sl_memory_handle_t handle{};
-    handle.struct_size = sizeof(handle);
-    handle.type = SL_HANDLE_FD;
-    handle.fd = descriptor.get();
-    handle.bytes = heap_->stride();
-    Status mapped = heap_->AddSlice(rank, handle);
-    if (mapped.code() == SL_ERR_DEVICE_MEMORY) return mapped;
-    if (mapped.ok() || !reached.ok()) continue;
-    reached = mapped;
-    Logf(SL_LOG_WARN, "the device does not reach the memory of {}, operations go through the host: {}", RankName(rank),
-         mapped.message());
-  }
-  SL_ASSIGN(const bool all, AllAgree(reached.ok()));
-  return all ? Status() : ShareHostHeap();
-}
-
 // Equal on all ranks.
 bool Communicator::MayShareHost() const {
   return shape_.local_size == config_.size && !device().is_addressable() &&
          process_->profile().settings().comm.host_heap;
 }
 
-// The heap in host memory, which all devices are let at. Where that cannot be, operations are relayed. Descriptors are
-// asked for when all have agreed to it, so that nobody takes a question about this segment for one about the log's.
+// The heap in host memory, which all devices are let at. Where that cannot be, operations are relayed.
 Status Communicator::ShareHostHeap() {
-  const Device& host = process_->host_device();
   shape_.domain_size = config_.size;
   shape_.heap_on_host = 1;
   shape_.processors = device().info.processors;
   std::vector<uint64_t> demands;
   const uint64_t demanded = MayShareHost() ? Demand(&demands) : 0;
-  const bool leads = shape_.local_rank == 0;
-  Result<std::unique_ptr<SymmetricHeap>> heap(Status(SL_ERR_UNSUPPORTED, "no algorithm is there, or let, to use it"));
-  if (demanded != 0 && leads) heap = SymmetricHeap::Create(host.ops, host.handle, shape_.local_size, demanded);
-  SL_ASSIGN(bool all, AllAgree(demanded != 0 && (!leads || heap.ok())));
-  Status mine = leads ? heap.status() : Status();
-  if (all) {
-    if (leads) SL_TRY(ServeDescriptor(*heap.value(), FrameType::kHeap));
-    if (!leads) heap = FetchSegment(host, demanded);
-    mine = heap.ok() ? heap.value()->Attach(device().ops, device().handle) : heap.status();
-    SL_ASSIGN(all, AllAgree(mine.ok()));
-  }
-  if (!all) {
-    Logf(SL_LOG_WARN, "devices do not meet in memory of the host, which makes operations slower: {}",
-         mine.ok() ? "another rank says why" : mine.message());
+  SL_ASSIGN(auto heap, sharing().HostSegment(process_->host_device(), device(), demanded));
+  if (heap == nullptr) {
     StandAlone();
     return {};
   }
-  Logf(SL_LOG_INFO, "rank {}: devices do not reach each other's memory, their kernels meet in {} MiB of the host's",
-       config_.rank, heap.value()->bytes() >> 20);
   const auto held = HoldLog();
-  heap_ = heap.Take();
+  heap_ = std::move(heap);
   return {};
-}
-
-Result<bool> Communicator::AllAgree(bool mine) const {
-  Writer told;
-  told.Put(static_cast<uint32_t>(mine));
-  SL_ASSIGN(const Contributions all, tree_->AllGather(tree_->TakeNumber(), told.bytes(), patience()));
-  for (uint32_t rank = 0; rank < config_.size; ++rank) {
-    Reader in(all[rank]);
-    if (in.Get<uint32_t>() == 0) return false;
-  }
-  return true;
 }
 
 // As if no other rank were in this one's domain.

@@ -207,6 +207,17 @@ Result<Contributions> ControlTree::AllGather(uint64_t number, std::span<const ui
   return Contributions::Read(std::move(all), identity_.size);
 }
 
+Result<bool> ControlTree::AllAgree(bool mine, const Patience& patience) {
+  Writer said;
+  said.Put(static_cast<uint32_t>(mine));
+  SL_ASSIGN(const Contributions all, AllGather(TakeNumber(), said.bytes(), patience));
+  for (uint32_t rank = 0; rank < identity_.size; ++rank) {
+    Reader in(all[rank]);
+    if (in.Get<uint32_t>() == 0) return false;
+  }
+  return true;
+}
+
 void ControlTree::Contribute(uint64_t number, std::span<const uint8_t> mine) {
   Writer said;
   PutContribution(&said, identity_.rank, mine);

@@ -63,6 +63,9 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   // returns: SL_ERR_PEER_LOST naming the rank | SL_ERR_TIMEOUT | SL_ERR_ABORTED
   Result<Contributions> AllGather(uint64_t number, std::span<const uint8_t> mine, const Patience& patience);
 
+  // Whether all ranks say yes, in the next all-gather.
+  Result<bool> AllAgree(bool mine, const Patience& patience);
+
   // This rank's part in an all-gather whose result it does not need: never waits.   thread: [any]
   void Contribute(uint64_t number, std::span<const uint8_t> mine);
 

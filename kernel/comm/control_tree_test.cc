@@ -105,6 +105,22 @@ TEST_F(ControlTreeTest, GathersEveryContributionInRankOrder) {
   }
 }
 
+TEST_F(ControlTreeTest, AgreesOnlyWhereAllDo) {
+  constexpr uint32_t kSize = 4;
+  JoinAll(kSize);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < kSize; ++rank) {
+    threads.emplace_back([&, rank] {
+      for (const uint32_t against : {kSize, 0u, 3u}) {
+        const Result<bool> agreed = trees_[rank]->AllAgree(rank != against, Brief());
+        ASSERT_TRUE(agreed.ok()) << agreed.status().message();
+        EXPECT_EQ(agreed.value(), against == kSize);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Of the root, an inner node and a leaf: before the others take part, or in the middle of it.
 TEST_F(ControlTreeTest, AContributionWithoutAWaitReachesTheOthers) {
   constexpr uint32_t kSize = 8;
