@@ -112,6 +112,11 @@ Status Communicator::JoinAsChild(Seat seat) {
   return WhyGivenUp(SetUp(seat.identity, seat.parent));
 }
 
+Result<Stream> Communicator::CallRank(uint32_t rank, FrameType type, std::span<const uint8_t> body,
+                                      const Patience& patience) const {
+  return process_->switchboard()->Call(roster_->cards()[rank].endpoint, tree_->identity().secret, type, body, patience);
+}
+
 Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent) {
   const LogRankScope rank_scope(config_.rank);
   nonce_ = identity.nonce;

@@ -229,6 +229,8 @@ class Communicator {
   void OnReport(uint32_t rank, const Status& failure);
   Patience patience() const { return {deadline_ns_, &give_up_joining_ns_}; }
   Status WhyGivenUp(const Status& joined) const;
+  // A call of another rank's extension, for which the tree need not be whole.
+  Result<Stream> CallRank(uint32_t rank, FrameType type, std::span<const uint8_t> body, const Patience& patience) const;
   // As a parent, in shrink.cc: members that cannot come, and a member's way to where all meet.
   Status FindLost(const std::vector<uint32_t>& members) const;
   Status Probe(uint32_t member) const;

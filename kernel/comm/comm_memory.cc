@@ -168,9 +168,7 @@ Status Communicator::RemakeHeap() {
 
 Result<HandleList> Communicator::FetchHandles(uint32_t owner, const HandleDesk::Ticket& ticket) const {
   const Patience patience{NowNs() + kReachPatienceNs, &cancelled_ns_};
-  const Endpoint& endpoint = roster_->cards()[owner].endpoint;
-  SL_ASSIGN(const Stream stream, process_->switchboard()->Call(endpoint, tree_->identity().secret, FrameType::kHandles,
-                                                               HandleDesk::Ask(ticket), patience));
+  SL_ASSIGN(const Stream stream, CallRank(owner, FrameType::kHandles, HandleDesk::Ask(ticket), patience));
   return HandleDesk::Receive(stream, patience);
 }
 

@@ -147,12 +147,11 @@ Status Communicator::FindLost(const std::vector<uint32_t>& members) const {
 // Whether a member can still come. One that was lost together with all its neighbours in the control tree is known to
 // nobody; and one that has ended the communicator is not lost.
 Status Communicator::Probe(uint32_t member) const {
-  const Endpoint& endpoint = roster_->cards()[member].endpoint;
   const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
-  const Result<Stream> answer = process_->switchboard()->Call(endpoint, tree_->identity().secret, FrameType::kBeat, {},
-                                                              {NowNs() + silence_ns, &cancelled_ns_});
+  const Result<Stream> answer = CallRank(member, FrameType::kBeat, {}, {NowNs() + silence_ns, &cancelled_ns_});
   // A process of this host that does not answer is kept from running.
-  if (answer.status().code() == SL_ERR_TIMEOUT && process_->switchboard()->IsHere(endpoint.space)) return {};
+  const bool is_here = process_->switchboard()->IsHere(roster_->cards()[member].endpoint.space);
+  if (answer.status().code() == SL_ERR_TIMEOUT && is_here) return {};
   switch (answer.status().code()) {
     case SL_ERR_STATE:
       return {SL_ERR_PEER_LOST, RankName(member) + " has ended the communicator that is shrunk; exclude it, too"};
@@ -236,15 +235,12 @@ void Communicator::Excuse(uint32_t host, uint32_t attempt, const std::string& te
   said.PutText(terms);
   // If nobody takes it, they wait for this rank as for one that does not call.
   [[maybe_unused]] const Result<Stream> told =
-      process_->switchboard()->Call(roster_->cards()[host].endpoint, tree_->identity().secret, FrameType::kRefuse,
-                                    said.bytes(), {NowNs() + kPatienceNs, &cancelled_ns_});
+      CallRank(host, FrameType::kRefuse, said.bytes(), {NowNs() + kPatienceNs, &cancelled_ns_});
 }
 
 Result<Welcome> Communicator::MeetAt(uint32_t host, const JoinRequest& request, const Patience& patience,
                                      const std::function<Status()>& look) const {
-  Switchboard* switchboard = process_->switchboard();
-  const Result<Stream> stream = switchboard->Call(roster_->cards()[host].endpoint, tree_->identity().secret,
-                                                  FrameType::kJoin, request.Encode(), patience);
+  const Result<Stream> stream = CallRank(host, FrameType::kJoin, request.Encode(), patience);
   const std::string name = RankName(host);
   switch (stream.status().code()) {
     case SL_OK:
@@ -259,7 +255,7 @@ Result<Welcome> Communicator::MeetAt(uint32_t host, const JoinRequest& request, 
       return Status(stream.status().code(),
                     RankName(rank()) + " cannot call " + name + ": " + stream.status().message());
   }
-  Result<Welcome> welcome = AwaitWelcome(stream.value(), switchboard, patience, look);
+  Result<Welcome> welcome = AwaitWelcome(stream.value(), process_->switchboard(), patience, look);
   if (welcome.status().code() == SL_ERR_PEER_LOST) {
     SL_TRY(look());
     return Status(SL_ERR_PEER_LOST, name + ", where all meet: " + welcome.status().message());
