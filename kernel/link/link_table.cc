@@ -97,8 +97,8 @@ LinkTable::Entry* LinkTable::Make(uint32_t peer, uint32_t lane) {
     entry->settled = true;
     return entry;
   }
+  ++unsettled_;  // it is listed: before what may throw
   UseTransport(entry->maker.transport());
-  ++unsettled_;
   return entry;
 }
 
