@@ -271,6 +271,11 @@ typedef struct sl_runtime_ops_t {
    * thread: [control]   blocking: never
    * returns: SL_OK | SL_ERR_INVALID no such call | SL_ERR_STATE none could be under way   since: 1 */
   sl_status_t (*comm_decline)(sl_comm_t* comm, sl_call_t call);
+
+  /* The first part of comm_abort: ends what the communicator is about, and every wait in it, now and later, and frees
+   * nothing; calls beside it return SL_ERR_ABORTED soon. Only comm_abort or comm_destroy may follow, once they have.
+   * thread: [any], also beside a call that waits on `comm`   blocking: never   returns: SL_OK   since: 1 */
+  sl_status_t (*comm_cancel)(sl_comm_t* comm);
 } sl_runtime_ops_t;
 
 /* The table of `revision`, constant for the life of the process.   thread: [any]   blocking: never

@@ -105,6 +105,7 @@ Status CreateComm(const sl_comm_config_t& config, sl_comm_t** out_comm) {
 }
 
 Status CommState(sl_comm_t* handle) {
+  const Visit visit(handle);
   {
     std::lock_guard lock(handle->work_mutex);
     if (handle->working) return Status(SL_IN_PROGRESS);

@@ -13,6 +13,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
+#include "kernel/runtime/control_call.h"
 #include "kernel/runtime/issue.h"
 #include "kernel/runtime/lifecycle.h"
 #include "kernel/runtime/memory.h"
@@ -143,11 +144,19 @@ sl_status_t CommAbort(sl_comm_t* comm) {
   return CallOn(comm, [&] { return sl::kernel::AbortComm(comm); });
 }
 
+sl_status_t CommCancel(sl_comm_t* comm) {
+  return CallOn(comm, [comm]() -> Status {
+    comm->comm.Cancel();
+    return {};
+  });
+}
+
 sl_status_t CommInfo(sl_comm_t* comm, sl_comm_info_t* out_info) {
   return CallOn(comm, [&]() -> Status {
     if (out_info == nullptr || out_info->struct_size < sizeof(uint64_t)) {
       return {SL_ERR_INVALID, "comm_info needs out_info with its struct_size set"};
     }
+    const sl::kernel::Visit visit(comm);
     sl_comm_info_t info{};
     comm->comm.FillInfo(&info);
     if (comm->relay != nullptr) info.host_bytes += comm->relay->memory_bytes();
@@ -361,6 +370,7 @@ const sl_runtime_ops_t kOps = {
     .put_signal = PutSignalOf,
     .wait_signals = WaitSignalsOf,
     .comm_decline = CommDecline,
+    .comm_cancel = CommCancel,
 };
 
 // Before the first descriptor is made here. In a daemon that has closed its standard ones, ours would get their
