@@ -112,8 +112,7 @@ ncclResult_t RefuseReduction(const Kind& kind, const Call& call, const ncclComm*
 // Finds the first thing wrong, in the order NCCL looks; ncclSuccess when nothing is any more, since a non-blocking
 // communicator became ready meanwhile.
 ncclResult_t FindFault(const Kind& kind, const Call& call) {
-  ncclComm* comm = CheckComm(kind.function, call.comm);
-  if (comm == nullptr) return ncclInvalidArgument;
+  const Pin comm = CheckComm(kind.function, call.comm);
   const ncclResult_t ready = RequireReady(kind.function, comm);
   if (ready != ncclSuccess) return ready;
   if (call.datatype >= SL_DATATYPE_COUNT) {
@@ -139,12 +138,14 @@ ncclResult_t FindFault(const Kind& kind, const Call& call) {
 
 // ---- The hot path ----
 
-// The operator's number as the kernel wants it. False: unknown, or made for another type.
-inline bool Reduction(const Call& call, const ncclComm* comm, sl_op_t* op) {
+// The operator's number as the kernel wants it. False: unknown, made for another type, or its communicator is ending.
+inline bool Reduction(const Call& call, ncclComm* comm, sl_op_t* op) {
   if (call.reduction < kBuiltinOps) [[likely]] {
     op->reduction = call.reduction;
     return true;
   }
+  const Pin pin(comm);
+  if (IsEnding(comm)) return false;
   const RedOp* made = comm->cold->red_ops.Find(call.reduction);
   if (made == nullptr || static_cast<unsigned>(made->datatype) != call.datatype) return false;
   op->reduction = SL_PREMUL_SUM;

@@ -25,14 +25,15 @@ ncclResult_t NoDeviceApi(const char* function) {
 // A team nobody belongs to: what a team function says about a bad communicator, having no other way.
 constexpr ncclTeam_t kNoTeam = {0, 0, 0};
 
+// Its rank and size stay in the handle, whatever becomes of its parts.
 const ncclComm* ReadyComm(const char* function, const ncclComm* handle) {
-  ncclComm* comm = CheckComm(function, handle);
-  return comm != nullptr && RequireReady(function, comm) == ncclSuccess ? comm : nullptr;
+  const Pin comm = CheckComm(function, handle);
+  return RequireReady(function, comm) == ncclSuccess ? comm.operator->() : nullptr;
 }
 
 ncclResult_t QueryProperties(ncclComm_t handle, ncclCommProperties_t* out) {
   constexpr const char* kFunction = "ncclCommQueryProperties";
-  ncclComm* comm = CheckComm(kFunction, handle);
+  const Pin comm = CheckComm(kFunction, handle);
   if (comm == nullptr) return ncclInvalidArgument;
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument props is NULL", kFunction);
   if (out->magic != NCCL_API_MAGIC || out->size < offsetof(ncclCommProperties_t, rank)) {
@@ -93,13 +94,13 @@ SL_NCCL_API(int, ncclLLA2ACalcSlots, int maxElts, int maxEltSize) {
 SL_NCCL_API(ncclResult_t, ncclDevCommCreate, ncclComm_t comm, const ncclDevCommRequirements_t* reqs,
             ncclDevComm_t* outDevComm) {
   (void)reqs, (void)outDevComm;
-  if (fe::CheckComm("ncclDevCommCreate", comm) == nullptr) return ncclInvalidArgument;
+  if (fe::Judge("ncclDevCommCreate", comm) == nullptr) return ncclInvalidArgument;
   return fe::NoDeviceApi("ncclDevCommCreate");
 }
 
 SL_NCCL_API(ncclResult_t, ncclDevCommDestroy, ncclComm_t comm, const ncclDevComm_t* devComm) {
   (void)devComm;
-  if (fe::CheckComm("ncclDevCommDestroy", comm) == nullptr) return ncclInvalidArgument;
+  if (fe::Judge("ncclDevCommDestroy", comm) == nullptr) return ncclInvalidArgument;
   return fe::NoDeviceApi("ncclDevCommDestroy");
 }
 

@@ -55,6 +55,7 @@ ncclResult_t NewHandle(const char* function, CommSettings settings, ncclComm** o
     return Fail(ncclSystemError, "%s: this process holds %u communicators already; destroy some first", function,
                 kMaxComms);
   }
+  comm->blocking = settings.blocking();
   comm->cold->settings = std::move(settings);
   *out_comm = comm;
   return ncclSuccess;
@@ -136,17 +137,20 @@ ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices) {
     const ncclResult_t made = MakeInitJob(request, &jobs[static_cast<size_t>(rank)]);
     if (made == ncclSuccess) continue;
     for (int earlier = 0; earlier < rank; ++earlier) {
-      Release(comms[earlier]);
+      Discard(comms[earlier]);
       comms[earlier] = nullptr;
     }
     return made;
   }
   // InitAll always waits: it has no way to say that it is not done.
-  for (Job& job : jobs) job.comm->cold->settings.values.blocking = 1;
+  for (const Job& job : jobs) {
+    job.comm->blocking = true;
+    job.comm->cold->settings.values.blocking = 1;
+  }
   return RunJobs(jobs);
 }
 
-ncclResult_t MakeSplitJob(ncclComm* parent, int color, int key, ncclComm_t* out, const ncclConfig_t* config, Job* job) {
+ncclResult_t FillSplitJob(ncclComm* parent, int color, int key, ncclComm_t* out, const ncclConfig_t* config, Job* job) {
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", job->function);
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return Fail(ncclInvalidArgument, "%s: argument color is %d, must not be negative, or NCCL_SPLIT_NOCOLOR (%d)",
@@ -166,13 +170,19 @@ ncclResult_t MakeSplitJob(ncclComm* parent, int color, int key, ncclComm_t* out,
   return made;
 }
 
+ncclResult_t MakeSplitJob(ncclComm_t handle, int color, int key, ncclComm_t* out, const ncclConfig_t* config,
+                          Job* job) {
+  const Pin parent = CheckComm(job->function, handle);
+  if (const ncclResult_t ready = RequireReady(job->function, parent); ready != ncclSuccess) return ready;
+  const ncclResult_t filled = FillSplitJob(parent, color, key, out, config, job);
+  return filled == ncclSuccess ? ncclSuccess : DeclineJob(job->kind, job->function, parent, filled);
+}
+
+// The pin of the parent is gone before the child is waited for, which may outlive it: see I3.
 ncclResult_t Split(ncclComm_t handle, int color, int key, ncclComm_t* out, const ncclConfig_t* config) {
   Job job(JobKind::kSplit, "ncclCommSplit");
-  ncclComm* parent = CheckComm(job.function, handle);
-  if (parent == nullptr) return ncclInvalidArgument;
-  if (const ncclResult_t ready = RequireReady(job.function, parent); ready != ncclSuccess) return ready;
-  const ncclResult_t made = MakeSplitJob(parent, color, key, out, config, &job);
-  return made == ncclSuccess ? SubmitJob(std::move(job)) : DeclineJob(job.kind, job.function, parent, made);
+  const ncclResult_t made = MakeSplitJob(handle, color, key, out, config, &job);
+  return made == ncclSuccess ? SubmitJob(std::move(job)) : made;
 }
 
 ncclResult_t CheckExcluded(const char* function, const ncclComm& comm, const int* list, int count,
@@ -202,36 +212,42 @@ ncclResult_t CheckExcluded(const char* function, const ncclComm& comm, const int
   return ncclSuccess;
 }
 
-ncclResult_t Shrink(ncclComm_t handle, const int* list, int count, ncclComm_t* out, const ncclConfig_t* config,
-                    int flags) {
-  constexpr const char* kFunction = "ncclCommShrink";
+ncclResult_t MakeShrinkJob(ncclComm_t handle, const int* list, int count, ncclComm_t* out, const ncclConfig_t* config,
+                           int flags, Job* job) {
+  const char* const function = job->function;
   static_assert(NCCL_SHRINK_ABORT == SL_SHRINK_ABORT, "flags are passed on as they are");
-  ncclComm* parent = CheckComm(kFunction, handle);
+  const Pin parent = CheckComm(function, handle);
   if (parent == nullptr) return ncclInvalidArgument;
-  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", kFunction);
+  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", function);
   if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
     return Fail(ncclInvalidArgument,
-                "%s: argument shrinkFlags is %d, must be NCCL_SHRINK_DEFAULT (%d) or NCCL_SHRINK_ABORT (%d)", kFunction,
+                "%s: argument shrinkFlags is %d, must be NCCL_SHRINK_DEFAULT (%d) or NCCL_SHRINK_ABORT (%d)", function,
                 flags, NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT);
   }
-  if (const ncclResult_t ready = RequireReady(kFunction, parent); ready != ncclSuccess) return ready;
-  Job job(JobKind::kShrink, kFunction);
-  const ncclResult_t checked = CheckExcluded(kFunction, *parent, list, count, &job.excluded);
+  if (const ncclResult_t ready = RequireReady(function, parent); ready != ncclSuccess) return ready;
+  const ncclResult_t checked = CheckExcluded(function, *parent, list, count, &job->excluded);
   if (checked != ncclSuccess) return checked;
   CommSettings settings;
-  const ncclResult_t parsed = ParseConfig(kFunction, config, &parent->cold->settings, &settings);
+  const ncclResult_t parsed = ParseConfig(function, config, &parent->cold->settings, &settings);
   if (parsed != ncclSuccess) return parsed;
-  job.parent = parent;
-  job.shrink_flags = static_cast<uint32_t>(flags);
-  job.out = out;
+  job->parent = parent;
+  job->shrink_flags = static_cast<uint32_t>(flags);
+  job->out = out;
   *out = nullptr;
-  const ncclResult_t made = NewHandle(kFunction, std::move(settings), &job.comm);
+  const ncclResult_t made = NewHandle(function, std::move(settings), &job->comm);
   if (made != ncclSuccess) return made;
-  *out = job.comm;
-  return SubmitJob(std::move(job));
+  *out = job->comm;
+  return ncclSuccess;
 }
 
-ncclResult_t MakeGrowJob(ncclComm* parent, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
+ncclResult_t Shrink(ncclComm_t handle, const int* list, int count, ncclComm_t* out, const ncclConfig_t* config,
+                    int flags) {
+  Job job(JobKind::kShrink, "ncclCommShrink");
+  const ncclResult_t made = MakeShrinkJob(handle, list, count, out, config, flags, &job);
+  return made == ncclSuccess ? SubmitJob(std::move(job)) : made;
+}
+
+ncclResult_t FillGrowJob(ncclComm* parent, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
                          const ncclConfig_t* config, Job* job) {
   const char* const function = job->function;
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", function);
@@ -260,24 +276,29 @@ ncclResult_t MakeGrowJob(ncclComm* parent, int size, const ncclUniqueId* id, int
   return made;
 }
 
+ncclResult_t MakeGrowJob(ncclComm_t handle, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
+                         const ncclConfig_t* config, Job* job) {
+  const Pin parent = CheckComm(job->function, handle);
+  if (const ncclResult_t ready = RequireReady(job->function, parent); ready != ncclSuccess) return ready;
+  const ncclResult_t filled = FillGrowJob(parent, size, id, rank, out, config, job);
+  return filled == ncclSuccess ? ncclSuccess : DeclineJob(job->kind, job->function, parent, filled);
+}
+
 // A rank that joins has no communicator yet: to it, growing is making one.
 ncclResult_t Grow(ncclComm_t handle, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
                   const ncclConfig_t* config) {
   Job job(JobKind::kGrow, "ncclCommGrow");
   if (handle == nullptr) return Init({job.function, out, size, rank, id, 1, config});
-  ncclComm* parent = CheckComm(job.function, handle);
-  if (parent == nullptr) return ncclInvalidArgument;
-  if (const ncclResult_t ready = RequireReady(job.function, parent); ready != ncclSuccess) return ready;
-  const ncclResult_t made = MakeGrowJob(parent, size, id, rank, out, config, &job);
-  return made == ncclSuccess ? SubmitJob(std::move(job)) : DeclineJob(job.kind, job.function, parent, made);
+  const ncclResult_t made = MakeGrowJob(handle, size, id, rank, out, config, &job);
+  return made == ncclSuccess ? SubmitJob(std::move(job)) : made;
 }
 
 ncclResult_t Finalize(ncclComm_t handle) {
   constexpr const char* kFunction = "ncclCommFinalize";
   if (handle == nullptr) return ncclSuccess;
-  ncclComm* comm = CheckComm(kFunction, handle);
+  const Pin comm = CheckComm(kFunction, handle);
   if (comm == nullptr) return ncclInvalidArgument;
-  const uint32_t phase = comm->phase.load(std::memory_order_acquire);
+  const uint32_t phase = comm->phase.load(std::memory_order_seq_cst);
   if (phase == kFinalizing || phase == kFinalized) {
     return Fail(ncclInvalidArgument, "%s: the communicator was finalized already; call ncclCommDestroy", kFunction);
   }
@@ -290,10 +311,11 @@ ncclResult_t Finalize(ncclComm_t handle) {
 ncclResult_t Destroy(ncclComm_t handle) {
   constexpr const char* kFunction = "ncclCommDestroy";
   if (handle == nullptr) return ncclSuccess;
-  ncclComm* comm = CheckComm(kFunction, handle);
+  ncclComm* comm = Judge(kFunction, handle);
   if (comm == nullptr) return ncclInvalidArgument;
   uint32_t phase = comm->phase.load(std::memory_order_acquire);
   if (phase == kConnecting) {
+    const Pin pin(comm);
     Poll(kFunction, comm);
     phase = comm->phase.load(std::memory_order_acquire);
   }
@@ -327,8 +349,7 @@ namespace fe = sl::frontend_nccl;
 SL_NCCL_API(ncclResult_t, ncclGetUniqueId, ncclUniqueId* uniqueId) { return fe::UniqueId("ncclGetUniqueId", uniqueId); }
 
 SL_NCCL_API(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId* uniqueId) {
-  ncclComm* checked = fe::CheckComm("ncclCommGetUniqueId", comm);
-  if (checked == nullptr) return ncclInvalidArgument;
+  const fe::Pin checked = fe::CheckComm("ncclCommGetUniqueId", comm);
   const ncclResult_t ready = fe::RequireReady("ncclCommGetUniqueId", checked);
   return ready == ncclSuccess ? fe::UniqueId("ncclCommGetUniqueId", uniqueId) : ready;
 }
@@ -381,7 +402,7 @@ SL_NCCL_API(ncclResult_t, ncclCommDestroy, ncclComm_t comm) {
 SL_NCCL_API(ncclResult_t, ncclCommAbort, ncclComm_t comm) {
   if (comm == nullptr) return ncclSuccess;
   return fe::Guarded("ncclCommAbort", [&] {
-    ncclComm* checked = fe::CheckComm("ncclCommAbort", comm);
+    ncclComm* checked = fe::Judge("ncclCommAbort", comm);
     return checked != nullptr ? fe::AbortComm("ncclCommAbort", checked) : ncclInvalidArgument;
   });
 }

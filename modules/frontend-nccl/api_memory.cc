@@ -20,14 +20,6 @@ struct ncclWindow_vidmem {
 namespace sl::frontend_nccl {
 namespace {
 
-ncclComm* ReadyComm(const char* function, const ncclComm* handle, ncclResult_t* out_result) {
-  *out_result = ncclInvalidArgument;
-  ncclComm* comm = CheckComm(function, handle);
-  if (comm == nullptr) return nullptr;
-  *out_result = RequireReady(function, comm);
-  return *out_result == ncclSuccess ? comm : nullptr;
-}
-
 ncclResult_t CheckBuffer(const char* function, const void* buffer, size_t size) {
   if (buffer == nullptr) return Fail(ncclInvalidArgument, "%s: argument buff is NULL", function);
   if (size == 0) return Fail(ncclInvalidArgument, "%s: argument size is 0", function);
@@ -57,11 +49,10 @@ ncclResult_t MemoryFree(void* memory) {
 
 ncclResult_t Register(const ncclComm* handle, void* buffer, size_t size, void** out) {
   constexpr const char* kFunction = "ncclCommRegister";
-  ncclResult_t result = ncclSuccess;
-  ncclComm* comm = ReadyComm(kFunction, handle, &result);
-  if (comm == nullptr) return result;
+  const Pin comm = CheckComm(kFunction, handle);
+  if (const ncclResult_t ready = RequireReady(kFunction, comm); ready != ncclSuccess) return ready;
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument handle is NULL", kFunction);
-  if (result = CheckBuffer(kFunction, buffer, size); result != ncclSuccess) return result;
+  if (const ncclResult_t checked = CheckBuffer(kFunction, buffer, size); checked != ncclSuccess) return checked;
   sl_registration_t* registration = nullptr;
   const sl_status_t status = LoadedRuntime().register_memory(comm->kernel, buffer, size, &registration);
   if (status != SL_OK) return FailWith(kFunction, status);
@@ -71,9 +62,9 @@ ncclResult_t Register(const ncclComm* handle, void* buffer, size_t size, void** 
 
 ncclResult_t Deregister(const ncclComm* handle, void* registration) {
   constexpr const char* kFunction = "ncclCommDeregister";
-  ncclComm* comm = CheckComm(kFunction, handle);
-  if (comm == nullptr) return ncclInvalidArgument;
-  if (registration == nullptr) return ncclSuccess;
+  const Pin comm = CheckComm(kFunction, handle);
+  if (comm != nullptr && registration == nullptr) return ncclSuccess;
+  if (const ncclResult_t kept = RequireParts(kFunction, comm); kept != ncclSuccess) return kept;
   if (comm->kernel == nullptr) return RequireReady(kFunction, comm);
   // Whatever the communicator's state: programs deregister before they abort.
   const sl_status_t status =
@@ -94,13 +85,12 @@ ncclResult_t CheckWindow(const char* function, const void* buffer, size_t size, 
 
 ncclResult_t WindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* out, int flags) {
   constexpr const char* kFunction = "ncclCommWindowRegister";
-  ncclResult_t result = ncclSuccess;
-  ncclComm* comm = CheckComm(kFunction, handle);
+  const Pin comm = CheckComm(kFunction, handle);
   if (comm == nullptr) return ncclInvalidArgument;
-  result = CheckWindow(kFunction, buffer, size, out, flags);
+  ncclResult_t result = CheckWindow(kFunction, buffer, size, out, flags);
   if (result != ncclSuccess) return DeclineJob(JobKind::kWindow, kFunction, comm, result);
   // In a group the communicator may be one that the same group makes.
-  if (comm->phase.load(std::memory_order_acquire) != kQueued) {
+  if (comm->phase.load(std::memory_order_seq_cst) != kQueued) {
     if (result = RequireReady(kFunction, comm); result != ncclSuccess) return result;
   }
   *out = nullptr;
@@ -125,9 +115,9 @@ ncclWindow_t FindWindow(const char* function, ncclComm* comm, ncclWindow_t windo
 
 ncclResult_t WindowDeregister(ncclComm_t handle, ncclWindow_t window) {
   constexpr const char* kFunction = "ncclCommWindowDeregister";
-  ncclComm* comm = CheckComm(kFunction, handle);
-  if (comm == nullptr) return ncclInvalidArgument;
-  if (window == nullptr) return ncclSuccess;
+  const Pin comm = CheckComm(kFunction, handle);
+  if (comm != nullptr && window == nullptr) return ncclSuccess;
+  if (const ncclResult_t kept = RequireParts(kFunction, comm); kept != ncclSuccess) return kept;
   if (FindWindow(kFunction, comm, window) == nullptr) return ncclInvalidArgument;
   const sl_status_t status = LoadedRuntime().window_deregister(comm->kernel, window->kernel);
   {
@@ -141,9 +131,8 @@ ncclResult_t WindowDeregister(ncclComm_t handle, ncclWindow_t window) {
 
 ncclResult_t WindowMemory(ncclComm_t handle, ncclWindow_t window, void** out) {
   constexpr const char* kFunction = "ncclWinGetUserPtr";
-  ncclResult_t result = ncclSuccess;
-  ncclComm* comm = ReadyComm(kFunction, handle, &result);
-  if (comm == nullptr) return result;
+  const Pin comm = CheckComm(kFunction, handle);
+  if (const ncclResult_t ready = RequireReady(kFunction, comm); ready != ncclSuccess) return ready;
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument outUserPtr is NULL", kFunction);
   if (FindWindow(kFunction, comm, window) == nullptr) return ncclInvalidArgument;
   void* memory = nullptr;
@@ -157,9 +146,8 @@ ncclResult_t WindowMemory(ncclComm_t handle, ncclWindow_t window, void** out) {
 ncclResult_t CreateOperator(ncclRedOp_t* out, const void* scalar, unsigned datatype, unsigned residence,
                             ncclComm_t handle) {
   constexpr const char* kFunction = "ncclRedOpCreatePreMulSum";
-  ncclResult_t result = ncclSuccess;
-  ncclComm* comm = ReadyComm(kFunction, handle, &result);
-  if (comm == nullptr) return result;
+  const Pin comm = CheckComm(kFunction, handle);
+  if (const ncclResult_t ready = RequireReady(kFunction, comm); ready != ncclSuccess) return ready;
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument op is NULL", kFunction);
   if (scalar == nullptr) return Fail(ncclInvalidArgument, "%s: argument scalar is NULL", kFunction);
   if (datatype >= SL_DATATYPE_COUNT) {
@@ -187,8 +175,8 @@ ncclResult_t DestroyOperator(ncclRedOp_t op, ncclComm_t handle) {
     return Fail(ncclInvalidArgument, "%s: argument op is %d, a built-in operator, which cannot be destroyed", kFunction,
                 static_cast<int>(op));
   }
-  ncclComm* comm = CheckComm(kFunction, handle);
-  if (comm == nullptr) return ncclInvalidArgument;
+  const Pin comm = CheckComm(kFunction, handle);
+  if (const ncclResult_t kept = RequireParts(kFunction, comm); kept != ncclSuccess) return kept;
   if (comm->cold->red_ops.Destroy(static_cast<uint32_t>(op))) return ncclSuccess;
   return Fail(ncclInvalidArgument, "%s: argument op is %d, no operator of this communicator, or destroyed already",
               kFunction, static_cast<int>(op));

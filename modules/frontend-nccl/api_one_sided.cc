@@ -10,13 +10,6 @@
 namespace sl::frontend_nccl {
 namespace {
 
-// The communicator if it can be used now, else NULL and why.
-ncclComm* UsableComm(const char* function, const ncclComm* handle, ncclResult_t* out_result) {
-  ncclComm* comm = CheckComm(function, handle);
-  *out_result = comm != nullptr ? RequireReady(function, comm) : ncclInvalidArgument;
-  return *out_result == ncclSuccess ? comm : nullptr;
-}
-
 ncclResult_t CheckPeer(const char* function, const ncclComm* comm, int peer) {
   if (peer >= 0 && peer < comm->size) return ncclSuccess;
   return Fail(ncclInvalidArgument, "%s: argument peer is %d, must be a rank, 0 to %d", function, peer, comm->size - 1);
@@ -37,9 +30,10 @@ struct Target {
   unsigned flags;
 };
 ncclResult_t Raise(OneSided call, const ncclComm* handle, const Target& target, ncclWindow_t window) {
-  ncclResult_t result = ncclSuccess;
-  call.comm = UsableComm(call.function, handle, &result);
-  if (call.comm == nullptr) return result;
+  const Pin comm = CheckComm(call.function, handle);
+  call.comm = comm;
+  ncclResult_t result = RequireReady(call.function, comm);
+  if (result != ncclSuccess) return result;
   if (result = CheckPeer(call.function, call.comm, target.peer); result != ncclSuccess) return result;
   result = CheckSignal(call.function, target.signal, target.context, target.flags);
   if (result != ncclSuccess) return result;
@@ -66,9 +60,10 @@ ncclResult_t PutSignal(OneSided call, size_t count, unsigned datatype, const ncc
 }
 
 ncclResult_t WaitSignals(OneSided call, int count, const ncclWaitSignalDesc_t* wanted, const ncclComm* handle) {
-  ncclResult_t result = ncclSuccess;
-  call.comm = UsableComm(call.function, handle, &result);
-  if (call.comm == nullptr) return result;
+  const Pin comm = CheckComm(call.function, handle);
+  call.comm = comm;
+  ncclResult_t result = RequireReady(call.function, comm);
+  if (result != ncclSuccess) return result;
   if (count < 0)
     return Fail(ncclInvalidArgument, "%s: argument nDesc is %d, must not be negative", call.function, count);
   if (count > 0 && wanted == nullptr) {

@@ -12,7 +12,7 @@ namespace {
 ncclResult_t Revoke(ncclComm_t handle, int flags) {
   constexpr const char* kFunction = "ncclCommRevoke";
   if (handle == nullptr) return ncclSuccess;
-  ncclComm* comm = CheckComm(kFunction, handle);
+  const Pin comm = CheckComm(kFunction, handle);
   if (comm == nullptr) return ncclInvalidArgument;
   if (flags != NCCL_REVOKE_DEFAULT) {
     return Fail(ncclInvalidArgument, "%s: argument revokeFlags is %d, must be NCCL_REVOKE_DEFAULT (%d)", kFunction,
@@ -22,10 +22,7 @@ ncclResult_t Revoke(ncclComm_t handle, int flags) {
   sl_status_t status = LoadedRuntime().comm_revoke(comm->kernel);
   if (status < SL_OK) return FailWith(kFunction, status);
   comm->cold->revoked = true;
-  if (status == SL_IN_PROGRESS && comm->cold->settings.blocking()) {
-    const Pin pin(comm);
-    status = AwaitKernel(comm, kReady);
-  }
+  if (status == SL_IN_PROGRESS && comm->blocking) status = AwaitKernel(comm, kReady);
   return status < SL_OK ? FailWith(kFunction, status) : ResultOf(status);
 }
 
@@ -36,8 +33,7 @@ ncclResult_t CheckFlags(const char* function, int flags) {
 }
 
 ncclResult_t Submit(const char* function, JobKind kind, ncclComm_t handle, int flags) {
-  ncclComm* comm = CheckComm(function, handle);
-  if (comm == nullptr) return ncclInvalidArgument;
+  const Pin comm = CheckComm(function, handle);
   if (const ncclResult_t ready = RequireReady(function, comm); ready != ncclSuccess) return ready;
   if (const ncclResult_t wrong = CheckFlags(function, flags); wrong != ncclSuccess) {
     return DeclineJob(kind, function, comm, wrong);

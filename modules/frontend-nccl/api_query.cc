@@ -8,27 +8,21 @@
 namespace sl::frontend_nccl {
 namespace {
 
-// The communicator once it is connected; NULL with `*out_result` set when the question cannot be answered.
-ncclComm* Connected(const char* function, const ncclComm* handle, const void* out, const char* out_name,
-                    ncclResult_t* out_result) {
-  *out_result = ncclInvalidArgument;
-  ncclComm* comm = CheckComm(function, handle);
-  if (comm == nullptr) return nullptr;
-  if (out == nullptr) {
-    Fail(ncclInvalidArgument, "%s: argument %s is NULL", function, out_name);
-    return nullptr;
-  }
-  const uint32_t phase = comm->phase.load(std::memory_order_acquire);
+// Whether it is connected, or was: then its rank, size and device are known, whatever has become of it since.
+ncclResult_t RequireConnected(const char* function, ncclComm* comm, const void* out, const char* out_name) {
+  if (comm == nullptr) return ncclInvalidArgument;
+  if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument %s is NULL", function, out_name);
+  const uint32_t phase = comm->phase.load(std::memory_order_seq_cst);
   const bool was_connected = phase == kFinalizing || phase == kFinalized || phase == kDestroying;
-  *out_result = was_connected ? ncclSuccess : RequireReady(function, comm);
-  return *out_result == ncclSuccess ? comm : nullptr;
+  return was_connected ? ncclSuccess : RequireReady(function, comm);
 }
 
 ncclResult_t MemStats(ncclComm_t handle, ncclCommMemStat_t stat, uint64_t* value) {
   constexpr const char* kFunction = "ncclCommMemStats";
-  ncclResult_t result = ncclSuccess;
-  ncclComm* comm = Connected(kFunction, handle, value, "value", &result);
-  if (comm == nullptr) return result;
+  const Pin comm = CheckComm(kFunction, handle);
+  ncclResult_t result = RequireConnected(kFunction, comm, value, "value");
+  if (result == ncclSuccess) result = RequireParts(kFunction, comm);
+  if (result != ncclSuccess) return result;
   if (static_cast<unsigned>(stat) > static_cast<unsigned>(ncclStatGpuMemTotal)) {
     return Fail(ncclInvalidArgument, "%s: argument stat is %d, must be 0 to 3", kFunction, static_cast<int>(stat));
   }
@@ -59,7 +53,7 @@ ncclResult_t MemStats(ncclComm_t handle, ncclCommMemStat_t stat, uint64_t* value
 
 ncclResult_t AsyncError(ncclComm_t handle, ncclResult_t* out) {
   constexpr const char* kFunction = "ncclCommGetAsyncError";
-  ncclComm* comm = CheckComm(kFunction, handle);
+  const Pin comm = CheckComm(kFunction, handle);
   if (comm == nullptr) return ncclInvalidArgument;
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument asyncError is NULL", kFunction);
   *out = Poll(kFunction, comm);
@@ -81,7 +75,8 @@ SL_NCCL_API(const char*, ncclGetErrorString, ncclResult_t result) { return fe::R
 
 // The communicator only matters to a thread that has met no error: it then learns what befell the communicator.
 SL_NCCL_API(const char*, ncclGetLastError, ncclComm_t comm) {
-  if (ncclComm* live = fe::Live(comm); live != nullptr && *fe::LastError() == '\0') fe::Poll("ncclGetLastError", live);
+  const fe::Pin live(fe::Live(comm));
+  if (live != nullptr && *fe::LastError() == '\0') fe::Poll("ncclGetLastError", live);
   return fe::LastError();
 }
 
@@ -93,23 +88,23 @@ SL_NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t* 
 SL_NCCL_API(void, ncclResetDebugInit, void) {}
 
 SL_NCCL_API(ncclResult_t, ncclCommCount, const ncclComm_t comm, int* count) {
-  ncclResult_t result = ncclSuccess;
-  const ncclComm* connected = fe::Connected("ncclCommCount", comm, count, "count", &result);
-  if (connected != nullptr) *count = connected->size;
+  const fe::Pin checked = fe::CheckComm("ncclCommCount", comm);
+  const ncclResult_t result = fe::RequireConnected("ncclCommCount", checked, count, "count");
+  if (result == ncclSuccess) *count = checked->size;
   return result;
 }
 
 SL_NCCL_API(ncclResult_t, ncclCommCuDevice, const ncclComm_t comm, int* device) {
-  ncclResult_t result = ncclSuccess;
-  const ncclComm* connected = fe::Connected("ncclCommCuDevice", comm, device, "device", &result);
-  if (connected != nullptr) *device = connected->device;
+  const fe::Pin checked = fe::CheckComm("ncclCommCuDevice", comm);
+  const ncclResult_t result = fe::RequireConnected("ncclCommCuDevice", checked, device, "device");
+  if (result == ncclSuccess) *device = checked->device;
   return result;
 }
 
 SL_NCCL_API(ncclResult_t, ncclCommUserRank, const ncclComm_t comm, int* rank) {
-  ncclResult_t result = ncclSuccess;
-  const ncclComm* connected = fe::Connected("ncclCommUserRank", comm, rank, "rank", &result);
-  if (connected != nullptr) *rank = connected->rank;
+  const fe::Pin checked = fe::CheckComm("ncclCommUserRank", comm);
+  const ncclResult_t result = fe::RequireConnected("ncclCommUserRank", checked, rank, "rank");
+  if (result == ncclSuccess) *rank = checked->rank;
   return result;
 }
 

@@ -10,7 +10,7 @@ extern "C" __attribute__((visibility("default"))) ncclResult_t ncclStarlingServe
                                                                                     size_t capacity) {
   using namespace sl::frontend_nccl;  // the whole file is this function
   constexpr const char* kFunction = "ncclStarlingServedBy";
-  ncclComm* comm = CheckComm(kFunction, handle);
+  const Pin comm = CheckComm(kFunction, handle);
   if (comm == nullptr) return ncclInvalidArgument;
   if (text == nullptr || capacity == 0)
     return Fail(ncclInvalidArgument, "%s: argument text is NULL or empty", kFunction);

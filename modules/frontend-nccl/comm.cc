@@ -75,7 +75,7 @@ ncclResult_t PollKernel(const char* function, ncclComm* comm, uint32_t phase) {
 
 }  // namespace
 
-ncclComm* CheckComm(const char* function, const ncclComm* handle) noexcept {
+ncclComm* Judge(const char* function, const ncclComm* handle) noexcept {
   if (ncclComm* comm = Live(handle); comm != nullptr) return comm;
   const uintptr_t offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(g_comms);
   if (handle == nullptr) {
@@ -92,7 +92,7 @@ ncclComm* CheckComm(const char* function, const ncclComm* handle) noexcept {
 
 ncclResult_t Poll(const char* function, ncclComm* comm) noexcept {
   return Guarded(function, [&]() -> ncclResult_t {
-    const uint32_t phase = comm->phase.load(std::memory_order_acquire);
+    const uint32_t phase = comm->phase.load(std::memory_order_seq_cst);
     switch (phase) {
       case kQueued:
         return ncclInProgress;
@@ -100,6 +100,7 @@ ncclResult_t Poll(const char* function, ncclComm* comm) noexcept {
         return KeptFailure(function, comm);
       case kFinalized:
       case kDestroying:
+      case kFree:  // since it was judged
         return ncclSuccess;
       default:
         return PollKernel(function, comm, phase);
@@ -107,12 +108,19 @@ ncclResult_t Poll(const char* function, ncclComm* comm) noexcept {
   });
 }
 
+ncclResult_t RequireParts(const char* function, const ncclComm* comm) noexcept {
+  if (comm == nullptr) return ncclInvalidArgument;
+  if (!IsEnding(comm)) return ncclSuccess;
+  return Fail(ncclInvalidUsage, "%s: the communicator was handed to ncclCommDestroy or ncclCommAbort", function);
+}
+
 ncclResult_t RequireReady(const char* function, ncclComm* comm) noexcept {
-  uint32_t phase = comm->phase.load(std::memory_order_acquire);
+  if (comm == nullptr) return ncclInvalidArgument;
+  uint32_t phase = comm->phase.load(std::memory_order_seq_cst);
   if (phase == kConnecting || phase == kFinalizing) {
     const ncclResult_t result = Poll(function, comm);
     if (result != ncclSuccess && result != ncclInProgress) return result;
-    phase = comm->phase.load(std::memory_order_acquire);
+    phase = comm->phase.load(std::memory_order_seq_cst);
   }
   switch (phase) {
     case kReady:
@@ -131,7 +139,7 @@ ncclResult_t RequireReady(const char* function, ncclComm* comm) noexcept {
     case kFailed:
       return Guarded(function, [&] { return KeptFailure(function, comm); });
     default:
-      return Fail(ncclInvalidUsage, "%s: the communicator was handed to ncclCommDestroy", function);
+      return RequireParts(function, comm);
   }
 }
 
@@ -144,6 +152,7 @@ ncclComm* Allocate() {
   comm->rank = -1;
   comm->size = 0;
   comm->device = -1;
+  comm->blocking = true;
   comm->parked = false;
   comm->aborted.store(false);
   comm->comm_id.store(0, std::memory_order_relaxed);
@@ -202,8 +211,7 @@ void ChangePhase(ncclComm* comm, Phase phase) noexcept {
   } while (!comm->phase.compare_exchange_weak(before, phase, std::memory_order_seq_cst));
 }
 
-// The pin was set before the phase is looked at, and who ends a handle marks it before looking at the pins: so either
-// the wait ends before the kernel's communicator does, or it does not begin. In slices, since the mark wakes nobody.
+// In slices, since the mark of an end wakes nobody.
 sl_status_t AwaitKernel(ncclComm* comm, Phase phase, const std::function<bool()>& is_vain) noexcept {
   const sl_runtime_ops_t& runtime = LoadedRuntime();
   for (;;) {
@@ -227,8 +235,14 @@ bool ClaimForEnding(ncclComm* comm) noexcept {
 
 void AwaitPins(const ncclComm* comm) noexcept {
   const timespec pause{0, 100000};
-  const uint64_t deadline_ns = NowNs() + 10 * kWaitSliceNs;
-  while (comm->pins.load(std::memory_order_seq_cst) != 0 && NowNs() < deadline_ns) nanosleep(&pause, nullptr);
+  bool is_cancelled = comm->kernel == nullptr;
+  while (comm->pins.load(std::memory_order_seq_cst) != 0) {
+    if (!is_cancelled && comm->aborted.load()) {
+      LoadedRuntime().comm_cancel(comm->kernel);
+      is_cancelled = true;
+    }
+    nanosleep(&pause, nullptr);
+  }
 }
 
 std::vector<ncclComm*> RanksHere(uint64_t comm_id, const ncclComm* except) {

@@ -3,6 +3,14 @@
 // The handle behind ncclComm_t. Handles lie in one array that is never given back, so that any pointer a program passes
 // can be judged without a lock and without touching foreign memory: inside the array, on a boundary, and in use. A slot
 // rests for kQuarantine other slots before it is used again, so that a handle used after its end is found out.
+//
+// A program may end a communicator on one thread while others are inside calls on it. What such a call needs (kernel,
+// cold) is freed once nobody is inside:
+// I1. Whoever ends a handle puts it in phase kDestroying first (ClaimForEnding) and then waits for its pins.
+// I2. Whoever uses its parts pins it first and looks at its phase then: anything but kFree and kDestroying means that
+//     they stay until the pin goes. Both sides are sequentially consistent: one of them sees the other.
+// I3. Who holds a pin waits for nothing that the cancellation of this very communicator does not end.
+// An operation outside a group takes no pin: the kernel counts it (in_call), and its abort waits for it.
 #pragma once
 
 #include <atomic>
@@ -36,9 +44,9 @@ struct CommCold {
 
   RedOpTable red_ops;
   CommSettings settings;
-  bool finalizing = false;                    // the kernel was asked to finalize and has not said that it is done
+  std::atomic<bool> finalizing{false};        // the kernel was asked to finalize and has not said that it is done
   std::atomic<uint64_t> meeting_since_ns{0};  // it was first seen to wait for the other ranks alone; 0: not yet
-  bool revoked = false;                       // by ncclCommRevoke
+  std::atomic<bool> revoked{false};           // by ncclCommRevoke
   std::mutex mutex;                           // guards the three below, and changes of phase by polling
   ncclResult_t failure = ncclSuccess;
   std::string failure_text;
@@ -47,8 +55,8 @@ struct CommCold {
 
 }  // namespace sl::frontend_nccl
 
-// One rank of a communicator; named by nccl.h, hence global. One cache line: all that an operation
-// reads.
+// One rank of a communicator; named by nccl.h, hence global. The first cache line is all that an operation reads; what
+// threads beside it write has the second.
 struct alignas(64) ncclComm {
   std::atomic<uint32_t> phase{sl::frontend_nccl::kFree};
   int32_t rank = 0;
@@ -57,9 +65,11 @@ struct alignas(64) ncclComm {
   sl_comm_t* kernel = nullptr;
   sl::frontend_nccl::CommCold* cold = nullptr;
   std::atomic<uint64_t> comm_id{0};  // equal on all ranks; 0 until ready
-  std::atomic<uint32_t> pins{0};     // threads that wait in the kernel; abort lets them leave first
-  bool parked = false;               // destroyed by its program, left to the last of its siblings; see destroy.cc
-  std::atomic<bool> aborted{false};  // while another thread destroys it, which then waits for nobody
+  bool blocking = false;             // as its settings say; set by Allocate, so that the array is all zeros
+
+  alignas(64) std::atomic<uint32_t> pins{0};  // calls that are inside (Pin)
+  bool parked = false;                        // destroyed by its program, left to its last sibling; see destroy.cc
+  std::atomic<bool> aborted{false};           // its end waits for nobody
 };
 
 namespace sl::frontend_nccl {
@@ -76,20 +86,53 @@ inline ncclComm* Live(const ncclComm* handle) noexcept {
   return comm->phase.load(std::memory_order_acquire) != kFree ? comm : nullptr;
 }
 
-// As Live, and says what is wrong with the handle: then the caller returns ncclInvalidArgument.
-ncclComm* CheckComm(const char* function, const ncclComm* handle) noexcept;
+inline bool IsEnding(const ncclComm* comm) noexcept {
+  const uint32_t phase = comm->phase.load(std::memory_order_seq_cst);
+  return phase == kFree || phase == kDestroying;
+}
 
+// While it lives, the communicator keeps its parts, unless its end had begun before: see I2. Once that has begun it
+// counts no more, so that the end need not wait for ever for threads that go on asking.
+class Pin {
+ public:
+  explicit Pin(ncclComm* comm) noexcept : comm_(comm), counted_(comm != nullptr && !IsEnding(comm) ? comm : nullptr) {
+    if (counted_ != nullptr) counted_->pins.fetch_add(1, std::memory_order_seq_cst);
+  }
+  ~Pin() {
+    if (counted_ != nullptr) counted_->pins.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  Pin(const Pin&) = delete;
+  Pin& operator=(const Pin&) = delete;
+
+  operator ncclComm*() const& noexcept { return comm_; }
+  operator ncclComm*() const&& = delete;
+  ncclComm* operator->() const noexcept { return comm_; }
+
+ private:
+  ncclComm* const comm_;
+  ncclComm* const counted_;
+};
+
+// As Live, and says what is wrong with the handle: then the caller returns ncclInvalidArgument.
+ncclComm* Judge(const char* function, const ncclComm* handle) noexcept;
+// What every call on a communicator begins with, but for those that end it: judged, and pinned for the call.
+inline Pin CheckComm(const char* function, const ncclComm* handle) noexcept { return Pin(Judge(function, handle)); }
+
+// Both look at a communicator that the caller has pinned; NULL passes for one that Judge has refused.
 // Refuses a communicator that cannot take operations, in NCCL's manner. A non-blocking one is asked how far it is.
 // returns: ncclSuccess | ncclInvalidArgument still connecting | ncclInvalidUsage ended | its error
 ncclResult_t RequireReady(const char* function, ncclComm* comm) noexcept;
+// Refuses one whose parts may be gone.   returns: ncclSuccess | ncclInvalidUsage it is being ended
+ncclResult_t RequireParts(const char* function, const ncclComm* comm) noexcept;
 
-// Asks the kernel how the communicator is, and keeps up the phase.
+// Asks the kernel how the communicator is, and keeps up the phase. The caller has pinned it.
 // returns: ncclSuccess | ncclInProgress | its error, whose text becomes the last error text
 ncclResult_t Poll(const char* function, ncclComm* comm) noexcept;
 
 // A free slot in phase kQueued, with its cold part; NULL when kMaxComms are in use. May throw std::bad_alloc.
 ncclComm* Allocate();
-// Ends the handle; the kernel's communicator is gone already. Whatever was not deregistered goes too.
+// Ends the handle, claimed and without pins; the kernel's communicator is gone already. Whatever was not deregistered
+// goes too.
 void Release(ncclComm* comm) noexcept;
 
 // After the kernel said it is connected: learns rank, size and device, becomes ready.
@@ -101,25 +144,14 @@ ncclResult_t BecomeFailed(const char* function, ncclComm* comm, sl_status_t stat
 // Changes the phase unless the handle is being ended, by any thread at any time.
 void ChangePhase(ncclComm* comm, Phase phase) noexcept;
 
-// While it lives, a handle that another thread aborts keeps its parts: abort waits for it before it frees anything.
-class Pin {
- public:
-  explicit Pin(ncclComm* comm) noexcept : comm_(comm) { comm_->pins.fetch_add(1, std::memory_order_seq_cst); }
-  ~Pin() { comm_->pins.fetch_sub(1, std::memory_order_seq_cst); }
-  Pin(const Pin&) = delete;
-  Pin& operator=(const Pin&) = delete;
-
- private:
-  ncclComm* const comm_;
-};
-
 // Waits in the kernel, under a Pin, for what was started; abort from another thread ends the wait. `phase` is the one
 // the caller put the handle in. `is_vain` is asked now and then, and ends the wait, too.
 // returns: the kernel's status | SL_ERR_ABORTED the handle is being ended | SL_IN_PROGRESS the wait is in vain
 sl_status_t AwaitKernel(ncclComm* comm, Phase phase, const std::function<bool()>& is_vain = {}) noexcept;
 // Takes the handle for ending it: everybody else is refused from now on. False when somebody else ends it.
 bool ClaimForEnding(ncclComm* comm) noexcept;
-// After claiming, before the kernel's abort: until threads that wait in the kernel have left; a few milliseconds.
+// After claiming, before anything is freed: until nobody is inside. Once it is aborted, which may be while this waits,
+// the kernel cancels what those inside wait for: then a few milliseconds.
 void AwaitPins(const ncclComm* comm) noexcept;
 
 // Live communicators of this process with this id, `except` left out. For ranks that share a process.

@@ -81,9 +81,15 @@ std::vector<ncclComm*> ChooseForFreeing(ncclComm* comm) {
   return chosen;
 }
 
-sl_status_t End(const ncclComm* comm) {
-  const sl_runtime_ops_t& runtime = LoadedRuntime();
-  return comm->aborted.load() ? runtime.comm_abort(comm->kernel) : runtime.comm_destroy(comm->kernel);
+// Frees a claimed handle that has no pins any more, with all that belongs to it.
+sl_status_t End(ncclComm* comm) {
+  sl_status_t status = SL_OK;
+  if (comm->kernel != nullptr) {
+    const sl_runtime_ops_t& runtime = LoadedRuntime();
+    status = comm->aborted.load() ? runtime.comm_abort(comm->kernel) : runtime.comm_destroy(comm->kernel);
+  }
+  Release(comm);
+  return status;
 }
 
 ncclResult_t Free(const char* function, ncclComm* comm) {
@@ -99,11 +105,8 @@ ncclResult_t Free(const char* function, ncclComm* comm) {
     const bool missed_nothing = waited == SL_ERR_PEER_LOST && IsMeeting(comm);
     if (waited < SL_OK && !missed_nothing) result = FailWith(function, waited);
   }
-  if (comm->kernel != nullptr) {
-    const sl_status_t destroyed = End(comm);
-    if (destroyed < SL_OK && result == ncclSuccess) result = FailWith(function, destroyed);
-  }
-  Release(comm);
+  const sl_status_t destroyed = End(comm);
+  if (destroyed < SL_OK && result == ncclSuccess) result = FailWith(function, destroyed);
   return result;
 }
 
@@ -126,6 +129,8 @@ ncclResult_t BeginDestroy(const char* function, ncclComm* comm) {
 }  // namespace
 
 ncclResult_t StartFinalize(const char* function, ncclComm* comm) {
+  const Pin pin(comm);
+  if (const ncclResult_t ready = RequireReady(function, comm); ready != ncclSuccess) return ready;
   const sl_status_t status = LoadedRuntime().comm_finalize(comm->kernel);
   if (status < SL_OK) return FailWith(function, status);  // it was not begun
   comm->cold->finalizing = status == SL_IN_PROGRESS;
@@ -157,10 +162,14 @@ void FreeLate() {
     met.assign(first, Late().end());
     Late().erase(first, Late().end());
   }
-  for (ncclComm* comm : met) {
-    End(comm);
-    Release(comm);
-  }
+  for (ncclComm* comm : met) End(comm);
+}
+
+void Discard(ncclComm* comm) noexcept {
+  if (!ClaimForEnding(comm)) return;
+  comm->aborted.store(true);
+  AwaitPins(comm);
+  End(comm);
 }
 
 ncclResult_t DestroyComms(const char* function, const std::vector<ncclComm*>& comms) {
@@ -179,6 +188,7 @@ ncclResult_t DestroyComms(const char* function, const std::vector<ncclComm*>& co
     }
   }
   for (ncclComm* comm : ours) {
+    AwaitPins(comm);
     const std::vector<ncclComm*> chosen = ChooseForFreeing(comm);
     for (const ncclComm* one : chosen) {  // their patience ends together
       if (one->cold->finalizing) OthersAreLate(one);
@@ -195,18 +205,17 @@ ncclResult_t AbortComm(const char* function, ncclComm* comm) {
   if (comm->phase.load(std::memory_order_acquire) == kQueued) {
     return Fail(ncclInvalidUsage, "%s: the communicator is made in a group; end the group first", function);
   }
-  if (!ClaimForEnding(comm)) {  // another thread destroys it, and stops waiting for peers now
-    comm->aborted.store(true);
-    return ncclSuccess;
-  }
+  const bool is_ours = ClaimForEnding(comm);
+  comm->aborted.store(true);
+  if (!is_ours) return ncclSuccess;  // another thread destroys it, and stops waiting for peers now
   AwaitPins(comm);
-  const sl_status_t status = LoadedRuntime().comm_abort(comm->kernel);
-  comm->kernel = nullptr;
   // Ranks of this process that waited for this one, to be destroyed with it, will not finish either.
   comm->cold->finalizing = false;
+  sl_status_t status = SL_OK;
   for (ncclComm* one : ChooseForFreeing(comm)) {
-    if (one != comm) LoadedRuntime().comm_abort(one->kernel);
-    Release(one);
+    one->aborted.store(true);
+    const sl_status_t ended = End(one);
+    if (one == comm) status = ended;
   }
   return status < SL_OK ? FailWith(function, status) : ncclSuccess;
 }

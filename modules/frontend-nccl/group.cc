@@ -42,7 +42,7 @@ constexpr unsigned kSimInfoMagic = 0x74685283;
 // All communicators of a group wait, or none does: its end can answer only once.
 ncclResult_t AgreeOnWaiting(const char* function, Group& group, ncclComm* comm) {
   if (group.first == nullptr) group.first = comm;
-  if (Live(group.first) == nullptr || group.first->cold->settings.blocking() == comm->cold->settings.blocking()) {
+  if (Live(group.first) == nullptr || group.first->blocking == comm->blocking) {
     return ncclSuccess;
   }
   return Fail(ncclInvalidArgument,
@@ -62,17 +62,46 @@ void DeclineAll(const std::vector<Job>& jobs) {
 void DropJobs(std::vector<Job>& jobs) {
   for (Job& job : jobs) {
     if (job.out != nullptr) *job.out = nullptr;
-    if (Makes(job.kind) && job.comm != nullptr) Release(job.comm);
+    if (Makes(job.kind) && job.comm != nullptr) Discard(job.comm);
   }
+}
+
+// Pins of a group's communicators, which take no memory: one for each run of operations on the same one.
+class OpPins {
+ public:
+  explicit OpPins(const std::vector<PendingOp>& ops) : ops_(ops) {}
+  ~OpPins() {
+    while (held_ != 0) {
+      if (Begins(--held_)) ops_[held_].comm->pins.fetch_sub(1, std::memory_order_seq_cst);
+    }
+  }
+  OpPins(const OpPins&) = delete;
+  OpPins& operator=(const OpPins&) = delete;
+
+  // The next operation's. False when its communicator takes none any more.
+  bool Hold() {
+    ncclComm* comm = ops_[held_].comm;
+    if (Begins(held_++)) comm->pins.fetch_add(1, std::memory_order_seq_cst);
+    return comm->phase.load(std::memory_order_seq_cst) == kReady;
+  }
+
+ private:
+  bool Begins(size_t i) const { return i == 0 || ops_[i].comm != ops_[i - 1].comm; }
+
+  const std::vector<PendingOp>& ops_;
+  size_t held_ = 0;
+};
+
+ncclResult_t EndedMeanwhile() {
+  return Fail(ncclInvalidUsage, "ncclGroupEnd: a communicator with operations in the group was ended meanwhile");
 }
 
 ncclResult_t IssueOps(Group& group) {
   const sl_runtime_ops_t& runtime = LoadedRuntime();
+  OpPins pins(group.ops);
   group.entries.clear();
   for (PendingOp& pending : group.ops) {
-    if (pending.comm->phase.load(std::memory_order_acquire) != kReady) {
-      return Fail(ncclInvalidUsage, "ncclGroupEnd: a communicator with operations in the group was ended meanwhile");
-    }
+    if (!pins.Hold()) return EndedMeanwhile();
     group.entries.push_back({pending.comm->kernel, &pending.op, pending.stream});
   }
   sl_status_t status = SL_OK;
@@ -98,9 +127,8 @@ ncclResult_t IssueOneSided(const OneSided& call) {
 ncclResult_t IssueAllOneSided(std::vector<OneSided>& calls) {
   std::stable_partition(calls.begin(), calls.end(), [](const OneSided& call) { return !call.waits; });
   for (OneSided& call : calls) {
-    if (call.comm->phase.load(std::memory_order_acquire) != kReady) {
-      return Fail(ncclInvalidUsage, "ncclGroupEnd: a communicator with operations in the group was ended meanwhile");
-    }
+    const Pin pin(call.comm);
+    if (call.comm->phase.load(std::memory_order_seq_cst) != kReady) return EndedMeanwhile();
     if (call.handle != nullptr) {  // it may have been deregistered since, and be another window's by now
       call.window = KernelWindow(call.function, call.comm, call.handle);
       if (call.window == nullptr) return ncclInvalidArgument;
@@ -142,6 +170,8 @@ bool IsOutermost(const char* function, ncclResult_t* out_result) {
 
 // What the kernel expects an operation to take; a negative number when nobody serves it.
 double EstimateUs(const PendingOp& pending) {
+  const Pin pin(pending.comm);
+  if (pending.comm->phase.load(std::memory_order_seq_cst) != kReady) return -1;
   sl_estimate_t estimate{};
   estimate.struct_size = sizeof(estimate);
   if (LoadedRuntime().estimate(pending.comm->kernel, &pending.op, &estimate) != SL_OK) return -1;

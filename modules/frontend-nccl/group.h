@@ -116,5 +116,7 @@ void FreeLate();
 // one thread may destroy its ranks one after the other.
 ncclResult_t DestroyComms(const char* function, const std::vector<ncclComm*>& comms);
 ncclResult_t AbortComm(const char* function, ncclComm* comm);
+// Ends a handle that a failed call made, unless its program has ended it.
+void Discard(ncclComm* comm) noexcept;
 
 }  // namespace sl::frontend_nccl

@@ -48,6 +48,7 @@ sl_comm_config_t KernelConfig(const Job& job, const CommSettings& settings) {
 ncclResult_t Accepted(const Job& job, sl_status_t status, sl_comm_t* kernel) {
   if (status < SL_OK) return FailWith(job.function, status);
   if (kernel == nullptr) return Fail(ncclInternalError, "%s: the kernel made no communicator", job.function);
+  const Pin pin(job.comm);
   job.comm->kernel = kernel;
   ChangePhase(job.comm, kConnecting);
   return status == SL_OK ? BecomeReady(job.function, job.comm) : ncclInProgress;
@@ -96,6 +97,7 @@ ncclResult_t StartGrow(const Job& job) {
 }
 
 ncclResult_t StartPause(const Job& job) {
+  const Pin pin(job.comm);
   const ncclResult_t ready = RequireReady(job.function, job.comm);
   if (ready != ncclSuccess) return ready;
   const sl_runtime_ops_t& runtime = LoadedRuntime();
@@ -126,7 +128,7 @@ ncclResult_t Start(Job& job) {
   return ncclInternalError;
 }
 
-// A rank of this thread that cannot come any more. As AwaitKernel, it looks behind a pin.
+// A rank of this thread that cannot come any more.
 bool HasFailed(const Job& job) {
   if (!Makes(job.kind) || job.comm == nullptr || job.result != ncclInProgress || !job.waits) return false;
   const Pin pin(job.comm);
@@ -226,10 +228,7 @@ void RunWindows(const std::vector<Job*>& windows) {
 void Unmake(Job& job) {
   if (!Makes(job.kind)) return;
   if (job.out != nullptr) *job.out = nullptr;
-  if (job.comm == nullptr) return;
-  if (!ClaimForEnding(job.comm)) return;
-  if (job.comm->kernel != nullptr) LoadedRuntime().comm_abort(job.comm->kernel);
-  Release(job.comm);
+  if (job.comm != nullptr) Discard(job.comm);
 }
 
 // What the other ranks wait for, of a job that is not run here.
@@ -292,7 +291,7 @@ ncclResult_t RunJobs(std::vector<Job>& jobs) {
       failed = true;
       continue;
     }
-    job.waits = job.Subject()->cold->settings.blocking();
+    job.waits = job.Subject()->blocking;
     Settle(job, Start(job));
     failed = failed || Failed(job.result);
     if (job.kind == JobKind::kWindow) windows.push_back(&job);

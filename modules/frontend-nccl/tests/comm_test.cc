@@ -2,6 +2,8 @@
 #include "modules/frontend-nccl/comm.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -125,6 +127,50 @@ TEST_F(Comm, ReportsWhatBefellIt) {
   EXPECT_NE(elsewhere.find("the fake is ill"), std::string::npos);
   EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess) << Text();
   EXPECT_EQ(Fake().Count("comm_finalize"), 0);
+}
+
+// Who is inside a call keeps the communicator's parts: an abort ends what the call waits for, and frees them after it.
+TEST_F(Comm, AbortCancelsAndThenAwaitsWhoIsInside) {
+  const ncclComm_t comm = MakeComm();
+  std::atomic<bool> is_inside{false};
+  Fake().in_comm_state = [&is_inside] {
+    is_inside.store(true);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (Fake().Count("comm_cancel") == 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    EXPECT_EQ(Fake().Count("comm_abort"), 0);
+  };
+  std::thread watchdog([comm] {
+    ncclResult_t state = ncclSuccess;
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+  });
+  while (!is_inside.load()) std::this_thread::yield();
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess) << Text();
+  watchdog.join();
+  EXPECT_EQ(Fake().Count("comm_cancel"), 1);
+  EXPECT_EQ(Fake().Count("comm_abort"), 1);
+}
+
+TEST_F(Comm, DestroyAwaitsWhoIsInsideAndCancelsNothing) {
+  const ncclComm_t comm = MakeComm();
+  const auto self = std::this_thread::get_id();
+  std::atomic<bool> is_inside{false};
+  std::atomic<bool> may_leave{false};
+  Fake().in_comm_state = [&, self] {
+    if (std::this_thread::get_id() == self) return may_leave.store(true);  // the destroy has begun
+    is_inside.store(true);
+    while (!may_leave.load()) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(Fake().Count("comm_destroy"), 0);
+  };
+  std::thread watchdog([comm] {
+    ncclResult_t state = ncclSuccess;
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+  });
+  while (!is_inside.load()) std::this_thread::yield();
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess) << Text();
+  watchdog.join();
+  EXPECT_EQ(Fake().Count("comm_cancel"), 0);
+  EXPECT_EQ(Fake().Count("comm_destroy"), 1);
 }
 
 TEST_F(Comm, IsRefusedAfterItsEnd) {

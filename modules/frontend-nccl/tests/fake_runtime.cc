@@ -28,6 +28,7 @@ void FakeRuntime::Reset() {
   ops.clear();
   logs.clear();
   error_text.clear();
+  in_comm_state = nullptr;
   estimate_ns = 0;
   create_status = wait_status = state_status = enqueue_status = window_status = SL_OK;
 }
@@ -144,6 +145,7 @@ bool AllHere(const sl_comm_t* comm) {
 }
 
 sl_status_t CommState(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* out_needed) {
+  if (Fake().in_comm_state) Fake().in_comm_state();
   const sl_status_t status = Fake().state_status;
   const std::string words = status < SL_OK ? "the fake is ill" : "";
   if (out_needed != nullptr) *out_needed = words.size() + 1;
@@ -185,6 +187,11 @@ sl_status_t CommDestroy(sl_comm_t* comm) {
 sl_status_t CommAbort(sl_comm_t* comm) {
   Note("comm_abort " + std::to_string(comm->rank));
   Forget(comm);
+  return SL_OK;
+}
+
+sl_status_t CommCancel(sl_comm_t* comm) {
+  Note("comm_cancel " + std::to_string(comm->rank));
   return SL_OK;
 }
 
@@ -292,6 +299,7 @@ sl_runtime_ops_t MakeTable() {
   table.comm_destroy = CommDestroy;
   table.comm_abort = CommAbort;
   table.comm_info = CommInfo;
+  table.comm_cancel = CommCancel;
   table.enqueue = Enqueue;
   table.enqueue_group = EnqueueGroup;
   table.memory_allocate = MemoryAllocate;

@@ -5,6 +5,7 @@
 // hanging.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -38,6 +39,7 @@ struct FakeRuntime {
   std::string error_text;
   uint64_t estimate_ns = 0;  // 0: nobody serves the operation
   int unique_ids = 0;
+  std::function<void()> in_comm_state;  // called by comm_state; empty: nothing
 
   // What to answer; SL_OK: as it should be.
   sl_status_t create_status = SL_OK;
