@@ -63,11 +63,17 @@ Result<Endpoint> JoinRendezvous(const RendezvousId& id, const JoinRequest& reque
   if (!stream.ok()) {
     const Status& why = stream.status();
     if (why.code() != SL_ERR_PEER_LOST && why.code() != SL_ERR_TIMEOUT) return why;
+    const char* or_else = request.terms.empty() ? "" : ", or ranks passed different numbers of ids";
     return Status(why.code(), "nobody serves the unique id: " + ToText(id.rendezvous) +
-                                  ", which made it, has ended or is out of reach (" + why.message() + ")");
+                                  ", which made it, has ended or is out of reach" + or_else + " (" + why.message() +
+                                  ")");
   }
-  SL_ASSIGN(const Welcome welcome, AwaitWelcome(stream.value(), switchboard, patience, nullptr));
-  return welcome.parent;
+  const Result<Welcome> welcome = AwaitWelcome(stream.value(), switchboard, patience, nullptr);
+  if (welcome.ok()) return welcome.value().parent;
+  const Status& why = welcome.status();
+  if (why.code() != SL_ERR_PEER_LOST) return why;
+  return Status(why.code(), "the ranks did not meet at " + ToText(id.rendezvous) +
+                                ", which serves the unique id: " + why.message());
 }
 
 RendezvousId LeadersId(const RendezvousId& first) {

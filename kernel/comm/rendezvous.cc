@@ -82,15 +82,23 @@ void Rendezvous::CallOff(uint64_t nonce, const Status& why) {
   if (found != sessions_.end()) RefuseAll(nonce, &found->second, why);
 }
 
+// Who calls has the secret: one of the ranks in error means that they will not all meet. Those who have come hear why,
+// and so do those who come later, here or where the leaders meet.
 void Rendezvous::Admit(uint64_t nonce, Switchboard::Caller caller) {
   const Status joined = Join(nonce, &caller);
   if (joined.ok()) return;
   Logf(SL_LOG_WARN, "rendezvous: refused a rank: {}", joined.message());
   [[maybe_unused]] const Status sent = SendAll(caller.stream, EncodeRefusal(joined), {NowNs()});  // fits
-  // Ranks that shrink a communicator are few and known: one of them in error means that all are.
   std::lock_guard lock(mutex_);
   const auto found = sessions_.find(nonce);
-  if (found != sessions_.end() && found->second.gathering != nullptr) RefuseAll(nonce, &found->second, joined);
+  if (found == sessions_.end() || !found->second.refused.ok()) return;
+  if (found->second.gathering != nullptr) return RefuseAll(nonce, &found->second, joined);
+  for (const uint64_t place : {found->second.leaders, nonce}) {
+    const auto session = sessions_.find(place);
+    if (session == sessions_.end()) continue;
+    TellRefusal(&session->second, joined);
+    session->second.refused = joined;
+  }
 }
 
 std::string Rendezvous::Session::Name(uint32_t rank) const {
@@ -109,7 +117,9 @@ void Rendezvous::Begin(uint64_t nonce, Session* session, const JoinRequest& requ
   const auto found = sessions_.find(session->leaders);
   if (found == sessions_.end()) return;
   const uint64_t leaders = found->first;
-  if (request.total == request.size || session->first != 0) {
+  if (request.total == request.size && !found->second.ranks.empty()) {
+    RefuseAll(leaders, &found->second, WhyOtherTerms(request, found->second));
+  } else if (request.total == request.size || session->first != 0) {
     End(leaders, &found->second);  // leaders meet elsewhere, or not at all
   } else if (found->second.timer == 0) {
     const uint64_t over_ns = NowNs() + 2 * found->second.timeout_ms * 1000000;
@@ -117,19 +127,24 @@ void Rendezvous::Begin(uint64_t nonce, Session* session, const JoinRequest& requ
   }
 }
 
-Status Rendezvous::Check(Session* session, const JoinRequest& request, const std::string& who) const {
-  const uint32_t size = session->size;
-  if (request.terms != session->terms) {
-    return {SL_ERR_MISMATCH, who + " meets " + request.terms + ", others " + session->terms};
-  }
+Status Rendezvous::WhyOtherTerms(const JoinRequest& request, const Session& session) {
+  const auto words = [](const std::string& terms) { return terms.empty() ? "by a single id" : terms; };
+  return {SL_ERR_MISMATCH, "rank " + std::to_string(request.known_as) + " (" + ToText(request.tree) + ") meets " +
+                               words(request.terms) + ", others " + words(session.terms)};
+}
+
+Status Rendezvous::Check(const Session& session, const JoinRequest& request) {
+  const uint32_t size = session.size;
+  const std::string who = "rank " + std::to_string(request.known_as) + " (" + ToText(request.tree) + ")";
+  if (request.terms != session.terms) return WhyOtherTerms(request, session);
   if (request.size != size || request.rank >= size) {
     return {SL_ERR_MISMATCH, who + " says the communicator has " + std::to_string(request.size) +
                                  " ranks, others said " + std::to_string(size)};
   }
-  if (const auto other = session->ranks.find(request.rank); other != session->ranks.end()) {
+  if (const auto other = session.ranks.find(request.rank); other != session.ranks.end()) {
     return {SL_ERR_MISMATCH, "two processes or threads joined as " + who + ", the other is " +
-                                 ToText(other->second->tree) + "; every rank from " + session->Name(0).substr(5) +
-                                 " to " + session->Name(size - 1).substr(5) + " joins once"};
+                                 ToText(other->second->tree) + "; every rank from " + session.Name(0).substr(5) +
+                                 " to " + session.Name(size - 1).substr(5) + " joins once"};
   }
   return {};
 }
@@ -141,8 +156,9 @@ Status Rendezvous::Join(uint64_t nonce, Switchboard::Caller* caller) {
   const auto found = sessions_.find(nonce);
   if (found == sessions_.end()) return {SL_ERR_STATE, "this unique id has been used already, or its time is over"};
   Session& session = found->second;
+  SL_TRY(session.refused);
   if (session.size == 0) Begin(nonce, &session, request);
-  SL_TRY(Check(&session, request, "rank " + std::to_string(request.known_as) + " (" + ToText(request.tree) + ")"));
+  SL_TRY(Check(session, request));
   const bool own_process = IsOwnProcess(caller->stream);
   auto channel = std::make_unique<Channel>(control_, std::move(caller->stream), kMaxHelloBytes, this);
   SL_TRY(channel->Open());
@@ -205,7 +221,7 @@ void Rendezvous::Expire(uint64_t nonce) {
   const auto found = sessions_.find(nonce);
   if (found == sessions_.end()) return;
   Session& session = found->second;
-  if (session.size == 0) return End(nonce, &session);  // leaders whose groups have all failed
+  if (session.size == 0 || !session.refused.ok()) return End(nonce, &session);  // or leaders whose groups all failed
   std::vector<uint32_t> absent;
   for (uint32_t rank = 0; rank < session.size; ++rank) {
     const auto guest = session.ranks.find(rank);
@@ -221,8 +237,14 @@ void Rendezvous::Expire(uint64_t nonce) {
                                  std::to_string(session.timeout_ms) + " ms; " + session.remedy});
 }
 
-// Ranks of this process last: it may end as soon as one of them knows, and the others would hear nothing.
 void Rendezvous::RefuseAll(uint64_t nonce, Session* session, const Status& why) {
+  TellRefusal(session, why);
+  if (session->gathering != nullptr) session->gathering->on_refused(why);
+  End(nonce, session);
+}
+
+// Ranks of this process last: it may end as soon as one of them knows, and the others would hear nothing.
+void Rendezvous::TellRefusal(Session* session, const Status& why) {
   Writer refusal;
   refusal.Put(why.code());
   refusal.PutText(why.message());
@@ -231,8 +253,8 @@ void Rendezvous::RefuseAll(uint64_t nonce, Session* session, const Status& why) 
       if (guest->own_process == own_process) guest->channel->Send(FrameType::kRefuse, 0, refusal.bytes());
     }
   }
-  if (session->gathering != nullptr) session->gathering->on_refused(why);
-  End(nonce, session);
+  for (const auto& [rank, guest] : session->ranks) Drop(guest);
+  session->ranks.clear();
 }
 
 void Rendezvous::OnClosed(Channel* channel, const Status&) {

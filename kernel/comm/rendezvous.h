@@ -75,19 +75,22 @@ class Rendezvous : public Channel::Owner {
     uint32_t opening = 0;              // of them, those who were asked to be reachable and have not answered
     bool full = false;                 // all have come
     uint64_t timer = 0;
+    Status refused;  // an error: why nobody meets here; it is kept, for those who have still to come
 
     std::string Name(uint32_t rank) const;  // "rank 3"
   };
 
   Result<Endpoint> Serve(const RendezvousId& id, bool of_leaders);
   void Begin(uint64_t nonce, Session* session, const JoinRequest& request);
-  Status Check(Session* session, const JoinRequest& request, const std::string& who) const;
+  static Status WhyOtherTerms(const JoinRequest& request, const Session& session);
+  static Status Check(const Session& session, const JoinRequest& request);
   Status Join(uint64_t nonce, Switchboard::Caller* caller);
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;
   void OnClosed(Channel* channel, const Status& why) override;
   void OpenThenWelcome(uint64_t nonce, Session* session);
   void Welcome(uint64_t nonce, Session* session);
   void Expire(uint64_t nonce);
+  void TellRefusal(Session* session, const Status& why);
   void RefuseAll(uint64_t nonce, Session* session, const Status& why);
   void End(uint64_t nonce, Session* session);
   void Drop(Guest* guest);
