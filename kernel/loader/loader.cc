@@ -74,6 +74,7 @@ Loader::~Loader() {
 Result<std::unique_ptr<Loader>> Loader::Open(const Profile& profile) {
   auto impl = std::make_unique<Impl>(profile);
   impl->catalog = ReadCatalog(impl->profile);
+  for (const std::string& ignored : impl->profile.ignored()) Log(SL_LOG_WARN, ignored);
   for (const std::string& stray : StrayVariables(impl->catalog)) Log(SL_LOG_WARN, stray);
   SL_TRY(ChooseModules(impl->profile, impl->catalog, &impl->choice));
   for (const std::string& warning : impl->choice.warnings) Log(SL_LOG_WARN, warning);

@@ -162,15 +162,18 @@ Status Profile::ApplyEnvironment() {
   for (const Key& key : KernelKeys()) {
     std::string variable = VariableName(key.section, key.option.name);
     const char* text = secure_getenv(variable.c_str());
-    if (text == nullptr && key.nccl_variable != nullptr) {
+    const bool is_nccls = text == nullptr && key.nccl_variable != nullptr;
+    if (is_nccls) {
       variable = key.nccl_variable;
       text = secure_getenv(key.nccl_variable);
     }
-    if (text == nullptr) continue;
+    if (text == nullptr || (is_nccls && *text == '\0')) continue;
     Result<OptionValue> value =
         ParseValue(key.option, key.FullName(), text, Origin::kEnvironment, "environment variable " + variable);
     if (value.ok()) {
       values_[key.FullName()] = value.Take();
+    } else if (is_nccls) {
+      ignored_.push_back(value.status().message() + "; ignored");
     } else {
       problems += (problems.empty() ? "" : "\n") + value.status().message();
     }

@@ -68,6 +68,9 @@ class Profile {
   // Where the profile first asks for a module, as a module or as a layer; "" when it does not.
   std::string PlaceOf(std::string_view module) const;
 
+  // Variables of NCCL that mean nothing, each in words. They are ignored, as all of NCCL's that cannot be followed.
+  const std::vector<std::string>& ignored() const { return ignored_; }
+
   // The effective value of a key of the kernel, e.g. "comm.bootstrap_timeout_ms"; NULL: no such key.
   const OptionValue* Find(std::string_view key) const;
 
@@ -101,6 +104,7 @@ class Profile {
   bool lists_modules_ = false;
   std::vector<NamedPlace> enable_;
   std::map<std::string, ModuleEntry> modules_;
+  std::vector<std::string> ignored_;
 };
 
 // The folder of the library (or program) this code is linked into; "" when it cannot be found.

@@ -245,6 +245,23 @@ TEST(Profile, NcclsInterfaceVariableIsTheLastChoice) {
   EXPECT_EQ("lo", Profile::Load("auto").value().settings().comm.interface);
 }
 
+// Job scripts set them for another library: one that is empty or misspelt decides nothing.
+TEST(Profile, NcclsVariableThatMeansNothingIsIgnored) {
+  ScopedVariable nccl("NCCL_SOCKET_FAMILY", "");
+  Result<Profile> profile = Profile::Load("auto");
+  ASSERT_TRUE(profile.ok()) << profile.status().message();
+  EXPECT_TRUE(profile.value().ignored().empty());
+  setenv("NCCL_SOCKET_FAMILY", "AF_INET7", 1);
+  profile = Profile::Load("auto");
+  ASSERT_TRUE(profile.ok()) << profile.status().message();
+  EXPECT_EQ(Origin::kDefault, profile.value().Find("comm.socket_family")->origin);
+  ASSERT_EQ(1u, profile.value().ignored().size());
+  EXPECT_EQ(
+      "environment variable NCCL_SOCKET_FAMILY: comm.socket_family is \"AF_INET7\", but must be one of any, AF_INET, "
+      "AF_INET6; ignored",
+      profile.value().ignored()[0]);
+}
+
 class ProfileFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
