@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -31,13 +32,23 @@ struct State {
   Context contexts[kMaxDevices] = {};
   std::map<std::string, Failure> failures;  // by call, once each
   std::map<std::string, uint64_t> calls;
+  std::vector<std::unique_ptr<std::vector<cu::Context*>>> context_stacks;  // of all threads, those that ended, too
 };
 State& TheState() {
   static auto* const state = new State;
   return *state;
 }
 
-thread_local std::vector<cu::Context*> context_stack;
+// The calling thread's. A handler of exit() may call the driver after the thread's own objects are gone.
+std::vector<cu::Context*>& ContextStack() {
+  thread_local std::vector<cu::Context*>* stack = nullptr;
+  if (stack == nullptr) {
+    const std::lock_guard lock(TheState().mutex);
+    stack = TheState().context_stacks.emplace_back(std::make_unique<std::vector<cu::Context*>>()).get();
+  }
+  return *stack;
+}
+
 thread_local cu::CaptureMode capture_mode = 0;
 
 int Setting(const char* name, int fallback) {
@@ -76,7 +87,10 @@ cu::Code EnterInContext(const char* call, bool unsafe) {
   return cu::kSuccess;
 }
 
-cu::Context* CurrentContext() { return context_stack.empty() ? nullptr : context_stack.back(); }
+cu::Context* CurrentContext() {
+  const std::vector<cu::Context*>& stack = ContextStack();
+  return stack.empty() ? nullptr : stack.back();
+}
 int DeviceOf(const cu::Context* context) { return reinterpret_cast<const Context*>(context)->device; }
 
 }  // namespace sl::fake_cuda
@@ -222,15 +236,15 @@ cu::Code cuCtxGetCurrent(cu::Context** out) {
 cu::Code cuCtxPushCurrent_v2(cu::Context* context) {
   SL_FAKE_ENTER(cuCtxPushCurrent);
   if (context == nullptr || Inside(context)->retained == 0) return cu::kInvalidContext;
-  context_stack.push_back(context);
+  ContextStack().push_back(context);
   return cu::kSuccess;
 }
 
 cu::Code cuCtxPopCurrent_v2(cu::Context** out) {
   SL_FAKE_ENTER(cuCtxPopCurrent);
-  if (context_stack.empty()) return cu::kInvalidContext;
-  *out = context_stack.back();
-  context_stack.pop_back();
+  if (ContextStack().empty()) return cu::kInvalidContext;
+  *out = ContextStack().back();
+  ContextStack().pop_back();
   return cu::kSuccess;
 }
 
@@ -250,8 +264,8 @@ cu::Code cuDeviceCanAccessPeer(int* out, cu::Device device, cu::Device peer) {
 
 cu::Code cuCtxSetCurrent(cu::Context* context) {
   SL_FAKE_ENTER(cuCtxSetCurrent);
-  if (!context_stack.empty()) context_stack.pop_back();
-  if (context != nullptr) context_stack.push_back(context);
+  if (!ContextStack().empty()) ContextStack().pop_back();
+  if (context != nullptr) ContextStack().push_back(context);
   return cu::kSuccess;
 }
 

@@ -36,6 +36,8 @@ struct StreamHandle {
   std::shared_ptr<Stream> stream;
 };
 
+using DefaultStreams = std::map<cu::Context*, std::shared_ptr<Stream>>;
+
 // Recorded so often; so many of these points were reached.
 struct Marks {
   uint64_t recorded = 0;
@@ -92,7 +94,8 @@ class Grid {
 struct State {
   std::map<const void*, std::shared_ptr<GraphBody>> graphs;  // that captures have ended with
   std::vector<std::shared_ptr<Stream>> streams;              // destroyed ones until their work is done
-  std::map<cu::Context*, std::shared_ptr<Stream>> default_streams;
+  DefaultStreams default_streams;
+  std::vector<std::unique_ptr<DefaultStreams>> thread_streams;  // of all threads, those that ended, too
   std::vector<StreamHandle*> free_handles;
   uint64_t stream_ids = 0;
   cu::LaunchConfig last_launch{};
@@ -119,6 +122,7 @@ constexpr FakeKernel kReduceKernels[] = {SL_REDUCE_KERNELS(SL_FAKE_KERNEL){nullp
 constexpr FakeImage kReductions = {kFakeImageMagic, 90, kReduceKernels};
 constexpr uint32_t kFatbinMagic = 0xba55ed50;
 
+cu::Stream* const kStreamLegacy = reinterpret_cast<cu::Stream*>(1);  // another name of NULL
 cu::Stream* const kStreamPerThread = reinterpret_cast<cu::Stream*>(2);
 
 std::shared_ptr<Stream> MakeStream() {
@@ -128,14 +132,15 @@ std::shared_ptr<Stream> MakeStream() {
 }
 
 Stream* Inside(cu::Stream* stream) {
-  if (stream == nullptr) {
+  if (stream == nullptr || stream == kStreamLegacy) {
     std::shared_ptr<Stream>& own = TheState().default_streams[CurrentContext()];
     if (own == nullptr) own = MakeStream();
     return own.get();
   }
   if (stream == kStreamPerThread) {
-    thread_local std::map<cu::Context*, std::shared_ptr<Stream>> t_streams;
-    std::shared_ptr<Stream>& own = t_streams[CurrentContext()];
+    thread_local DefaultStreams* t_streams = nullptr;
+    if (t_streams == nullptr) t_streams = TheState().thread_streams.emplace_back(new DefaultStreams).get();
+    std::shared_ptr<Stream>& own = (*t_streams)[CurrentContext()];
     if (own == nullptr) own = MakeStream();
     return own.get();
   }

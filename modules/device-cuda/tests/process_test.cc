@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "modules/device-cuda/tests/fixture.h"
@@ -55,6 +56,24 @@ void AskWhereTheProgramInitialised() {
 }
 
 TEST(Process, ThatInitialisedCudaUsesItsFirstDevice) { EXPECT_TRUE(EndedWell(Start(AskWhereTheProgramInitialised))); }
+
+// A front end ends late communicators in a handler of exit(), which runs behind the destructors of the thread.
+void UseTheDriverAtExit() {
+  static auto* const cuda = new CudaDevice;
+  static const ContextScope* const scope = new ContextScope(*cuda->device);
+  static cu::Context* before = nullptr;
+  ASSERT_EQ(cuda->calls().CtxGetCurrent(&before), cu::kSuccess);
+  ASSERT_NE(before, nullptr);
+  const auto look = [] {
+    cu::Context* context = nullptr;
+    const cu::Code code = cuda->calls().CtxGetCurrent(&context);
+    _exit(code == cu::kSuccess && context == before && scope != nullptr ? 0 : 1);
+  };
+  ASSERT_EQ(std::atexit(look), 0);
+  std::exit(1);
+}
+
+TEST(Process, UsesTheDriverWhileItExits) { EXPECT_TRUE(EndedWell(Start(UseTheDriverAtExit))); }
 
 void UseWhatTheParentOpened() {
   CudaDevice cuda;

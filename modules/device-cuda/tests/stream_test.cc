@@ -41,6 +41,17 @@ TEST(Stream, OfTheProgramIsAcceptedAndNotDestroyed) {
   EXPECT_EQ(cuda.ops->release(cuda.device, word), SL_OK);
 }
 
+// cudaStreamLegacy.
+TEST(Stream, OfNullHasAnotherName) {
+  CudaDevice cuda;
+  auto* const legacy = reinterpret_cast<sl_stream_t*>(1);
+  auto* word = static_cast<uint64_t*>(cuda.Allocate(SL_MEMORY_HOST, 64));
+  EXPECT_EQ(cuda.ops->stream_write_value(cuda.device, legacy, word, 3), SL_OK) << last_error;
+  EXPECT_EQ(cuda.ops->stream_wait_idle(cuda.device, nullptr, After(5)), SL_OK) << last_error;
+  EXPECT_EQ(*word, 3u);
+  EXPECT_EQ(cuda.ops->release(cuda.device, word), SL_OK);
+}
+
 TEST(Stream, TakesWordsOfHostMemoryOnly) {
   CudaDevice cuda;
   auto* plain = static_cast<uint64_t*>(cuda.Allocate(SL_MEMORY_PLAIN, 64));
