@@ -32,16 +32,15 @@ RedOp* RedOpTable::Slot(uint32_t slot) const {
 uint32_t RedOpTable::Create(ncclDataType_t datatype, ncclScalarResidence_t residence, const void* scalar) {
   const std::lock_guard<std::mutex> lock(mutex_);
   uint32_t slot = 0;
-  if (!free_slots_.empty()) {
-    slot = free_slots_.back();
-    free_slots_.pop_back();
+  const bool must_reuse = slots_used_ == kCapacity;
+  if (free_count_ >= (must_reuse ? 1 : kResting)) {
+    slot = TakeFree();
   } else {
-    if (slots_used_ == kCapacity) return 0;
+    if (must_reuse) return 0;
     slot = slots_used_;
     if ((slot & (kChunkSlots - 1)) == 0) {
       chunks_[slot >> kChunkBits].store(new RedOp[kChunkSlots], std::memory_order_release);
       generations_.resize(slot + kChunkSlots);
-      free_slots_.reserve(slot + kChunkSlots);  // so that Destroy cannot fail
     }
     ++slots_used_;
   }
@@ -53,6 +52,13 @@ uint32_t RedOpTable::Create(ncclDataType_t datatype, ncclScalarResidence_t resid
   const uint32_t number = kDynamic | salt_ << kSaltShift | generation << kGenerationShift | slot;
   op->number.store(number, std::memory_order_release);
   return number;
+}
+
+uint32_t RedOpTable::TakeFree() {
+  const uint32_t slot = first_free_;
+  first_free_ = Slot(slot)->next_free;
+  --free_count_;
+  return slot;
 }
 
 const RedOp* RedOpTable::Find(uint32_t number) const {
@@ -67,7 +73,9 @@ bool RedOpTable::Destroy(uint32_t number) {
   const uint32_t slot = number & (kCapacity - 1);
   Slot(slot)->number.store(0, std::memory_order_release);
   ++generations_[slot];
-  free_slots_.push_back(static_cast<uint16_t>(slot));
+  (free_count_ == 0 ? first_free_ : Slot(last_free_)->next_free) = static_cast<uint16_t>(slot);
+  last_free_ = static_cast<uint16_t>(slot);
+  ++free_count_;
   return true;
 }
 

@@ -43,6 +43,19 @@ TEST(RedOp, IsNotMistakenForItsSuccessor) {
   EXPECT_FALSE(table.Destroy(first));
 }
 
+// A program that makes an operator for every step and keeps an old number must not get another one's scalar.
+TEST(RedOp, NumberStaysDeadForManyOthers) {
+  RedOpTable table(1);
+  const uint32_t first = table.Create(ncclFloat, ncclScalarHostImmediate, &kHalf);
+  EXPECT_TRUE(table.Destroy(first));
+  for (int i = 0; i < 65000; ++i) {
+    const uint32_t number = table.Create(ncclFloat, ncclScalarHostImmediate, &kHalf);
+    ASSERT_NE(number, first) << "after " << i;
+    ASSERT_TRUE(table.Destroy(number));
+  }
+  EXPECT_EQ(table.Find(first), nullptr);
+}
+
 TEST(RedOp, OfAnotherCommunicatorIsUnknown) {
   RedOpTable one(1);
   RedOpTable two(2);
