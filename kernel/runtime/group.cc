@@ -73,7 +73,7 @@ class GroupIssue {
     }
     for (Pending* pending : relayed_) pending->handle->pending.Give(pending);
     for (const Member& member : members_) {
-      member.handle->group_member = UINT32_MAX;
+      member.handle->group_member.store(UINT32_MAX, std::memory_order_relaxed);
       member.handle->in_call.store(0, std::memory_order_release);
     }
   }
@@ -116,11 +116,18 @@ class GroupIssue {
     RelayJob* job;  // NULL: the device has got all of it
   };
 
+  // Not if it has a place in the group of another thread.
+  bool IsMember(const sl_comm_t* handle) const {
+    const uint32_t place = handle->group_member.load(std::memory_order_relaxed);
+    return place < members_.size() && members_[place].handle == handle;
+  }
+
   Status Check(const sl_group_entry_t& entry) {
-    if (entry.comm->group_member == UINT32_MAX) {
+    if (!IsMember(entry.comm)) {
+      // As InCall, for many.
+      if (entry.comm->in_call.exchange(1, std::memory_order_seq_cst) != 0) return TwoCallsAtOnce();
       members_.push_back({entry.comm, nullptr, nullptr, nullptr});
-      entry.comm->in_call.exchange(1, std::memory_order_seq_cst);  // as InCall, for many
-      entry.comm->group_member = static_cast<uint32_t>(members_.size() - 1);
+      entry.comm->group_member.store(static_cast<uint32_t>(members_.size() - 1), std::memory_order_relaxed);
     }
     SL_TRY(CheckUsable(entry.comm, *entry.op));
     SL_TRY(CheckOp(entry.comm->comm, *entry.op));
@@ -331,7 +338,7 @@ class GroupIssue {
       return {};
     }
     if (entry.stream == member.lead) return {};
-    const Follower follower{entry.comm->group_member, entry.stream};
+    const Follower follower{entry.comm->group_member.load(std::memory_order_relaxed), entry.stream};
     if (std::find(followers_.begin(), followers_.end(), follower) != followers_.end()) return {};
     followers_.push_back(follower);
     return WaitForStream(member.handle, member.lead, entry.stream);

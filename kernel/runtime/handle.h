@@ -113,8 +113,9 @@ struct sl_comm_t {
   sl::kernel::IssueOrder eager;
   sl::kernel::IssueOrder captured[4];  // the newest captures, by number; several may be under way
   bool oversubscribed = false;
-  uint64_t captures = 0;                  // that its operations were part of
-  uint32_t group_member = UINT32_MAX;     // place in the group that is being issued; UINT32_MAX: in none
+  uint64_t captures = 0;  // that its operations were part of
+  // Place in the group that is being issued, of the thread that is in the call; UINT32_MAX: in none.
+  std::atomic<uint32_t> group_member{UINT32_MAX};
   std::vector<uint64_t> signals_raised;   // eager ones so far, at each rank
   std::vector<uint64_t> signals_awaited;  // from each rank
   sl_image_t* engine_image = nullptr;

@@ -147,11 +147,14 @@ Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& o
 
 Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   const InCall in_call(handle);
+  if (!in_call.is_alone()) [[unlikely]]
+    return TwoCallsAtOnce();
   SL_TRY(CheckUsable(handle, op));
   SL_TRY(CheckOp(handle->comm, op));
   SL_TRY(CheckStream(handle, stream));
   if ((op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) && op.peer == static_cast<int32_t>(handle->comm.rank())) {
-    return {SL_ERR_INVALID, "a send to the own rank needs its receive in the same group"};
+    return {SL_ERR_INVALID, op.kind == SL_OP_SEND ? "a send to the own rank needs its receive in the same group"
+                                                  : "a receive from the own rank needs its send in the same group"};
   }
   handle->comm.selector()->Collect();
   SL_ASSIGN(IssueOrder * order, JoinOrder(handle, stream));

@@ -123,6 +123,7 @@ Status IssuePut(sl_comm_t* handle, const IssueOrder& order, const Put& put, void
 
 Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* stream) {
   const InCall in_call(handle);
+  if (!in_call.is_alone()) return TwoCallsAtOnce();
   SL_TRY(CheckServed(handle, "put_signal"));
   SL_TRY(CheckStream(handle, stream));
   SL_TRY(CheckPeer(handle->comm, "put_signal", peer));
@@ -137,6 +138,7 @@ Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* 
 
 Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts, sl_stream_t* stream) {
   const InCall in_call(handle);
+  if (!in_call.is_alone()) return TwoCallsAtOnce();
   SL_TRY(CheckServed(handle, "wait_signals"));
   SL_TRY(CheckStream(handle, stream));
   for (const sl_signal_count_t& wanted : counts) SL_TRY(CheckPeer(handle->comm, "wait_signals", wanted.peer));

@@ -114,6 +114,10 @@ void Prepare(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
 
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) { return CheckUsable(handle, OpKindName(op.kind)); }
 
+Status TwoCallsAtOnce() {
+  return {SL_ERR_STATE, "two threads call on one communicator at once; give each its own, or let them take turns"};
+}
+
 Status CheckUsable(sl_comm_t* handle, const char* what) {
   const Communicator& comm = handle->comm;
   const bool ready = comm.state.load(std::memory_order_acquire) == Communicator::State::kReady;

@@ -11,14 +11,24 @@ namespace sl::kernel {
 // the hot path: it orders the mark before the reading of `cancelled` (Dekker, partner in comm_abort).
 class InCall {
  public:
-  explicit InCall(sl_comm_t* handle) : handle_(handle) { handle_->in_call.exchange(1, std::memory_order_seq_cst); }
-  ~InCall() { handle_->in_call.store(0, std::memory_order_release); }
+  explicit InCall(sl_comm_t* handle)
+      : handle_(handle), is_alone_(handle_->in_call.exchange(1, std::memory_order_seq_cst) == 0) {}
+  ~InCall() {
+    if (is_alone_) handle_->in_call.store(0, std::memory_order_release);
+  }
   InCall(const InCall&) = delete;
   InCall& operator=(const InCall&) = delete;
 
+  // False: another thread is inside, whose mark stays; the caller touches nothing and returns TwoCallsAtOnce().
+  bool is_alone() const { return is_alone_; }
+
  private:
   sl_comm_t* handle_;
+  const bool is_alone_;
 };
+
+// Operations of a communicator have an order, which two threads at once do not agree on.
+[[gnu::cold]] Status TwoCallsAtOnce();
 
 // SL_OK when operations may be issued; else why `op`, or `what`, was not started.
 Status CheckUsable(sl_comm_t* handle, const char* what);

@@ -243,6 +243,43 @@ TEST(Init, SurvivesAnyDescriptorLimit) {
   }
 }
 
+// One of the two waits for rank 1; the other is told what is wrong and leaves the first alone.
+TEST(Misuse, OfOneCommunicatorByTwoThreadsAtOnceIsRefused) {
+  const auto rank = [](Team& team, int count) {
+    const ncclComm_t comm = team.MakeComm();
+    const auto reduce = [comm, count] {
+      int values[2] = {1, 1};
+      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+      for (int i = 0; i < count; ++i) {
+        EXPECT_EQ(ncclAllReduce(&values[i], &values[i], 1, ncclInt32, ncclSum, comm, nullptr), ncclSuccess);
+      }
+      const ncclResult_t result = ncclGroupEnd();
+      EXPECT_TRUE(result != ncclSuccess || values[count - 1] == 2);
+      return result;
+    };
+    const auto race = [&] {
+      const ncclResult_t result = reduce();
+      if (result == ncclSuccess) return;
+      EXPECT_EQ(result, ncclInvalidUsage);
+      EXPECT_TRUE(LastErrorHas("two threads call on one communicator at once"));
+      ++team.word(0);
+    };
+    if (team.rank() == 0) {
+      std::thread other(race);
+      race();
+      other.join();
+    } else {
+      EXPECT_TRUE(WaitUntil(10, [&team] { return team.word(0) == 1; }));
+      EXPECT_EQ(reduce(), ncclSuccess);
+    }
+    EXPECT_EQ(team.word(0), 1u);
+    NCCL_OK(ncclCommDestroy(comm));
+  };
+  for (int count : {1, 2}) {
+    RunProcesses(2, [&](Team& team) { rank(team, count); }, {.seconds = 30});
+  }
+}
+
 // Far below the two minutes that ranks wait for each other.
 constexpr double kGroupSeconds = 20;
 
