@@ -189,11 +189,11 @@ class GroupIssue {
 
   Status Unpaired(const sl_comm_t* handle) const {
     const auto of_comm = [handle](const sl_group_entry_t* entry) { return entry->comm == handle; };
-    return {SL_ERR_INVALID, "rank " + std::to_string(handle->comm.rank()) + " sends " +
+    return {SL_ERR_INVALID, "rank " + std::to_string(handle->comm.rank()) + " sends itself " +
                                 std::to_string(std::count_if(self_sends_.begin(), self_sends_.end(), of_comm)) +
-                                " and receives " +
+                                " messages and receives " +
                                 std::to_string(std::count_if(self_recvs_.begin(), self_recvs_.end(), of_comm)) +
-                                " messages to itself in one group"};
+                                " from itself in one group"};
   }
 
   Status Add(const sl_group_entry_t& entry) {

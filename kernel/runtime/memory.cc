@@ -33,7 +33,12 @@ Status AllocateMemory(int32_t device_kind, uint64_t bytes, void** out_memory) {
 Status ReleaseMemory(void* memory) {
   SL_ASSIGN(Process * process, Process::Get());
   const Device* device = process->DeviceOf(memory);
-  if (device == nullptr) return {SL_ERR_INVALID, "release of memory that no device here allocated"};
+  if (device == nullptr) {
+    return {SL_ERR_INVALID,
+            fmt::format("release of {}, which no device here allocated; give back what ncclMemAlloc gave, once, and "
+                        "other memory to whoever allocated it",
+                        memory)};
+  }
   const sl_status_t status = device->ops->release(device->handle, memory);
   return status == SL_OK ? Status() : Status(status, LastError());
 }

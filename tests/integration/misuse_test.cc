@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -278,6 +279,17 @@ TEST(Misuse, OfOneCommunicatorByTwoThreadsAtOnceIsRefused) {
   for (int count : {1, 2}) {
     RunProcesses(2, [&](Team& team) { rank(team, count); }, {.seconds = 30});
   }
+}
+
+TEST(Misuse, OfMemoryOfOthersNamesItWhenItIsFreed) {
+  RunProcesses(1, [](Team&) {
+    int value = 0;
+    EXPECT_EQ(ncclMemFree(&value), ncclInvalidArgument);
+    char address[32];
+    std::snprintf(address, sizeof(address), "%p", static_cast<void*>(&value));
+    EXPECT_TRUE(LastErrorHas(address));
+    EXPECT_TRUE(LastErrorHas("ncclMemAlloc"));
+  });
 }
 
 // Far below the two minutes that ranks wait for each other.

@@ -155,8 +155,10 @@ TEST(Messages, ToTheOwnRankNeedTheirReceiveInTheGroup) {
     const ncclComm_t comm = team.MakeComm();
     int value = 7;
     EXPECT_NE(ncclSend(&value, 1, ncclInt32, 0, comm, nullptr), ncclSuccess);
-    EXPECT_TRUE(LastErrorHas("same group"));
+    EXPECT_TRUE(LastErrorHas("a send to the own rank needs its receive in the same group"));
     int other = 0;
+    EXPECT_NE(ncclRecv(&other, 1, ncclInt32, 0, comm, nullptr), ncclSuccess);
+    EXPECT_TRUE(LastErrorHas("a receive from the own rank needs its send in the same group"));
     NCCL_OK(ncclGroupStart());
     NCCL_OK(ncclSend(&value, 1, ncclInt32, 0, comm, nullptr));
     NCCL_OK(ncclRecv(&other, 1, ncclInt32, 0, comm, nullptr));
@@ -167,7 +169,7 @@ TEST(Messages, ToTheOwnRankNeedTheirReceiveInTheGroup) {
     NCCL_OK(ncclSend(&value, 1, ncclInt32, 0, comm, nullptr));
     NCCL_OK(ncclRecv(&other, 1, ncclInt32, 0, comm, nullptr));
     EXPECT_NE(ncclGroupEnd(), ncclSuccess);
-    EXPECT_TRUE(LastErrorHas("sends 2 and receives 1"));
+    EXPECT_TRUE(LastErrorHas("sends itself 2 messages and receives 1 from itself"));
     NCCL_OK(ncclCommDestroy(comm));
   });
 }
