@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Making and ending communicators: arguments are checked here, the rest is a job (jobs.cc, destroy.cc).
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <set>
@@ -62,6 +63,7 @@ ncclResult_t NewHandle(const char* function, CommSettings settings, ncclComm** o
 }
 
 ncclResult_t MakeInitJob(const InitRequest& request, Job* out_job) {
+  if (request.out != nullptr) *request.out = nullptr;
   if (const ncclResult_t checked = CheckInit(request); checked != ncclSuccess) return checked;
   CommSettings settings;
   const ncclResult_t parsed = ParseConfig(request.function, request.config, nullptr, &settings);
@@ -118,6 +120,7 @@ ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices) {
   constexpr const char* kFunction = "ncclCommInitAll";
   if (comms == nullptr) return Fail(ncclInvalidArgument, "%s: argument comm is NULL", kFunction);
   if (count < 0) return Fail(ncclInvalidArgument, "%s: argument ndev is %d, must not be negative", kFunction, count);
+  std::fill_n(comms, count, nullptr);
   if (t_group_depth != 0) {
     return Fail(ncclInvalidUsage, "%s: it is a group of its own and cannot stand inside one", kFunction);
   }
@@ -163,7 +166,6 @@ ncclResult_t FillSplitJob(ncclComm* parent, int color, int key, ncclComm_t* out,
   job->color = color;
   job->key = key;
   job->out = out;
-  *out = nullptr;
   if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
   const ncclResult_t made = NewHandle(job->function, std::move(settings), &job->comm);
   if (made == ncclSuccess) *out = job->comm;
@@ -172,6 +174,7 @@ ncclResult_t FillSplitJob(ncclComm* parent, int color, int key, ncclComm_t* out,
 
 ncclResult_t MakeSplitJob(ncclComm_t handle, int color, int key, ncclComm_t* out, const ncclConfig_t* config,
                           Job* job) {
+  if (out != nullptr) *out = nullptr;
   const Pin parent = CheckComm(job->function, handle);
   if (const ncclResult_t ready = RequireReady(job->function, parent); ready != ncclSuccess) return ready;
   const ncclResult_t filled = FillSplitJob(parent, color, key, out, config, job);
@@ -216,6 +219,7 @@ ncclResult_t MakeShrinkJob(ncclComm_t handle, const int* list, int count, ncclCo
                            int flags, Job* job) {
   const char* const function = job->function;
   static_assert(NCCL_SHRINK_ABORT == SL_SHRINK_ABORT, "flags are passed on as they are");
+  if (out != nullptr) *out = nullptr;
   const Pin parent = CheckComm(function, handle);
   if (parent == nullptr) return ncclInvalidArgument;
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument newcomm is NULL", function);
@@ -233,7 +237,6 @@ ncclResult_t MakeShrinkJob(ncclComm_t handle, const int* list, int count, ncclCo
   job->parent = parent;
   job->shrink_flags = static_cast<uint32_t>(flags);
   job->out = out;
-  *out = nullptr;
   const ncclResult_t made = NewHandle(function, std::move(settings), &job->comm);
   if (made != ncclSuccess) return made;
   *out = job->comm;
@@ -270,7 +273,6 @@ ncclResult_t FillGrowJob(ncclComm* parent, int size, const ncclUniqueId* id, int
     std::memcpy(job->ids.data(), id, sizeof(*id));
   }
   job->out = out;
-  *out = nullptr;
   const ncclResult_t made = NewHandle(function, std::move(settings), &job->comm);
   if (made == ncclSuccess) *out = job->comm;
   return made;
@@ -278,6 +280,7 @@ ncclResult_t FillGrowJob(ncclComm* parent, int size, const ncclUniqueId* id, int
 
 ncclResult_t MakeGrowJob(ncclComm_t handle, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
                          const ncclConfig_t* config, Job* job) {
+  if (out != nullptr) *out = nullptr;
   const Pin parent = CheckComm(job->function, handle);
   if (const ncclResult_t ready = RequireReady(job->function, parent); ready != ncclSuccess) return ready;
   const ncclResult_t filled = FillGrowJob(parent, size, id, rank, out, config, job);

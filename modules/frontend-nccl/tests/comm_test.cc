@@ -72,6 +72,30 @@ TEST_F(Comm, InitAllRefusesBadDevices) {
   DestroyComms({comms[0], comms[1]});
 }
 
+TEST_F(Comm, HandleIsNullAfterARefusedCall) {
+  const ncclComm_t comm = MakeComm();
+  const ncclUniqueId id = Id();
+  const auto old = reinterpret_cast<ncclComm_t>(0x10);
+  ncclComm_t made = old;
+  const auto is_refused = [&made, old](ncclResult_t result) {
+    const bool is_null = made == nullptr;
+    made = old;
+    return result == ncclInvalidArgument && is_null;
+  };
+  int excluded = 0;
+  ncclConfig_t bad = NCCL_CONFIG_INITIALIZER;
+  bad.blocking = 7;
+  EXPECT_TRUE(is_refused(ncclCommInitRank(&made, 0, id, 0)));
+  EXPECT_TRUE(is_refused(ncclCommInitRankConfig(&made, 1, id, 0, &bad)));
+  EXPECT_TRUE(is_refused(ncclCommSplit(comm, -2, 0, &made, nullptr)));
+  EXPECT_TRUE(is_refused(ncclCommSplit(nullptr, 0, 0, &made, nullptr)));
+  EXPECT_TRUE(is_refused(ncclCommShrink(comm, &excluded, 1, &made, nullptr, NCCL_SHRINK_DEFAULT)));
+  EXPECT_TRUE(is_refused(ncclCommGrow(comm, 1, &id, -1, &made, nullptr)));
+  const int negative = -1;
+  EXPECT_TRUE(is_refused(ncclCommInitAll(&made, 1, &negative)));
+  DestroyComms({comm});
+}
+
 TEST_F(Comm, HandleIsNullAfterAFailedInit) {
   Fake().create_status = SL_ERR_SYSTEM;
   auto comm = reinterpret_cast<ncclComm_t>(0x10);
