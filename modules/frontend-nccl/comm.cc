@@ -45,6 +45,14 @@ uint32_t TakeSlot() {
   return must_reuse ? kMaxComms : g_slots_used++;
 }
 
+// A watchdog may go on asking: its error has the words, the log has them once for each handle.
+void RefuseEnded(const char* function, ncclComm* comm, const char* why) {
+  char text[256];
+  std::snprintf(text, sizeof(text), "%s: communicator %p %s", function, static_cast<const void*>(comm), why);
+  SetLastError(text);
+  if (!comm->was_refused.exchange(true)) Log(SL_LOG_WARN, text);
+}
+
 ncclResult_t KeptFailure(const char* function, ncclComm* comm) {
   const std::lock_guard<std::mutex> lock(comm->cold->mutex);
   SetLastError((std::string(function) + ": " + comm->cold->failure_text).c_str());
@@ -78,11 +86,11 @@ ncclResult_t PollKernel(const char* function, ncclComm* comm, uint32_t phase) {
 ncclComm* Judge(const char* function, const ncclComm* handle) noexcept {
   if (ncclComm* comm = Live(handle); comm != nullptr) return comm;
   const uintptr_t offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(g_comms);
+  const bool is_slot = offset < sizeof(g_comms) && offset % sizeof(ncclComm) == 0;
   if (handle == nullptr) {
     Fail(ncclInvalidArgument, "%s: argument comm is NULL; make a communicator with ncclCommInitRank first", function);
-  } else if (offset < sizeof(g_comms) && offset % sizeof(ncclComm) == 0) {
-    Fail(ncclInvalidArgument, "%s: communicator %p was destroyed or aborted; it cannot be used any more", function,
-         static_cast<const void*>(handle));
+  } else if (is_slot) {
+    RefuseEnded(function, &g_comms[offset / sizeof(ncclComm)], "was destroyed or aborted; it cannot be used any more");
   } else {
     Fail(ncclInvalidArgument, "%s: argument comm %p is no communicator of this library", function,
          static_cast<const void*>(handle));
@@ -108,10 +116,11 @@ ncclResult_t Poll(const char* function, ncclComm* comm) noexcept {
   });
 }
 
-ncclResult_t RequireParts(const char* function, const ncclComm* comm) noexcept {
+ncclResult_t RequireParts(const char* function, ncclComm* comm) noexcept {
   if (comm == nullptr) return ncclInvalidArgument;
   if (!IsEnding(comm)) return ncclSuccess;
-  return Fail(ncclInvalidUsage, "%s: the communicator was handed to ncclCommDestroy or ncclCommAbort", function);
+  RefuseEnded(function, comm, "was handed to ncclCommDestroy or ncclCommAbort");
+  return ncclInvalidUsage;
 }
 
 ncclResult_t RequireReady(const char* function, ncclComm* comm) noexcept {
@@ -155,6 +164,7 @@ ncclComm* Allocate() {
   comm->blocking = true;
   comm->parked = false;
   comm->aborted.store(false);
+  comm->was_refused.store(false);
   comm->comm_id.store(0, std::memory_order_relaxed);
   comm->phase.store(kQueued, std::memory_order_release);
   return comm;

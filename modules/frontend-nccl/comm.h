@@ -70,6 +70,7 @@ struct alignas(64) ncclComm {
   alignas(64) std::atomic<uint32_t> pins{0};  // calls that are inside (Pin)
   bool parked = false;                        // destroyed by its program, left to its last sibling; see destroy.cc
   std::atomic<bool> aborted{false};           // its end waits for nobody
+  std::atomic<bool> was_refused{false};       // since its end began, and the log says so
 };
 
 namespace sl::frontend_nccl {
@@ -123,7 +124,7 @@ inline Pin CheckComm(const char* function, const ncclComm* handle) noexcept { re
 // returns: ncclSuccess | ncclInvalidArgument still connecting | ncclInvalidUsage ended | its error
 ncclResult_t RequireReady(const char* function, ncclComm* comm) noexcept;
 // Refuses one whose parts may be gone.   returns: ncclSuccess | ncclInvalidUsage it is being ended
-ncclResult_t RequireParts(const char* function, const ncclComm* comm) noexcept;
+ncclResult_t RequireParts(const char* function, ncclComm* comm) noexcept;
 
 // Asks the kernel how the communicator is, and keeps up the phase. The caller has pinned it.
 // returns: ncclSuccess | ncclInProgress | its error, whose text becomes the last error text

@@ -212,6 +212,20 @@ TEST_F(Comm, IsRefusedAfterItsEnd) {
   }
 }
 
+// Or the log of a watchdog that was not told would hold nothing else.
+TEST_F(Comm, IsRefusedInTheLogOnceAfterItsEnd) {
+  const ncclComm_t comm = MakeComm();
+  EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
+  Fake().logs.clear();
+  ncclResult_t state = ncclSuccess;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclInvalidArgument);
+    EXPECT_TRUE(TextHas("ncclCommGetAsyncError: communicator")) << Text();
+    EXPECT_TRUE(TextHas("was destroyed or aborted")) << Text();
+  }
+  EXPECT_EQ(Fake().logs.size(), 1u);
+}
+
 TEST_F(Comm, NullAndForeignPointersAreJudged) {
   int count = 0;
   EXPECT_EQ(ncclCommCount(nullptr, &count), ncclInvalidArgument);
