@@ -24,6 +24,7 @@ constinit uint32_t g_slots_used = 0;                     // guarded by g_slots_m
 constinit std::deque<uint32_t>* g_slots_free = nullptr;  // guarded by g_slots_mutex; oldest first; never freed
 
 constexpr uint64_t kWaitSliceNs = 20'000'000;
+constexpr uint64_t kLeavingNs = 2'000'000'000;   // for those inside, once what they wait for is cancelled
 constexpr uint64_t kPatienceNs = 1'000'000'000;  // with ranks of other processes that are late to end a communicator
 
 uint64_t NowNs() {
@@ -245,11 +246,11 @@ bool ClaimForEnding(ncclComm* comm) noexcept {
 
 void AwaitPins(const ncclComm* comm) noexcept {
   const timespec pause{0, 100000};
-  bool is_cancelled = comm->kernel == nullptr;
-  while (comm->pins.load(std::memory_order_seq_cst) != 0) {
-    if (!is_cancelled && comm->aborted.load()) {
-      LoadedRuntime().comm_cancel(comm->kernel);
-      is_cancelled = true;
+  uint64_t deadline_ns = UINT64_MAX;
+  while (comm->pins.load(std::memory_order_seq_cst) != 0 && NowNs() < deadline_ns) {
+    if (comm->aborted.load() && deadline_ns == UINT64_MAX) {
+      if (comm->kernel != nullptr) LoadedRuntime().comm_cancel(comm->kernel);
+      deadline_ns = NowNs() + kLeavingNs;
     }
     nanosleep(&pause, nullptr);
   }

@@ -9,7 +9,8 @@
 // I1. Whoever ends a handle puts it in phase kDestroying first (ClaimForEnding) and then waits for its pins.
 // I2. Whoever uses its parts pins it first and looks at its phase then: anything but kFree and kDestroying means that
 //     they stay until the pin goes. Both sides are sequentially consistent: one of them sees the other.
-// I3. Who holds a pin waits for nothing that the cancellation of this very communicator does not end.
+// I3. Who holds a pin waits for nothing that the cancellation of this very communicator does not end; but for a group
+//     of several communicators, for which the kernel keeps the memory of each (in_call) until it is over.
 // An operation outside a group takes no pin: the kernel counts it (in_call), and its abort waits for it.
 #pragma once
 
@@ -152,7 +153,8 @@ sl_status_t AwaitKernel(ncclComm* comm, Phase phase, const std::function<bool()>
 // Takes the handle for ending it: everybody else is refused from now on. False when somebody else ends it.
 bool ClaimForEnding(ncclComm* comm) noexcept;
 // After claiming, before anything is freed: until nobody is inside. Once it is aborted, which may be while this waits,
-// the kernel cancels what those inside wait for: then a few milliseconds.
+// the kernel cancels what those inside wait for: then a few milliseconds; two seconds beside a group that waits for
+// other communicators, too.
 void AwaitPins(const ncclComm* comm) noexcept;
 
 // Live communicators of this process with this id, `except` left out. For ranks that share a process.

@@ -174,6 +174,27 @@ TEST_F(Comm, AbortCancelsAndThenAwaitsWhoIsInside) {
   EXPECT_EQ(Fake().Count("comm_abort"), 1);
 }
 
+// A group may wait for other communicators, too. The kernel keeps the memory of what such a call is inside.
+TEST_F(Comm, AbortDoesNotAwaitForEverWhoDoesNotLeave) {
+  const ncclComm_t comm = MakeComm();
+  std::atomic<bool> is_inside{false};
+  std::atomic<bool> may_leave{false};
+  Fake().in_comm_state = [&] {
+    is_inside.store(true);
+    while (!may_leave.load()) std::this_thread::yield();
+    Fake().state_status = SL_ERR_ABORTED;
+  };
+  std::thread stuck([comm] {
+    ncclResult_t state = ncclSuccess;
+    EXPECT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
+  });
+  while (!is_inside.load()) std::this_thread::yield();
+  EXPECT_EQ(ncclCommAbort(comm), ncclSuccess) << Text();
+  EXPECT_EQ(Fake().Count("comm_abort"), 1);
+  may_leave.store(true);
+  stuck.join();
+}
+
 TEST_F(Comm, DestroyAwaitsWhoIsInsideAndCancelsNothing) {
   const ncclComm_t comm = MakeComm();
   const auto self = std::this_thread::get_id();
