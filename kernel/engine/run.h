@@ -125,6 +125,7 @@ class Run final : public Work {
 
   RunPool* pool_;
   Run* next_free_ = nullptr;
+  uint64_t counted_bytes_ = 0;  // of it, in the pool's memory_bytes_
   const Plan* plan_ = nullptr;
   sl_op_t op_{};
   uint32_t algorithm_ = 0;  // OpTag's
@@ -169,13 +170,14 @@ class RunPool {
   Status failure() const;
 
   const RunContext& context() const { return context_; }
-  // Runs between Start and Finish, and what all runs of the pool occupy (no run may start meanwhile).
+  // Runs between Start and Finish, and what all runs of the pool occupy.   [any]
   uint32_t running() const { return running_.load(std::memory_order_relaxed); }
-  uint64_t memory_bytes() const;
+  uint64_t memory_bytes() const { return sizeof(*this) + memory_bytes_.load(std::memory_order_relaxed); }
 
  private:
   friend class Run;
   void Recycle(Run* run);
+  void Count(Run* run);
   bool failed() const { return failure_.load(std::memory_order_relaxed) != nullptr; }
 
   const RunContext context_;
@@ -183,7 +185,8 @@ class RunPool {
   std::atomic<const Status*> failure_{nullptr};
   std::atomic<Run*> free_{nullptr};  // pushed by any thread, popped by one, hence no ABA
   std::atomic<uint32_t> running_{0};
-  std::atomic<uint64_t> begun_{0};  // runs that have begun; the next one to begin has this number
+  std::atomic<uint64_t> memory_bytes_{0};  // of all runs
+  std::atomic<uint64_t> begun_{0};         // runs that have begun; the next one to begin has this number
   uint64_t started_ = 0;
   std::vector<std::unique_ptr<Run>> runs_;
 };

@@ -40,7 +40,9 @@ Status RunPool::Start(const Plan& plan, const sl_op_t& op, Run** out_run) {
     run = runs_.back().get();
   }
   running_.fetch_add(1, std::memory_order_relaxed);
-  if (Status status = run->Prepare(plan, op); !status.ok()) {
+  Status status = run->Prepare(plan, op);
+  Count(run);
+  if (!status.ok()) {
     Recycle(run);
     return status;
   }
@@ -78,13 +80,14 @@ Status RunPool::failure() const {
   return failure == nullptr ? Status() : *failure;
 }
 
-uint64_t RunPool::memory_bytes() const {
-  uint64_t bytes = sizeof(*this) + runs_.capacity() * sizeof(runs_[0]);
-  for (const auto& run : runs_) {
-    bytes += sizeof(Run) + run->scratch_.capacity() + run->lanes_.capacity() * sizeof(Run::LaneState) +
-             run->links_.capacity() * sizeof(Run::LinkState);
-  }
-  return bytes;
+// A run grows only while it is made ready.
+void RunPool::Count(Run* run) {
+  const uint64_t bytes = sizeof(Run) + sizeof(runs_[0]) + run->scratch_.capacity() +
+                         run->lanes_.capacity() * sizeof(Run::LaneState) +
+                         run->links_.capacity() * sizeof(Run::LinkState);
+  if (bytes == run->counted_bytes_) return;
+  memory_bytes_.fetch_add(bytes - run->counted_bytes_, std::memory_order_relaxed);
+  run->counted_bytes_ = bytes;
 }
 
 }  // namespace sl::kernel

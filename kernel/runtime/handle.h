@@ -98,6 +98,8 @@ struct sl_comm_t {
   sl_comm_t(sl::kernel::Process* process, sl::kernel::CommConfig config)
       : comm(process, std::move(config)), registrations(comm.device().ops, comm.device().handle) {}
 
+  // By the thread that issues, and so without a locked instruction.   [data]
+  void CountOperation() { operations.store(operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   // Captures its operations are part of that are not gone yet.   [any]
   uint32_t graphs() const { return holds.load() - (is_dropped.load() ? 0 : 1); }
 
@@ -107,8 +109,8 @@ struct sl_comm_t {
 
   // Hot: touched by every operation, by one thread at a time.
   std::atomic<uint32_t> in_call{0};
-  uint64_t collectives = 0;  // issued
-  uint64_t operations = 0;
+  uint64_t collectives = 0;                         // issued
+  std::atomic<uint64_t> operations{0};              // issued; any thread may ask
   const sl::kernel::Choice* last_choice = nullptr;  // of the newest operation; the selector keeps it till the next
   sl::kernel::IssueOrder eager;
   sl::kernel::IssueOrder captured[4];  // the newest captures, by number; several may be under way

@@ -195,7 +195,7 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
   if (collective) comm.op_log()->Write(pending->op.seq, pending->op.signature);
   if (collective && !handle->symmetric_windows.empty()) [[unlikely]]
     FindSymmetricBuffers(pending);
-  ++handle->operations;
+  handle->CountOperation();
 }
 
 void TellBegin(const Pending& pending, uint32_t choice) {

@@ -160,7 +160,7 @@ sl_status_t CommInfo(sl_comm_t* comm, sl_comm_info_t* out_info) {
     sl_comm_info_t info{};
     comm->comm.FillInfo(&info);
     if (comm->relay != nullptr) info.host_bytes += comm->relay->memory_bytes();
-    info.operations = comm->operations;
+    info.operations = comm->operations.load(std::memory_order_relaxed);
     info.graphs = comm->graphs();
     info.struct_size = out_info->struct_size;
     std::memcpy(out_info, &info, std::min<size_t>(out_info->struct_size, sizeof(info)));
