@@ -231,10 +231,13 @@ void Rendezvous::Expire(uint64_t nonce) {
   std::string names = session.Name(absent[0]);
   for (size_t i = 1; i < std::min(absent.size(), kListed); ++i) names += ", " + session.Name(absent[i]).substr(5);
   if (absent.size() > kListed) names += ", and " + std::to_string(absent.size() - kListed) + " more";
+  const char* remedy = switchboard_->is_short()
+                           ? "this process has no descriptors left for who calls it; raise its limit (ulimit -n)"
+                           : session.remedy;
   RefuseAll(nonce, &session,
             {SL_ERR_TIMEOUT, "of " + std::to_string(std::max(session.size, session.total)) + " ranks, " + names +
                                  (session.full ? " did not open a port" : " did not arrive") + " within " +
-                                 std::to_string(session.timeout_ms) + " ms; " + session.remedy});
+                                 std::to_string(session.timeout_ms) + " ms; " + remedy});
 }
 
 void Rendezvous::RefuseAll(uint64_t nonce, Session* session, const Status& why) {

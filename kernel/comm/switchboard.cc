@@ -186,6 +186,7 @@ bool Switchboard::MakeRoom() {
 void Switchboard::AcceptFrom(const Fd& listener, bool net) {
   while (MakeRoom()) {
     Result<Fd> fd = AcceptFromEither(listener, net);
+    if (fd.ok() || fd.status().code() == SL_ERR_LIMIT) is_short_ = !fd.ok();
     if (!fd.ok()) {
       if (fd.status().code() == SL_ERR_LIMIT) return RefuseForWantOfDescriptors(listener, net);
       if (fd.status().code() != SL_ERR_AGAIN) Log(SL_LOG_WARN, "switchboard: " + fd.status().message());

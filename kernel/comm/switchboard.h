@@ -61,6 +61,8 @@ class Switchboard : public ControlThread::Watched {
   // Makes this process reachable from other hosts; endpoints made before that are told to others again.
   // returns: SL_ERR_NOT_FOUND no interface | SL_ERR_LIMIT   thread: [any]
   Result<NetAddress> OpenNet();
+  // Who called last could not be taken in: this process has no descriptors left.   thread: the control thread's
+  bool is_short() const { return is_short_; }
   // Whether OpenNet has a chance.
   bool HasNet() const { return ChosenInterface().ok(); }
   // Whether an endpoint of that space is reached without a network.
@@ -121,6 +123,7 @@ class Switchboard : public ControlThread::Watched {
   Fd spare_;                                                         // given up to tell a guest that none are left
   std::map<uint64_t, std::shared_ptr<const Extension>> extensions_;  // guarded by mutex_
   std::map<int, Guest> guests_;                                      // control thread only
+  bool is_short_ = false;                                            // control thread only
   std::set<sl_status_t> logged_;                                     // kinds of strangers; control thread only
   bool sweeping_ = false;                                            // control thread only
   bool paused_ = false;                                              // control thread only

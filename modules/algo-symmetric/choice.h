@@ -40,8 +40,8 @@ struct GpuSettings {
 struct Choice {
   Family family;
   Pattern pattern;
-  uint32_t blocks;          // of the grid
-  uint32_t threads;         // of a block
+  uint32_t blocks;             // of the grid
+  uint32_t threads;            // of a block
   kernels::PacketCut packets;  // see Args
   uint64_t share_elements;
   uint64_t piece_elements;

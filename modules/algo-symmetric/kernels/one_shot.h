@@ -8,8 +8,8 @@
 // e - 1 ended only when it had heard from every peer p; p sent that after its launch of e - 2 had ended, hence after it
 // had read everything of e - 2. Launches of a lane run one after the other, and each reads all its packets.
 //
-// Stale packets: flags repeat after 2^32 epochs. So every launch stamps one packet of the slot it has just read with its
-// own epoch, another one each time: after as many launches as both slots have packets no flag is older than those.
+// Stale packets: flags repeat after 2^32 epochs. So every launch stamps one packet of the slot it has just read with
+// its own epoch, another one each time: after as many launches as both slots have packets no flag is older than those.
 //
 // Every block of the grid has its epoch and its packets. How many blocks an operation has follows from its size, so a
 // block runs the same epochs on all ranks.

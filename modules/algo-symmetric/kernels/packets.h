@@ -8,8 +8,8 @@
 
 namespace sl::algo_symmetric::kernels {
 
-// Whose and which unit is the at-th, where `units` of every rank follow each other. A division takes longer than much of
-// what is done with it, and most blocks have units of two ranks at most.
+// Whose and which unit is the at-th, where `units` of every rank follow each other. A division takes longer than much
+// of what is done with it, and most blocks have units of two ranks at most.
 struct Turn {
   uint32_t rank;
   uint32_t unit;
@@ -27,11 +27,10 @@ class PacketBox {
   using Unit = typename Format::Unit;
   static constexpr uint32_t kUnit = Format::kUnit;
 
-  SL_HD PacketBox(const Team& team, const dev::Block& block)
-      : team_(team), block_(block) {}
+  SL_HD PacketBox(const Team& team, const dev::Block& block) : team_(team), block_(block) {}
 
-  // Learns the epoch: before all else but loads of data, with which the word then comes. False when the block gave up in
-  // an earlier launch; for all threads alike.
+  // Learns the epoch: before all else but loads of data, with which the word then comes. False when the block gave up
+  // in an earlier launch; for all threads alike.
   SL_HD bool Begin() {
     epoch_ = dev::NextEpoch(dev::LoadOwnWord(Epoch()));
     return epoch_ != 0;
