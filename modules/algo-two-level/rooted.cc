@@ -97,38 +97,46 @@ void ReduceLane(const TreeLane& tree, PlanWriter* writer) {
   }
 }
 
+// How a buffer that has one root is cut.
+struct Cut {
+  Cut(const Shape& shape, const sl_op_t& op)
+      : root(static_cast<uint32_t>(op.root)),
+        is_root(shape.hosts.rank == root),
+        shards(shape.ShardsFor(op)),
+        lanes(shape.LanesFor(op, shards)),
+        blocks(lanes * shards),
+        length(BlockOf(op.count, blocks)),
+        split(Split(op.count, length)) {}
+
+  const uint32_t root;
+  const bool is_root;
+  const uint32_t shards;
+  const uint32_t lanes;
+  const uint32_t blocks;
+  const uint64_t length;  // of a block, in elements
+  const sl_geometry_t split;
+};
+
 }  // namespace
 
 void Broadcast(const Shape& shape, const sl_op_t& op, PlanWriter* writer) {
-  const uint32_t shards = shape.ShardsFor(op);
-  const uint32_t lanes = shape.LanesFor(op, shards);
-  const uint32_t blocks = lanes * shards;
-  const uint64_t length = BlockOf(op.count, blocks);
-  const sl_geometry_t split = Split(op.count, length);
-  const auto root = static_cast<uint32_t>(op.root);
-  const bool is_root = shape.hosts.rank == root;
-  writer->Begin(shape.Describe(op, length, blocks, is_root ? split : kNothing, split));
-  for (uint32_t lane = 0; lane < lanes; ++lane) {
+  const Cut cut(shape, op);
+  writer->Begin(shape.Describe(op, cut.length, cut.blocks, cut.is_root ? cut.split : kNothing, cut.split));
+  for (uint32_t lane = 0; lane < cut.lanes; ++lane) {
     if (lane != 0) writer->NextLane(lane);
-    BroadcastLane({shape.hosts, root, shards, lanes, lane}, writer);
+    BroadcastLane({shape.hosts, cut.root, cut.shards, cut.lanes, lane}, writer);
   }
 }
 
 void Reduce(const Shape& shape, const sl_op_t& op, PlanWriter* writer) {
-  const uint32_t shards = shape.ShardsFor(op);
-  const uint32_t lanes = shape.LanesFor(op, shards);
-  const uint32_t blocks = lanes * shards;
-  const uint64_t length = BlockOf(op.count, blocks);
-  const sl_geometry_t split = Split(op.count, length);
-  const auto root = static_cast<uint32_t>(op.root);
-  const bool is_root = shape.hosts.rank == root;
-  sl_plan_desc_t desc = shape.Describe(op, length, blocks, split, is_root ? split : kNothing);
-  desc.scratch = split;
+  const Cut cut(shape, op);
+  sl_plan_desc_t desc = shape.Describe(op, cut.length, cut.blocks, cut.split, cut.is_root ? cut.split : kNothing);
+  desc.scratch = cut.split;
   desc.scratch_bytes = op.count * DatatypeBytes(op.datatype);
   writer->Begin(desc);
-  for (uint32_t lane = 0; lane < lanes; ++lane) {
+  for (uint32_t lane = 0; lane < cut.lanes; ++lane) {
     if (lane != 0) writer->NextLane(lane);
-    ReduceLane({shape.hosts, root, shards, lanes, lane}, writer);
+    ReduceLane({shape.hosts, cut.root, cut.shards, cut.lanes, lane}, writer);
   }
 }
 

@@ -98,7 +98,7 @@ class Race : public testing::TestWithParam<Beside> {
       EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
       EXPECT_EQ(ncclCommInitRank(&comm, 1, id, 0), ncclSuccess) << ncclGetLastError(nullptr);
       current.store(comm);
-      usleep(round * 7 % 300);
+      usleep(round * 7 % 300);  // the caller is elsewhere in its call each time
       end(comm);
     }
     current.store(nullptr);

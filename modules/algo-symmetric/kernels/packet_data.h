@@ -51,8 +51,10 @@ SL_HD void LoadUnit(const uint8_t* from, uint32_t bytes, const Unit& unit, Data 
   if (aligned && (bytes % kPacket == 0 || at + (kUnit - 1) * kStep + kPacket <= bytes)) return;
   SL_UNROLL
   for (uint32_t k = 0; k < kUnit; ++k) {
-    const uint32_t end = at + k * kStep;
-    if (end < bytes && (!aligned || end + kPacket > bytes)) data[k] = LoadPart<Data>(first + k * kStep, bytes - end);
+    const uint32_t place = at + k * kStep;
+    if (place < bytes && (!aligned || place + kPacket > bytes)) {
+      data[k] = LoadPart<Data>(first + k * kStep, bytes - place);
+    }
   }
 }
 
@@ -71,8 +73,10 @@ SL_HD void StoreUnit(uint8_t* to, uint32_t bytes, const Unit& unit, const Data (
   if (aligned && (bytes % kPacket == 0 || at + (kUnit - 1) * kStep + kPacket <= bytes)) return;
   SL_UNROLL
   for (uint32_t k = 0; k < kUnit; ++k) {
-    const uint32_t end = at + k * kStep;
-    if (end < bytes && (!aligned || end + kPacket > bytes)) StorePart(first + k * kStep, data[k], bytes - end);
+    const uint32_t place = at + k * kStep;
+    if (place < bytes && (!aligned || place + kPacket > bytes)) {
+      StorePart(first + k * kStep, data[k], bytes - place);
+    }
   }
 }
 

@@ -26,8 +26,8 @@ struct PacketUnit {
     const uint32_t rest = packets % (kWarp * kPackets);
     return packets / (kWarp * kPackets) * kWarp + (rest < kWarp ? rest : kWarp);
   }
-  // The k-th of this one, which need not exist.
   SL_HD uint32_t First() const { return number / kWarp * (kWarp * kPackets) + number % kWarp; }
+  // The k-th of this one, which need not exist.
   SL_HD uint32_t Packet(uint32_t k) const { return First() + k * kWarp; }
   SL_HD bool Has(uint32_t k) const { return Packet(k) < packets; }
   // The packet at a place of `count` units from `first` on, whose k-th packets lie side by side. A division would take

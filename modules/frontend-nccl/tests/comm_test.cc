@@ -204,7 +204,7 @@ TEST_F(Comm, DestroyAwaitsWhoIsInsideAndCancelsNothing) {
     if (std::this_thread::get_id() == self) return may_leave.store(true);  // the destroy has begun
     is_inside.store(true);
     while (!may_leave.load()) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // an end that did not wait would show meanwhile
     EXPECT_EQ(Fake().Count("comm_destroy"), 0);
   };
   std::thread watchdog([comm] {
