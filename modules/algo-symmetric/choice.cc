@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "modules/algo-symmetric/kernels/p2p_args.h"
+#include "modules/algo-symmetric/kernels/packet_format.h"
 #include "sdk/datatype.h"
 #include "sdk/device/packet.h"
 
@@ -124,6 +125,7 @@ struct PacketKind {
   uint32_t payload;  // bytes of data
   uint32_t carried;  // bytes that travel for it
   uint32_t unit;     // packets that go together
+  uint32_t (*units)(uint32_t packets);
   uint32_t LaneLayout::*per_block;
 };
 constexpr PacketKind kLlKind = {
@@ -134,7 +136,8 @@ constexpr PacketKind kLlKind = {
     .two_shot_cost = &Costs::two_shot,
     .payload = sizeof(dev::Vec8),
     .carried = sizeof(dev::LlPacket),
-    .unit = 1,
+    .unit = kernels::LlFormat::kUnit,
+    .units = kernels::LlFormat::Unit::Count,
     .per_block = &LaneLayout::packets_per_block,
 };
 constexpr PacketKind kLamportKind = {
@@ -145,7 +148,8 @@ constexpr PacketKind kLamportKind = {
     .two_shot_cost = &Costs::lamport_two_shot,
     .payload = sizeof(dev::Vec16),
     .carried = sizeof(dev::LamportPacket) + sizeof(uint64_t) / kernels::kLamportUnit,
-    .unit = kernels::kLamportUnit,
+    .unit = kernels::LamportFormat::kUnit,
+    .units = kernels::LamportFormat::Unit::Count,
     .per_block = &LaneLayout::lamport_per_block,
 };
 
@@ -191,6 +195,8 @@ void CutPackets(const PacketKind& kind, uint64_t element_bytes, uint32_t shots, 
   const uint32_t blocks = BlocksFor(work, grid_of(1), budget);
   const uint64_t share = DivideUp(packets, blocks);
   choice->packets.share_bytes = static_cast<uint32_t>(share * kind.payload);
+  choice->packets.share_units = kind.units(static_cast<uint32_t>(share));
+  choice->packets.per_unit = static_cast<uint32_t>(DivideUp(uint64_t{1} << 31, choice->packets.share_units));
   choice->blocks = static_cast<uint32_t>(DivideUp(packets, share));
   choice->time_ns = work.NanosecondsOn(blocks);
   const uint64_t threads = DivideUp(share * size, 32) * 32;

@@ -6,6 +6,7 @@
 
 #include "modules/algo-symmetric/kernels/slice.h"
 #include "modules/algo-symmetric/pattern.h"
+#include "sdk/device/block.h"
 #include "sdk/device/dawdle.h"
 #include "sdk/device/vigil.h"
 
@@ -51,6 +52,12 @@ struct Team {
   SL_HD uint32_t Behind(uint32_t r, uint32_t other) const { return other > r ? other - r - 1 : other + size - r - 1; }
 };
 
+// Whose and which unit.
+struct Turn {
+  uint32_t rank;
+  uint32_t unit;
+};
+
 // What packets carry of every pattern block, in bytes.
 struct PacketCut {
   uint32_t block_bytes;  // of a pattern block; the last one may be shorter
@@ -58,6 +65,17 @@ struct PacketCut {
   uint32_t share_bytes;  // of each, one CUDA block's: whole packets
   uint32_t send_step;    // from what goes to one rank to what goes to the next; 0: the same goes to all
   uint32_t recv_step;    // from where one rank's goes to where the next one's does
+  uint32_t share_units;  // of a share
+  uint32_t per_unit;     // 2^31 / share_units, rounded up
+
+  // The at-th, where `units` of every rank follow each other. Those of a share without dividing, which takes longer
+  // than much of what is done with them.
+  SL_HD Turn TurnOf(uint32_t at, uint32_t units) const {
+    if (at < units) return {0, at};
+    if (at < 2 * units) return {1, at - units};
+    const uint32_t rank = units == share_units ? static_cast<uint32_t>(uint64_t{at} * per_unit >> 31) : at / units;
+    return {rank, at - rank * units};
+  }
 };
 
 struct Args {
@@ -81,7 +99,7 @@ struct Args {
   }
   SL_HD bool Scales() const { return pattern.reduces && reduction == SL_PREMUL_SUM; }
   SL_HD uint32_t AverageOver() const { return reduction == SL_AVG ? team.size : 0; }
-  SL_HD uint64_t Scalar() const {
+  SL_APART SL_HD uint64_t Scalar() const {
     if (scalar == nullptr) return scalar_bits;
     uint64_t bits = 0;
     for (uint32_t i = 0; i < element_bytes; ++i) {

@@ -54,6 +54,8 @@ class OneShotPackets {
 
  private:
   using Unit = typename Format::Unit;
+  // Moves of small packets are little code, and of short messages an end may be all there is.
+  static constexpr Ends kEnds = std::is_void_v<F> && Format::kUnit == 1 ? Ends::kInline : Ends::kApart;
   static constexpr uint32_t kPayload = sizeof(Data);
   static constexpr uint32_t kUnit = Format::kUnit;
   SL_HD static uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -67,15 +69,16 @@ class OneShotPackets {
   // Of this rank's contribution to rank `to`.
   SL_HD void LoadOwn(uint32_t to, const Unit& unit, Data (&data)[kUnit]) const {
     if (!args_.Ships(team_.rank, to)) return;
-    LoadUnit(args_.send + (to * args_.packets.send_step + begin_), bytes_, unit, data);
+    LoadUnit<kEnds>(args_.send + (to * args_.packets.send_step + begin_), bytes_, unit, data);
     if constexpr (!std::is_void_v<F>) {
       if (args_.Scales()) ScaleUnit<F>(scalar_, data);
     }
   }
 
   SL_HD void Push() {
-    for (uint32_t at = block_.thread(); at < (team_.size - 1) * units_; at += block_.threads()) {
-      const auto [i, number] = TurnOf(at, units_);
+    const PacketCut& cut = args_.packets;
+    for (uint32_t at = block_.thread(); at < (team_.size - 1) * cut.share_units; at += block_.threads()) {
+      const auto [i, number] = cut.TurnOf(at, cut.share_units);
       const uint32_t peer = team_.Peer(i);
       const Unit unit = UnitOf(number, team_.rank, peer);
       if (!unit.Has(0)) continue;
@@ -99,13 +102,14 @@ class OneShotPackets {
   SL_HD bool Take() const {
     bool given_up = false;
     block_.Sync();
-    for (uint32_t at = block_.thread(); at < team_.size * units_ && !given_up; at += block_.threads()) {
-      const auto [from, number] = TurnOf(at, units_);
+    const PacketCut& cut = args_.packets;
+    for (uint32_t at = block_.thread(); at < team_.size * cut.share_units && !given_up; at += block_.threads()) {
+      const auto [from, number] = cut.TurnOf(at, cut.share_units);
       const Unit unit = UnitOf(number, from, team_.rank);
       Data data[kUnit] = {};
       given_up = !Get(from, unit, data);
       if (given_up || !args_.Ships(from, team_.rank)) continue;
-      StoreUnit(args_.recv + (from * args_.packets.recv_step + begin_), bytes_, unit, data);
+      StoreUnit<kEnds>(args_.recv + (from * args_.packets.recv_step + begin_), bytes_, unit, data);
     }
     return team_.HasCome(block_, given_up);
   }
@@ -126,7 +130,7 @@ class OneShotPackets {
         for (uint32_t k = 0; k < kUnit; ++k) Swap(&of_rank[0][k], &of_rank[1][k]);
       }
       ReducePair<F>(of_rank[0], of_rank[1], args_.reduction, args_.AverageOver());
-      StoreUnit(args_.recv + begin_, bytes_, UnitOf(at, team_.rank, team_.rank), of_rank[0]);
+      StoreUnit<kEnds>(args_.recv + begin_, bytes_, UnitOf(at, team_.rank, team_.rank), of_rank[0]);
     }
     return team_.HasCome(block_, given_up);
   }
@@ -149,7 +153,7 @@ class OneShotPackets {
                            if (i < packets_) StorePacketData(args_.recv + begin_ + i * kPayload, sum, Valid(i));
                          });
       }
-      block_.Sync();
+      if (first + count < units_) block_.Sync();
     }
     return true;
   }
@@ -157,7 +161,7 @@ class OneShotPackets {
   SL_HD bool Gather(uint32_t first, uint32_t count) const {
     bool given_up = false;
     for (uint32_t at = block_.thread(); at < team_.size * count && !given_up; at += block_.threads()) {
-      const auto [from, number] = TurnOf(at, count);
+      const auto [from, number] = args_.packets.TurnOf(at, count);
       Data data[kUnit] = {};
       given_up = !Get(from, UnitOf(first + number, from, team_.rank), data);
       SL_UNROLL

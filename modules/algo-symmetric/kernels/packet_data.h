@@ -9,35 +9,37 @@
 
 namespace sl::algo_symmetric::kernels {
 
-// Where a packet's data is no whole one at an aligned address. Long ones out of the way of the loops; of short messages
-// it may be the only one.
+// Where a packet's data is no whole one at an aligned address: amid its callers' code, or out of their way, for a
+// kernel of less code is sooner done.
+enum class Ends { kInline, kApart };
+
 template <typename Data>
-SL_APART SL_HD Data LoadLongPart(const uint8_t* from, uint32_t valid) {
+SL_APART SL_HD Data LoadEndApart(const uint8_t* from, uint32_t valid) {
   return dev::LoadAny<sizeof(Data)>(from, valid);
 }
 template <typename Data>
-SL_APART SL_HD void StoreLongPart(uint8_t* to, Data data, uint32_t valid) {  // by value: callers keep it in registers
+SL_APART SL_HD void StoreEndApart(uint8_t* to, Data data, uint32_t valid) {  // by value: callers keep it in registers
   dev::StoreAny(to, data, valid);
 }
-template <typename Data>
-SL_HD Data LoadPart(const uint8_t* from, uint32_t valid) {
-  if constexpr (sizeof(Data) == sizeof(dev::Vec8)) return dev::LoadAny<sizeof(Data)>(from, valid);
-  return LoadLongPart<Data>(from, valid);
+template <Ends kEnds, typename Data>
+SL_HD Data LoadEnd(const uint8_t* from, uint32_t valid) {
+  if constexpr (kEnds == Ends::kInline) return dev::LoadAny<sizeof(Data)>(from, valid);
+  return LoadEndApart<Data>(from, valid);
 }
-template <typename Data>
-SL_HD void StorePart(uint8_t* to, const Data& data, uint32_t valid) {
-  if constexpr (sizeof(Data) == sizeof(dev::Vec8)) return dev::StoreAny(to, data, valid);
-  StoreLongPart(to, data, valid);
+template <Ends kEnds, typename Data>
+SL_HD void StoreEnd(uint8_t* to, const Data& data, uint32_t valid) {
+  if constexpr (kEnds == Ends::kInline) return dev::StoreAny(to, data, valid);
+  StoreEndApart(to, data, valid);
 }
 template <typename Data>
 SL_HD void StorePacketData(uint8_t* to, const Data& data, uint32_t valid) {
   if (valid >= sizeof(Data) && dev::IsAligned(to, sizeof(Data))) return dev::Store<sizeof(Data)>(to, data);
-  StorePart(to, data, valid);
+  StoreEndApart(to, data, valid);
 }
 
 // The packets of a unit, of which `bytes` begin at `from`. Whole ones at an aligned address are under way together
 // before the first has come.
-template <typename Data, typename Unit, uint32_t kUnit>
+template <Ends kEnds, typename Data, typename Unit, uint32_t kUnit>
 SL_HD void LoadUnit(const uint8_t* from, uint32_t bytes, const Unit& unit, Data (&data)[kUnit]) {
   constexpr uint32_t kPacket = sizeof(Data);
   constexpr uint32_t kStep = Unit::kWarp * kPacket;
@@ -53,13 +55,13 @@ SL_HD void LoadUnit(const uint8_t* from, uint32_t bytes, const Unit& unit, Data 
   for (uint32_t k = 0; k < kUnit; ++k) {
     const uint32_t place = at + k * kStep;
     if (place < bytes && (!aligned || place + kPacket > bytes)) {
-      data[k] = LoadPart<Data>(first + k * kStep, bytes - place);
+      data[k] = LoadEnd<kEnds, Data>(first + k * kStep, bytes - place);
     }
   }
 }
 
 // The reverse.
-template <typename Data, typename Unit, uint32_t kUnit>
+template <Ends kEnds, typename Data, typename Unit, uint32_t kUnit>
 SL_HD void StoreUnit(uint8_t* to, uint32_t bytes, const Unit& unit, const Data (&data)[kUnit]) {
   constexpr uint32_t kPacket = sizeof(Data);
   constexpr uint32_t kStep = Unit::kWarp * kPacket;
@@ -75,7 +77,7 @@ SL_HD void StoreUnit(uint8_t* to, uint32_t bytes, const Unit& unit, const Data (
   for (uint32_t k = 0; k < kUnit; ++k) {
     const uint32_t place = at + k * kStep;
     if (place < bytes && (!aligned || place + kPacket > bytes)) {
-      StorePart(first + k * kStep, data[k], bytes - place);
+      StoreEnd<kEnds>(first + k * kStep, data[k], bytes - place);
     }
   }
 }
@@ -92,14 +94,30 @@ SL_HD uint32_t UnitsThatFit(uint32_t ranks) {
   return kSharedBytes / sizeof(typename Format::Data) / Format::kUnit / ranks;
 }
 
+// Sums, averages among them, come before all others: a jump by a table takes longer than what is done then.
+SL_HD bool IsSum(sl_reduction_t reduction) {
+  return reduction != SL_PROD && reduction != SL_MAX && reduction != SL_MIN;
+}
+
 // Reduces packet i of every rank, shared[rank * count + i], in rank order, and hands the result to store(i, packet).
 template <typename F, sl_reduction_t kReduction, typename Data, typename StoreSum>
 SL_HD void ReducePacketsBy(const dev::Block& block, const Data* shared, uint32_t ranks, uint32_t count,
                            uint32_t average_over, const StoreSum& store) {
+  constexpr uint32_t kAbreast = 7;  // besides the first; loaded before the first of them is needed
   for (uint32_t i = block.thread(); i < count; i += block.threads()) {
     dev::Accumulator<F, kReduction, sizeof(Data)> sum;
     sum.Start(shared[i]);
-    for (uint32_t r = 1; r < ranks; ++r) sum.Add(shared[r * count + i]);
+    for (uint32_t first = 1; first < ranks; first += kAbreast) {
+      Data of_rank[kAbreast];
+      SL_UNROLL
+      for (uint32_t r = 0; r < kAbreast; ++r) {
+        if (first + r < ranks) of_rank[r] = shared[(first + r) * count + i];
+      }
+      SL_UNROLL
+      for (uint32_t r = 0; r < kAbreast; ++r) {
+        if (first + r < ranks) sum.Add(of_rank[r]);
+      }
+    }
     store(i, sum.Finish(average_over));
   }
 }
@@ -119,31 +137,19 @@ SL_HD void ReducePairBy(Data (&first)[kUnit], const Data (&second)[kUnit], uint3
 template <typename F, typename Data, uint32_t kUnit>
 SL_HD void ReducePair(Data (&first)[kUnit], const Data (&second)[kUnit], sl_reduction_t reduction,
                       uint32_t average_over) {
-  switch (reduction) {
-    case SL_PROD:
-      return ReducePairBy<F, SL_PROD>(first, second, average_over);
-    case SL_MAX:
-      return ReducePairBy<F, SL_MAX>(first, second, average_over);
-    case SL_MIN:
-      return ReducePairBy<F, SL_MIN>(first, second, average_over);
-    default:
-      return ReducePairBy<F, SL_SUM>(first, second, average_over);
-  }
+  if (IsSum(reduction)) return ReducePairBy<F, SL_SUM>(first, second, average_over);
+  if (reduction == SL_PROD) return ReducePairBy<F, SL_PROD>(first, second, 0);
+  if (reduction == SL_MAX) return ReducePairBy<F, SL_MAX>(first, second, 0);
+  ReducePairBy<F, SL_MIN>(first, second, 0);
 }
 
 template <typename F, typename Data, typename StoreSum>
 SL_HD void ReducePackets(const dev::Block& block, const Data* shared, uint32_t ranks, uint32_t count,
                          sl_reduction_t reduction, uint32_t average_over, const StoreSum& store) {
-  switch (reduction) {
-    case SL_PROD:
-      return ReducePacketsBy<F, SL_PROD>(block, shared, ranks, count, average_over, store);
-    case SL_MAX:
-      return ReducePacketsBy<F, SL_MAX>(block, shared, ranks, count, average_over, store);
-    case SL_MIN:
-      return ReducePacketsBy<F, SL_MIN>(block, shared, ranks, count, average_over, store);
-    default:
-      return ReducePacketsBy<F, SL_SUM>(block, shared, ranks, count, average_over, store);
-  }
+  if (IsSum(reduction)) return ReducePacketsBy<F, SL_SUM>(block, shared, ranks, count, average_over, store);
+  if (reduction == SL_PROD) return ReducePacketsBy<F, SL_PROD>(block, shared, ranks, count, 0, store);
+  if (reduction == SL_MAX) return ReducePacketsBy<F, SL_MAX>(block, shared, ranks, count, 0, store);
+  ReducePacketsBy<F, SL_MIN>(block, shared, ranks, count, 0, store);
 }
 
 }  // namespace sl::algo_symmetric::kernels

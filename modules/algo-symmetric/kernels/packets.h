@@ -8,18 +8,6 @@
 
 namespace sl::algo_symmetric::kernels {
 
-// Whose and which unit is the at-th, where `units` of every rank follow each other. A division takes longer than much
-// of what is done with it, and most blocks have units of two ranks at most.
-struct Turn {
-  uint32_t rank;
-  uint32_t unit;
-};
-SL_HD Turn TurnOf(uint32_t at, uint32_t units) {
-  if (at < units) return {0, at};
-  if (at < 2 * units) return {1, at - units};
-  return {at / units, at % units};
-}
-
 template <typename Format>
 class PacketBox {
  public:

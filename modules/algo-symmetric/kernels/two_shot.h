@@ -37,11 +37,11 @@ class TwoShotPackets {
       const uint32_t count = own - first < fit ? own - first : fit;
       if (!Gather(first, count)) return box_.End();
       Reduce(first, count);
-      block_.Sync();
       if constexpr (kUnit != 1) {
-        PushResults(first, count);
         block_.Sync();
+        PushResults(first, count);
       }
+      if (first + count < own) block_.Sync();
     }
     if (!TakeResults()) return box_.End();
     box_.Close();
@@ -69,7 +69,7 @@ class TwoShotPackets {
 
   // Of this rank's contribution to a block.
   SL_HD void LoadOwn(uint32_t block, const Unit& unit, Data (&data)[kUnit]) const {
-    LoadUnit(args_.send + Offset(block), Bytes(block), unit, data);
+    LoadUnit<Ends::kApart>(args_.send + Offset(block), Bytes(block), unit, data);
     if (args_.Scales()) ScaleUnit<F>(scalar_, data);
   }
   SL_HD void Keep(uint32_t block, uint32_t i, const Data& data) const {
@@ -78,7 +78,7 @@ class TwoShotPackets {
 
   SL_HD void Push() {
     for (uint32_t at = block_.thread(); at < (team_.size - 1) * units_; at += block_.threads()) {
-      const auto [i, number] = TurnOf(at, units_);
+      const auto [i, number] = args_.packets.TurnOf(at, units_);
       const uint32_t peer = team_.Peer(i);
       const Unit unit = UnitOf(number, peer);
       if (!unit.Has(0)) continue;
@@ -93,7 +93,7 @@ class TwoShotPackets {
   SL_HD bool Gather(uint32_t first, uint32_t count) const {
     bool given_up = false;
     for (uint32_t at = block_.thread(); at < team_.size * count && !given_up; at += block_.threads()) {
-      const auto [from, number] = TurnOf(at, count);
+      const auto [from, number] = args_.packets.TurnOf(at, count);
       const Unit unit = UnitOf(first + number, team_.rank);
       Data data[kUnit] = {};
       if (from == team_.rank) {
@@ -126,7 +126,7 @@ class TwoShotPackets {
   }
   SL_HD void PushResults(uint32_t first, uint32_t count) const {
     for (uint32_t at = block_.thread(); at < (team_.size - 1) * count; at += block_.threads()) {
-      const auto [i, number] = TurnOf(at, count);
+      const auto [i, number] = args_.packets.TurnOf(at, count);
       const Unit unit{first + number, Packets(team_.rank)};
       if (!unit.Has(0)) continue;
       Data sums[kUnit];
@@ -139,7 +139,7 @@ class TwoShotPackets {
   SL_HD bool TakeResults() const {
     bool given_up = false;
     for (uint32_t at = block_.thread(); at < (team_.size - 1) * units_ && !given_up; at += block_.threads()) {
-      const auto [i, number] = TurnOf(at, units_);
+      const auto [i, number] = args_.packets.TurnOf(at, units_);
       const uint32_t peer = team_.Peer(i);
       const Unit unit{number, Packets(peer)};
       if (!unit.Has(0)) continue;

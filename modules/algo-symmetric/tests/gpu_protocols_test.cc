@@ -13,7 +13,7 @@ namespace sl::algo_symmetric {
 namespace {
 
 TEST(GpuProtocols, AgreeWithTheOracleWhenRanksAreThreads) {
-  for (uint32_t size : {1u, 2u, 3u, 5u}) {
+  for (uint32_t size : {1u, 2u, 3u, 5u, 9u}) {
     GpuTeam team(size, 2);
     std::mt19937 random(size);
     std::vector<Case> cases;

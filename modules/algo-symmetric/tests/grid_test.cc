@@ -159,6 +159,28 @@ TEST(Grid, CutsRoundsAlike) {
   });
 }
 
+// Whatever a block's share: which rank's which unit it is.
+TEST(Grid, FindsUnitsWithoutDividing) {
+  for (uint32_t size : {2u, 3u, 8u, 31u}) {
+    GpuSettings settings = WithBudget({});
+    settings.forced = true;
+    for (Family family : {Family::kOneShot, Family::kTwoShot, Family::kLamportOneShot, Family::kLamportTwoShot}) {
+      settings.family = family;
+      for (uint64_t bytes = 2; bytes < 3 << 20; bytes += bytes / 2 + 2) {
+        const Choice choice = Choose(OpOf(SL_OP_ALL_REDUCE, bytes, size), 0, size, settings);
+        if (choice.family != family) continue;
+        const uint32_t units = choice.packets.share_units;
+        ASSERT_GT(units, 0u);
+        for (uint32_t at = 0; at < size * units; ++at) {
+          const auto [rank, unit] = choice.packets.TurnOf(at, units);
+          ASSERT_EQ(rank * units + unit, at) << units;
+          ASSERT_LT(unit, units) << at;
+        }
+      }
+    }
+  }
+}
+
 TEST(Grid, IsWhatIsLaunched) {
   GpuSettings settings = GpuTeam::SettingsOf(6);  // smaller slices
   settings.budget.most = 4;
