@@ -217,6 +217,7 @@ TEST(Grid, RunsRightWithinABudget) {
     GpuTeam team(3, settings);
     std::mt19937 random(most);
     std::vector<Case> cases;
+    cases.reserve(60);
     for (int i = 0; i < 60; ++i) cases.push_back(Case::Random(3, random));
     team.RunAll(cases);
     for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
