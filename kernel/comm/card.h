@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/comm/endpoint.h"
-#include "kernel/comm/frame.h"
 #include "kernel/comm/processor_bounds.h"
+#include "kernel/control/endpoint.h"
+#include "kernel/control/frame.h"
 #include "kernel/link/route.h"
 
 namespace sl::kernel {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernel/comm/id_desk.h"
-#include "kernel/comm/meet.h"
 #include "kernel/comm/roster.h"
 #include "kernel/comm/transport_set.h"
+#include "kernel/control/id_desk.h"
+#include "kernel/control/meet.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"

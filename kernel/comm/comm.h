@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "kernel/comm/comm_config.h"
-#include "kernel/comm/control_tree.h"
 #include "kernel/comm/handle_desk.h"
-#include "kernel/comm/join.h"
 #include "kernel/comm/op_log.h"
 #include "kernel/comm/process.h"
 #include "kernel/comm/reach.h"
+#include "kernel/control/control_tree.h"
+#include "kernel/control/join.h"
 #include "kernel/engine/run.h"
 #include "kernel/link/link_table.h"
 #include "kernel/memory/signal_board.h"

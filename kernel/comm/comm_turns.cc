@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kernel/comm/comm.h"
-#include "kernel/comm/tree_shape.h"
+#include "kernel/control/tree_shape.h"
 #include "kernel/plan/signature.h"
 
 namespace sl::kernel {

@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "kernel/comm/local_socket.h"
+#include "kernel/control/local_socket.h"
 #include "kernel/events/log.h"
 #include "kernel/memory/extent.h"
 

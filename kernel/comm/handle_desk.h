@@ -12,7 +12,7 @@
 #include <map>
 #include <mutex>
 
-#include "kernel/comm/switchboard.h"
+#include "kernel/control/switchboard.h"
 #include "kernel/memory/foreign_memory.h"
 
 namespace sl::kernel {

@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "kernel/comm/local_socket.h"
 #include "kernel/comm/process.h"
+#include "kernel/control/local_socket.h"
 #include "kernel/events/log.h"
 
 namespace sl::kernel {

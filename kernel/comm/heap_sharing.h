@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "kernel/comm/control_tree.h"
-#include "kernel/comm/extension.h"
 #include "kernel/comm/roster.h"
+#include "kernel/control/control_tree.h"
+#include "kernel/control/extension.h"
 #include "kernel/memory/symmetric_heap.h"
 
 namespace sl::kernel {

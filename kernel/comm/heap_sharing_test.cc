@@ -9,9 +9,9 @@
 #include <map>
 #include <thread>
 
-#include "kernel/comm/meet.h"
 #include "kernel/comm/process.h"
-#include "kernel/comm/rendezvous.h"
+#include "kernel/control/meet.h"
+#include "kernel/control/rendezvous.h"
 
 namespace sl::kernel {
 namespace {

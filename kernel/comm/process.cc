@@ -12,7 +12,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "kernel/comm/stream.h"
+#include "kernel/control/stream.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/events/ring.h"

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "kernel/comm/control_thread.h"
 #include "kernel/comm/reach_keeper.h"
-#include "kernel/comm/rendezvous.h"
 #include "kernel/comm/roster.h"
+#include "kernel/control/control_thread.h"
+#include "kernel/control/rendezvous.h"
 #include "kernel/engine/engine.h"
 #include "kernel/events/observer_pump.h"
 #include "kernel/link/keeper.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "kernel/comm/stream.h"
+#include "kernel/control/stream.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 

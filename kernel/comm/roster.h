@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernel/comm/card.h"
-#include "kernel/comm/contributions.h"
+#include "kernel/control/contributions.h"
 #include "kernel/link/route.h"
 
 namespace sl::kernel {

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "kernel/comm/comm.h"
-#include "kernel/comm/join.h"
 #include "kernel/comm/roster.h"
+#include "kernel/control/join.h"
 #include "kernel/profile/profile.h"
 
 namespace sl::kernel {

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <map>
 
-#include "kernel/comm/id_desk.h"
+#include "kernel/control/id_desk.h"
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"

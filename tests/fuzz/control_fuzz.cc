@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "kernel/comm/card.h"
-#include "kernel/comm/contributions.h"
-#include "kernel/comm/join_request.h"
-#include "kernel/comm/unique_id.h"
+#include "kernel/control/contributions.h"
+#include "kernel/control/join_request.h"
+#include "kernel/control/unique_id.h"
 
 namespace sl::kernel {
 namespace {

@@ -6,7 +6,10 @@ import re
 import tree
 
 # A room includes only rooms before it. base and util lie below all.
-FLOORS = ["base", "util", "events", "profile", "loader", "topo", "memory", "link", "plan", "engine", "comm", "runtime"]
+FLOORS = ["base", "util", "events", "profile", "loader", "topo", "memory", "link", "plan", "engine", "control", "comm",
+          "runtime"]
+# How ranks meet and how data moves know nothing of each other; comm brings them together.
+DATA_PATH = {"memory", "link", "plan", "engine"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', re.M)
 DEVICE_HEADERS = re.compile(r"^(cuda|cub/|nvml|infiniband/|rdma/|nccl)")
 ABI_C_HEADERS = {"stddef.h", "stdint.h"}
@@ -48,6 +51,8 @@ def problem_in_kernel(floor, quote, name, target, target_floor):
             return f"unknown kernel floor {target_floor}"
         if FLOORS.index(target_floor) > FLOORS.index(floor):
             return f"floor {floor} comes before {target_floor}; a room includes only rooms before it"
+        if floor == "control" and target_floor in DATA_PATH:
+            return f"control and the data path ({target_floor}) know nothing of each other"
     return None
 
 
@@ -71,7 +76,8 @@ def self_test():
     bad = [("abi/sl_x.h", "#include <stdio.h>"), ("abi/sl_x.h", '#include "sdk/status.h"'),
            ("sdk/x.h", '#include "kernel/plan/plan.h"'), ("kernel/plan/a.cc", '#include "modules/x/y.h"'),
            ("kernel/plan/a.cc", "#include <cuda.h>"), ("kernel/plan/a.cc", "#include <infiniband/verbs.h>"),
-           ("kernel/plan/a.cc", '#include "kernel/engine/engine.h"'), ("kernel/attic/a.cc", "#include <vector>"),
+           ("kernel/plan/a.cc", '#include "kernel/engine/engine.h"'), ("kernel/control/a.cc", '#include "kernel/link/l.h"'),
+           ("kernel/engine/a.cc", '#include "kernel/control/c.h"'), ("kernel/attic/a.cc", "#include <vector>"),
            ("modules/a/a.cc", '#include "modules/b/b.h"'), ("modules/a/a.cc", '#include "kernel/plan/plan.h"'),
            ("modules/a/tests/a.cc", '#include "../../b/b.h"')]
     for path, text in bad:

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/control/control_thread.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "kernel/control/local_socket.h"
+#include "kernel/events/log.h"
+
+namespace sl::kernel {
+
+Result<std::unique_ptr<ControlThread>> ControlThread::Start() {
+  Fd epoll(epoll_create1(EPOLL_CLOEXEC));
+  Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll.valid() || !wake.valid()) {
+    return Status(errno == EMFILE ? SL_ERR_LIMIT : SL_ERR_SYSTEM,
+                  std::string("control thread: ") + std::strerror(errno) + "; check the descriptor limit (ulimit -n)");
+  }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = wake.get();
+  epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event);
+  std::unique_ptr<ControlThread> control(new ControlThread(std::move(epoll), std::move(wake)));
+  // The thread inherits a full signal mask: signals belong to the program.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  control->thread_ = std::thread([raw = control.get()] { raw->Run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(control->thread_.native_handle(), "sl-control");
+  return control;
+}
+
+ControlThread::~ControlThread() {
+  stop_.store(true);
+  Wake();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ControlThread::Wake() {
+  const uint64_t one = 1;
+  // A full counter is as good as a wake-up.
+  [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof(one));
+}
+
+Status ControlThread::Watch(int fd, uint32_t events, Watched* watched) {
+  {
+    std::lock_guard lock(mutex_);
+    watched_[fd] = watched;
+  }
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  return {SL_ERR_SYSTEM, std::string("epoll_ctl: ") + std::strerror(errno)};
+}
+
+Status ControlThread::Change(int fd, uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return {};
+  return {SL_ERR_SYSTEM, std::string("epoll_ctl: ") + std::strerror(errno)};
+}
+
+void ControlThread::Forget(int fd) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  {
+    std::lock_guard lock(mutex_);
+    watched_.erase(fd);
+  }
+  Settle();
+}
+
+// Nothing here allocates: the child may have been forked while other threads held any lock.
+void ControlThread::AfterForkInChild() {
+  for (const auto& entry : watched_) close(entry.first);
+  close(epoll_.get());
+  close(wake_.get());
+  mutex_.unlock();
+}
+
+void ControlThread::Settle() {
+  if (!IsCurrent()) std::lock_guard wait_for_handler(running_);
+}
+
+uint64_t ControlThread::At(uint64_t when_ns, std::function<void()> task) {
+  uint64_t id;
+  {
+    std::lock_guard lock(mutex_);
+    id = next_timer_++;
+    timers_.emplace(when_ns, Timer{id, std::move(task)});
+  }
+  Wake();
+  return id;
+}
+
+void ControlThread::Cancel(uint64_t id) {
+  {
+    std::lock_guard lock(mutex_);
+    std::erase_if(timers_, [id](const auto& entry) { return entry.second.id == id; });
+  }
+  Settle();
+}
+
+int ControlThread::RunTimers() {
+  for (;;) {
+    std::lock_guard running(running_);
+    std::function<void()> task;
+    {
+      std::lock_guard lock(mutex_);
+      if (timers_.empty()) return -1;
+      const uint64_t now = NowNs();
+      const auto first = timers_.begin();
+      if (first->first > now) return static_cast<int>(std::min<uint64_t>((first->first - now) / 1000000 + 1, 1u << 30));
+      task = std::move(first->second.task);
+      timers_.erase(first);
+    }
+    try {
+      task();
+    } catch (const std::exception& error) {
+      Logf(SL_LOG_ERROR, "control thread: {}", error.what());
+    }
+  }
+}
+
+void ControlThread::Dispatch(int fd, uint32_t events) {
+  std::lock_guard running(running_);
+  Watched* watched = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = watched_.find(fd);
+    if (found == watched_.end()) return;
+    watched = found->second;
+  }
+  watched->OnReady(fd, events);
+}
+
+void ControlThread::Run() {
+  epoll_event events[64];
+  while (!stop_.load()) {
+    const int timeout_ms = RunTimers();
+    const int count = epoll_wait(epoll_.get(), events, 64, timeout_ms);
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.fd == wake_.get()) {
+        uint64_t drained;
+        [[maybe_unused]] const ssize_t got = read(wake_.get(), &drained, sizeof(drained));
+        continue;
+      }
+      try {
+        Dispatch(events[i].data.fd, events[i].events);
+      } catch (const std::exception& error) {
+        Logf(SL_LOG_ERROR, "control thread: {}", error.what());
+        Forget(events[i].data.fd);
+      }
+    }
+  }
+}
+
+}  // namespace sl::kernel

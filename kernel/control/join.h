@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank's side of a rendezvous: it comes, and waits until all have come.
+#pragma once
+
+#include <functional>
+
+#include "kernel/control/extension.h"
+#include "kernel/control/join_request.h"
+#include "kernel/control/unique_id.h"
+
+namespace sl::kernel {
+
+// What a rank hears when all have come.
+struct Welcome {
+  Endpoint parent;     // in the control tree; zero for rank 0
+  uint64_t nonce = 0;  // of the communicator
+};
+
+// Waits for the welcome on a stream to a rendezvous. Every 20 ms `look` may find that waiting has become pointless; the
+// rendezvous hears why.
+Result<Welcome> AwaitWelcome(const Stream& stream, Switchboard* switchboard, const Patience& patience,
+                             const std::function<Status()>& look);
+
+// Reports to the rendezvous of `id` and returns where the parent in the control tree of those who meet is; for rank 0
+// the answer means only that all have come.
+Result<Endpoint> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
+                                const Patience& patience);
+
+// Where the first ranks of the groups of several ids meet: beside the meeting of the first id's own group.
+RendezvousId LeadersId(const RendezvousId& first);
+
+}  // namespace sl::kernel
