@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs everything that needs GPUs, from a built tree, and sums it up.
 
-    run_gpu_tests.py [--build DIR] [--out DIR] [--nccl-tests DIR] [--only TEXT] [--whole] [--families [N]] [--sanitize]
+    run_gpu_tests.py [--build DIR] [--out DIR] [--nccl-tests DIR] [--only TEXT] [--whole] [--ranks N] [--families [N]]
+                     [--sanitize]
 
   --build DIR        the built tree (build)
   --out DIR          logs, report.json and report.xml (JUnit) go there (build/gpu-test)
   --nccl-tests DIR   also run the nccl-tests binaries in DIR
   --only TEXT        only what has TEXT in its name
   --whole            10,000 random calls from each of ten seeds, and 1,000 communicators
-  --families [N]     this alone: N random calls (10,000), and N / 200 aborts in their middle, with every family of kernels
-                     forced in turn, each once as it is and once with hostile timing and epochs that wrap
+  --ranks N          this alone: random calls on N processes and, with --nccl-tests, its programs on as many. More ranks than
+                     GPUs share them, under an MPS daemon that this starts and ends
+  --families [N]     this alone, on as many ranks as --ranks says: N random calls (10,000), and N / 200 aborts in their
+                     middle, with every family of kernels forced in turn, each once as it is and once with hostile timing
+                     and epochs that wrap
   --sanitize         this alone: compute-sanitizer's memcheck, racecheck and synccheck over some calls of every kernel, on
                      two ranks
 
@@ -18,6 +22,7 @@ Without a GPU everything is skipped and counted, exit code 0. Exit code 1 when a
 built. Needs no network.
 """
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -25,6 +30,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as xml
 
@@ -154,6 +160,59 @@ def nccl_tests_jobs(folder, gpus, library):
                           180, judge_nccl_tests, environment)
 
 
+def sharers(ranks, gpus):
+    """Ranks on a GPU, at most."""
+    return -(-ranks // max(gpus, 1))
+
+
+def part_of_gpu(ranks, gpus):
+    """Kernels of all ranks of a GPU must run at the same time, so none holds more than its part of 96 SMs."""
+    return {"NCCL_MAX_CTAS": str(max(96 // sharers(ranks, gpus), 1))} if sharers(ranks, gpus) > 1 else {}
+
+
+def process_jobs(arguments, build, gpus):
+    """Processes as ranks, which may be more than the GPUs."""
+    ranks = arguments.ranks
+    shared = sharers(ranks, gpus)
+    few = part_of_gpu(ranks, gpus)
+    calls = os.path.join(build, "tests", "gpu.calls_test")
+    environment = {"SL_GPU_RANKS": str(ranks), "SL_GPU_ARENA": str((1 << 30) // shared), **few}
+    for test in ("Gpu.EndsRandomCallsRightOnProcesses", "GpuCopies.AreRightEagerAndInGraphsOnProcesses"):
+        yield Job(f"{ranks} processes: {test}", [calls, f"--gtest_filter={test}"], 600, environment=environment)
+    mpirun = shutil.which("mpirun")
+    if not arguments.nccl_tests or mpirun is None:
+        return
+    script = f'NCCL_TESTS_DEVICE=$((OMPI_COMM_WORLD_LOCAL_RANK % {max(gpus, 1)})) exec "$@"'
+    processes = [mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", str(ranks), "bash", "-c",
+                 script, "rank"]
+    sizes = ["-b", "8", "-e", "4M", "-f", "16", "-n", "5", "-w", "2", "-c", "1", "-t", "1", "-g", "1"]
+    library = {"LD_LIBRARY_PATH": os.path.join(build, "lib") + ":" + os.environ.get("LD_LIBRARY_PATH", ""), **few}
+    for program in filter(needs_mpi, sorted(glob.glob(os.path.join(arguments.nccl_tests, "*_perf")))):
+        name = f"{ranks} processes: nccl-tests {os.path.basename(program).removesuffix('_perf')}"
+        for how, options in (("", []), (" graph", ["-G", "3"]), (" windows", ["-R", "2"])):
+            yield Job(name + how, [*processes, program, *sizes, *options], 180, judge_nccl_tests, library)
+
+
+@contextlib.contextmanager
+def sharing(ranks, gpus, environment, out):
+    """Whether there is a way for ranks to share GPUs, while it is open: kernels of several processes run on a GPU at the same
+    time under NVIDIA's MPS only. One of our own, since the machine's is not ours to end."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if ranks <= gpus or gpus == 0 or control is None:
+        yield ranks <= gpus
+        return
+    # A short path: the daemon's sockets lie there.
+    with tempfile.TemporaryDirectory(prefix="mps") as pipes:
+        log = os.path.join(os.path.abspath(out), "mps")
+        os.makedirs(log, exist_ok=True)
+        environment.update({"CUDA_MPS_PIPE_DIRECTORY": pipes, "CUDA_MPS_LOG_DIRECTORY": log, "CUDA_DEVICE_MAX_CONNECTIONS": "8"})
+        subprocess.run([control, "-d"], check=True, env=environment, stdout=subprocess.DEVNULL)
+        try:
+            yield True
+        finally:
+            subprocess.run([control], input="quit\n", text=True, check=False, env=environment, stdout=subprocess.DEVNULL)
+
+
 def needs_mpi(program):
     """Whether it was built with MPI=1; without, every process of mpirun would test by itself."""
     with open(program, "rb") as file:
@@ -184,14 +243,18 @@ def note_family(log):
     return f"{served} of {operations} operations ran so, {away} with a buffer out of reach" if operations else ""
 
 
-def family_jobs(arguments, build, environment):
+def family_jobs(arguments, build, environment, gpus):
     calls = os.path.join(build, "tests", "gpu.calls_test")
     hostile = {"STARLING_ALGO_SYMMETRIC_GPU_DAWDLE_NS": "20000", "STARLING_ALGO_SYMMETRIC_GPU_FIRST_EPOCH": str(2**32 - 300)}
     tests = ("Gpu.EndsRandomCallsRightOnProcesses", "Gpu.EndsRandomCallsRightOnThreads", "GpuLaunches.AbortsInAnyPhase")
+    ranks = {"SL_GPU_RANKS": str(arguments.ranks)} if arguments.ranks else {}
+    if arguments.ranks > gpus:  # threads that share a GPU share its hardware queues, too, and wait for each other there
+        tests = tests[:1]
+        ranks.update(part_of_gpu(arguments.ranks, gpus))
     numbers = ["--calls", str(arguments.families), "--aborts", str(max(arguments.families // 200, 5))]
     for seed, family in enumerate(families_of(os.path.join(build, "bin", "starling"), environment), 1):
         for how, more in (("", {}), (", hostile timing", hostile)):
-            forced = {"STARLING_ALGO_SYMMETRIC_GPU_FAMILY": family, "STARLING_LOG": "info", **more}
+            forced = {"STARLING_ALGO_SYMMETRIC_GPU_FAMILY": family, "STARLING_LOG": "info", **ranks, **more}
             for test in tests:
                 yield Job(f"{family}{how}: {test}", [calls, f"--gtest_filter={test}", *numbers, "--seed", str(seed)], 1500,
                           judge_family, forced, note_family)
@@ -289,6 +352,7 @@ def main():
     parser.add_argument("--nccl-tests", default="")
     parser.add_argument("--only", default="")
     parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--ranks", type=int, choices=range(1, 65), metavar="N", default=0)
     parser.add_argument("--families", type=int, nargs="?", const=10000, default=0)
     parser.add_argument("--sanitize", action="store_true")
     arguments = parser.parse_args()
@@ -305,17 +369,22 @@ def main():
     os.makedirs(out, exist_ok=True)
     gpus = count_gpus()
     if arguments.families or arguments.sanitize:
-        jobs = [*(family_jobs(arguments, build, environment) if arguments.families else []),
+        jobs = [*(family_jobs(arguments, build, environment, gpus) if arguments.families else []),
                 *(sanitizer_jobs(build) if arguments.sanitize else [])]
+    elif arguments.ranks:
+        jobs = list(process_jobs(arguments, build, gpus))
     else:
         jobs = list(jobs_of(arguments, gpus))
     jobs = [job for job in jobs if arguments.only in job.name]
-    for job in jobs:
-        if gpus == 0:
-            job.outcome, job.text = "skipped", "no GPU on this machine"
-        elif not job.outcome:
-            job.run(environment, out)
-        print(f"{job.outcome:8} {job.took:7.1f} s  {job.name}{': ' + job.text if job.text else ''}", flush=True)
+    with sharing(arguments.ranks, gpus, environment, out) as can_share:
+        for job in jobs:
+            if gpus == 0:
+                job.outcome, job.text = "skipped", "no GPU on this machine"
+            elif not can_share:
+                job.outcome, job.text = "skipped", "more ranks than GPUs need nvidia-cuda-mps-control, which is not installed"
+            elif not job.outcome:
+                job.run(environment, out)
+            print(f"{job.outcome:8} {job.took:7.1f} s  {job.name}{': ' + job.text if job.text else ''}", flush=True)
     write_reports(jobs, out, gpus)
     count = {word: sum(job.outcome == word for job in jobs) for word in ("passed", "failed", "skipped")}
     print(f"gpu-test on {gpus} GPUs: {count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped; "
