@@ -166,8 +166,8 @@ def sharers(ranks, gpus):
 
 
 def part_of_gpu(ranks, gpus):
-    """Kernels of all ranks of a GPU must run at the same time, so none holds more than its part of 96 SMs."""
-    return {"NCCL_MAX_CTAS": str(max(96 // sharers(ranks, gpus), 1))} if sharers(ranks, gpus) > 1 else {}
+    """Kernels of all ranks of a GPU must run at the same time, two of each, eager and in a graph: parts of 96 SMs."""
+    return {"NCCL_MAX_CTAS": str(max(48 // sharers(ranks, gpus), 1))} if sharers(ranks, gpus) > 1 else {}
 
 
 def process_jobs(arguments, build, gpus):
