@@ -3,11 +3,10 @@
 // Shrinking. The parent's control tree may be broken, but its ranks know each other's endpoints and a secret: so the
 // members meet at the lowest of them, and call it under the number that it has in the parent. No other rank is needed.
 #include <algorithm>
-#include <iterator>
-#include <set>
 
 #include "kernel/comm/comm.h"
 #include "kernel/comm/roster.h"
+#include "kernel/comm/shrink_desk.h"
 #include "kernel/control/join.h"
 #include "kernel/profile/profile.h"
 
@@ -16,7 +15,6 @@ namespace {
 
 constexpr uint64_t kHostGivesUpFirstNs = 5'000'000'000;  // it knows who is missing
 constexpr uint64_t kProbeNs = 100'000'000;               // between two looks whether a rank that is waited for lives
-constexpr const char* kRemedy = "every rank that is not excluded has to call it, with the same ones excluded";
 
 // "without ranks 1, 3-5". Long lists are cut short, and end with a number that tells them apart.
 std::string TermsOf(const std::vector<uint32_t>& excluded) {
@@ -34,103 +32,6 @@ std::string TermsOf(const std::vector<uint32_t>& excluded) {
   return terms + list.substr(0, kMaxText) + "…, " + std::to_string(excluded.size()) + " in all, hash " +
          std::to_string(HashText(list));
 }
-
-// Who calls a rank, under its number in the parent, because it takes that rank for the one where all meet. Outlives the
-// shrink, as long as the parent has no other: a member that calls on its terms after it has failed is told so at once.
-// One that had its answer, is not a member, comes late on other terms, or has called more often than this rank, so that
-// its own part of this shrink failed before it could call, calls for another shrink and waits until that begins here.
-class ShrinkDesk {
- public:
-  ShrinkDesk(std::string name, std::string terms, uint32_t attempt, const std::vector<uint32_t>& members)
-      : name_(std::move(name)),
-        terms_(std::move(terms)),
-        attempt_(attempt),
-        unanswered_(members.begin(), members.end()) {}
-
-  // This rank is where all meet. Before anybody calls.
-  void HostAt(Rendezvous* rendezvous, uint64_t nonce) {
-    rendezvous_ = rendezvous;
-    nonce_ = nonce;
-  }
-
-  // Control thread only. False: it waits on.
-  bool OnCaller(Switchboard::Caller* caller) {
-    const Result<JoinRequest> request = JoinRequest::Decode(caller->body);
-    if (!request.ok()) return true;  // dropped
-    Status refusal;
-    {
-      std::lock_guard lock(mutex_);
-      const bool is_of_this = request.value().terms == terms_ && request.value().attempt <= attempt_;
-      if (over_ && (outcome_.ok() || !is_of_this)) return false;
-      if (unanswered_.erase(request.value().known_as) == 0) return false;
-      if (outcome_.ok() && rendezvous_ == nullptr) {
-        outcome_ = Status(SL_ERR_MISMATCH, "rank " + std::to_string(request.value().known_as) + " (" +
-                                               ToText(request.value().tree) + ") shrinks " + request.value().terms +
-                                               ", " + name_ + " " + terms_ + "; " + kRemedy);
-      }
-      refusal = outcome_;
-    }
-    if (refusal.ok()) {
-      rendezvous_->Admit(nonce_, std::move(*caller));
-    } else {
-      [[maybe_unused]] const Status sent = SendAll(caller->stream, EncodeRefusal(refusal), {NowNs()});  // fits
-    }
-    return true;
-  }
-
-  // Of a rank that cannot take part. Control thread only. False: it waits on.
-  bool OnExcuse(const Switchboard::Caller& caller) {
-    Reader in(caller.body);
-    const auto code = in.Get<sl_status_t>();
-    const Status why(code < SL_OK ? code : SL_ERR_INTERNAL, in.GetText());
-    const auto attempt = in.Get<uint32_t>();
-    const std::string terms = in.GetText();
-    if (in.ok() && attempt > attempt_) return false;
-    // Of a shrink that is over here; or this rank knows better already, and the other one will call again.
-    if (!in.ok() || attempt < attempt_ || terms != terms_) return true;
-    Fail(why);
-    if (rendezvous_ != nullptr) rendezvous_->CallOff(nonce_, why);
-    return true;
-  }
-
-  // Members that have not come, ascending.
-  std::vector<uint32_t> Absent() const {
-    std::lock_guard lock(mutex_);
-    return {unanswered_.begin(), unanswered_.end()};
-  }
-  // The shrink has failed: why, for those who still come. The first reason stays.   [any]
-  void Fail(const Status& why) {
-    std::lock_guard lock(mutex_);
-    if (outcome_.ok() && !over_) outcome_ = why;
-  }
-  // Why it has failed, or SL_OK so far.
-  Status outcome() const {
-    std::lock_guard lock(mutex_);
-    return outcome_;
-  }
-  // All have met, or this rank has given up; then those who have come hear it now.
-  void End(const Status& outcome) {
-    const bool is_aborted = outcome.code() == SL_ERR_ABORTED;  // which others were not
-    const Status why = is_aborted ? Status(SL_ERR_PEER_LOST, name_ + " gave up: " + outcome.message()) : outcome;
-    if (!why.ok()) Fail(why);
-    {
-      std::lock_guard lock(mutex_);
-      over_ = true;
-    }
-    if (!why.ok() && rendezvous_ != nullptr) rendezvous_->CallOff(nonce_, why);
-  }
-
- private:
-  const std::string name_;  // this rank
-  const std::string terms_;
-  const uint32_t attempt_;  // of this rank
-  Rendezvous* rendezvous_ = nullptr;
-  uint64_t nonce_ = 0;
-  mutable std::mutex mutex_;
-  std::set<uint32_t> unanswered_;  // members, by their numbers in the parent; guarded by mutex_
-  Status outcome_;                 // guarded by mutex_
-  bool over_ = false;              // guarded by mutex_
-};
 
 }  // namespace
 
@@ -193,8 +94,8 @@ Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const 
     desk->End(begun);  // members that know less than this rank may call it
   } else if (config_.rank == 0) {
     const auto on_refused = [desk](const Status& why) { desk->Fail(why); };
-    desk->HostAt(process_->rendezvous(),
-                 process_->rendezvous()->Host({members, terms, config_.timeout_ns / 1000000, kRemedy, on_refused}));
+    desk->HostAt(process_->rendezvous(), process_->rendezvous()->Host({members, terms, config_.timeout_ns / 1000000,
+                                                                       ShrinkDesk::kRemedy, on_refused}));
   }
   parent->extension_->SetDesk(FrameType::kJoin, [desk](Switchboard::Caller* caller) { return desk->OnCaller(caller); });
   parent->extension_->SetDesk(FrameType::kRefuse,
@@ -246,7 +147,7 @@ Result<Welcome> Communicator::MeetAt(uint32_t host, const JoinRequest& request, 
     case SL_OK:
       break;
     case SL_ERR_STATE:
-      return Status(SL_ERR_PEER_LOST, name + " has ended the communicator that is shrunk; " + kRemedy);
+      return Status(SL_ERR_PEER_LOST, name + " has ended the communicator that is shrunk; " + ShrinkDesk::kRemedy);
     case SL_ERR_PEER_LOST:
     case SL_ERR_TIMEOUT:
       return Status(stream.status().code(), name + ", the lowest that is not excluded, does not answer: " +
@@ -261,7 +162,8 @@ Result<Welcome> Communicator::MeetAt(uint32_t host, const JoinRequest& request, 
     return Status(SL_ERR_PEER_LOST, name + ", where all meet: " + welcome.status().message());
   }
   if (welcome.status().code() == SL_ERR_TIMEOUT && NowNs() >= patience.deadline_ns) {
-    return Status(SL_ERR_TIMEOUT, name + ", the lowest that is not excluded, did not shrink in time; " + kRemedy);
+    return Status(SL_ERR_TIMEOUT,
+                  name + ", the lowest that is not excluded, did not shrink in time; " + ShrinkDesk::kRemedy);
   }
   return welcome;
 }
