@@ -233,7 +233,7 @@ class Communicator {
   Result<Stream> CallRank(uint32_t rank, FrameType type, std::span<const uint8_t> body, const Patience& patience) const;
   // As a parent, in shrink.cc: members that cannot come, and a member's way to where all meet.
   Status FindLost(const std::vector<uint32_t>& members) const;
-  Status Probe(uint32_t member) const;
+  Status Probe(uint32_t member, std::span<const uint8_t> said, const Patience& patience) const;
   Result<Welcome> MeetAt(uint32_t host, const JoinRequest& request, const Patience& patience,
                          const std::function<Status()>& look) const;
   void Excuse(uint32_t host, uint32_t attempt, const std::string& terms, const Status& why) const;

@@ -47,13 +47,16 @@ Status Communicator::FindLost(const std::vector<uint32_t>& members) const {
 
 // Whether a member can still come. One that was lost together with all its neighbours in the control tree is known to
 // nobody; and one that has ended the communicator is not lost.
-Status Communicator::Probe(uint32_t member) const {
-  const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
-  const Result<Stream> answer = CallRank(member, FrameType::kBeat, {}, {NowNs() + silence_ns, &cancelled_ns_});
+Status Communicator::Probe(uint32_t member, std::span<const uint8_t> said, const Patience& patience) const {
+  const Result<Stream> answer = CallRank(member, FrameType::kBeat, said, patience);
   // A process of this host that does not answer is kept from running.
   const bool is_here = process_->switchboard()->IsHere(roster_->cards()[member].endpoint.space);
   if (answer.status().code() == SL_ERR_TIMEOUT && is_here) return {};
   switch (answer.status().code()) {
+    case SL_OK: {
+      const Status objection = ReceiveFrame(answer.value(), kMaxHelloBytes, patience).status();
+      return objection.code() == SL_ERR_MISMATCH ? objection : Status();  // it hangs up when it has none
+    }
     case SL_ERR_STATE:
       return {SL_ERR_PEER_LOST, RankName(member) + " has ended the communicator that is shrunk; exclude it, too"};
     case SL_ERR_PEER_LOST:
@@ -82,7 +85,8 @@ Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const 
                    DeriveSecret(parents_secret, "shrink", parent->id(), HashText(terms))};
 
   // shared_ptr: the parent's extension and the rendezvous keep it, and neither outlives the other for certain.
-  const auto desk = std::make_shared<ShrinkDesk>(parent->RankName(parent->rank()), terms, attempt, members);
+  const auto desk =
+      std::make_shared<ShrinkDesk>(parent->extension_.get(), parent->RankName(parent->rank()), terms, attempt, members);
   const auto begin = [&]() -> Status {
     SL_TRY(able);
     SL_TRY(parent->FindLost(members));
@@ -100,10 +104,15 @@ Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const 
   parent->extension_->SetDesk(FrameType::kJoin, [desk](Switchboard::Caller* caller) { return desk->OnCaller(caller); });
   parent->extension_->SetDesk(FrameType::kRefuse,
                               [desk](Switchboard::Caller* caller) { return desk->OnExcuse(*caller); });
+  parent->extension_->SetDesk(FrameType::kBeat, [desk](Switchboard::Caller* caller) {
+    desk->OnBeat(*caller);
+    return true;
+  });
   if (!begun.ok()) {
     if (config_.rank != 0) parent->Excuse(members[0], attempt, terms, begun);
     return begun;
   }
+  const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
   uint64_t next_probe_ns = NowNs() + kProbeNs;
   uint32_t probed = 0;
   const auto look = [&]() -> Status {
@@ -113,7 +122,9 @@ Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const 
     if (config_.rank != 0 || NowNs() < next_probe_ns) return {};
     next_probe_ns = NowNs() + kProbeNs;
     const std::vector<uint32_t> absent = desk->Absent();
-    return absent.empty() ? Status() : parent->Probe(absent[probed++ % absent.size()]);
+    if (absent.empty()) return {};
+    return parent->Probe(absent[probed++ % absent.size()], desk->Beat(),
+                         {NowNs() + silence_ns, &cancelled_ns_, &parent->cancelled_ns_});
   };
   const JoinRequest request{config_.rank, config_.size, seat.extension->endpoint(), parent->rank(), config_.size,
                             terms,        attempt};

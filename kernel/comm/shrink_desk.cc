@@ -1,30 +1,93 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/shrink_desk.h"
 
+#include <algorithm>
+
 namespace sl::kernel {
+namespace {
+
+// A rank whose shrink has failed, and which goes on to the next one, may be ahead of the news.
+constexpr uint64_t kDoubtNs = 1'000'000'000;
+constexpr size_t kToldRanks =
+    256;  // that have come, so that the frame stays short; a list without any of them is unlikely
+
+}  // namespace
+
+void ShrinkDesk::Differ(const std::string& who, const std::string& terms) {
+  other_terms_.insert(terms);
+  if (!outcome_.ok()) return;
+  outcome_ = Status(SL_ERR_MISMATCH, who + " shrinks " + terms + ", " + name_ + " " + terms_ + "; " + kRemedy);
+}
 
 bool ShrinkDesk::OnCaller(Switchboard::Caller* caller) {
-  const Result<JoinRequest> request = JoinRequest::Decode(caller->body);
-  if (!request.ok()) return true;  // dropped
+  const Result<JoinRequest> decoded = JoinRequest::Decode(caller->body);
+  if (!decoded.ok()) return true;  // dropped
+  const JoinRequest& request = decoded.value();
+  const std::string who = "rank " + std::to_string(request.known_as) + " (" + ToText(request.tree) + ")";
+  const bool is_other = request.terms != terms_;
   Status refusal;
   {
     std::lock_guard lock(mutex_);
-    const bool is_of_this = request.value().terms == terms_ && request.value().attempt <= attempt_;
+    const bool is_refused = other_terms_.contains(request.terms) && request.attempt <= attempt_;
+    const bool is_of_this = is_refused || (!is_other && request.attempt <= attempt_);
     if (over_ && (outcome_.ok() || !is_of_this)) return false;
-    if (unanswered_.erase(request.value().known_as) == 0) return false;
-    if (outcome_.ok() && rendezvous_ == nullptr) {
-      outcome_ = Status(SL_ERR_MISMATCH, "rank " + std::to_string(request.value().known_as) + " (" +
-                                             ToText(request.value().tree) + ") shrinks " + request.value().terms +
-                                             ", " + name_ + " " + terms_ + "; " + kRemedy);
+    if (!unanswered_.contains(request.known_as) && !is_refused) return false;
+    if (caller->stream.has_ended()) {  // it gave up before this shrink began here
+      const Status why = ReceiveFrame(caller->stream, kMaxHelloBytes, {NowNs()}).status();
+      // It knows that its list was another one than its peers', and comes again on the one they agree on.
+      if (is_other || why.code() == SL_ERR_MISMATCH) return true;
+      if (outcome_.ok()) outcome_ = Status(why.code(), who + ": " + why.message());
     }
+    unanswered_.erase(request.known_as);
+    if (is_other) Differ(who, request.terms);
     refusal = outcome_;
   }
   if (refusal.ok()) {
     rendezvous_->Admit(nonce_, std::move(*caller));
-  } else {
-    [[maybe_unused]] const Status sent = SendAll(caller->stream, EncodeRefusal(refusal), {NowNs()});  // fits
+    return true;
   }
+  [[maybe_unused]] const Status sent = SendAll(caller->stream, EncodeRefusal(refusal), {NowNs()});  // fits
+  if (rendezvous_ != nullptr) rendezvous_->CallOff(nonce_, refusal);
+  if (is_other) extension_->ShowAgain();
   return true;
+}
+
+Bytes ShrinkDesk::Beat() const {
+  Writer said;
+  said.PutText(name_);
+  said.PutText(terms_);
+  std::lock_guard lock(mutex_);
+  size_t told = 0;
+  for (const uint32_t member : members_) {
+    if (told == kToldRanks) break;
+    if (unanswered_.contains(member)) continue;
+    said.Put(member);
+    ++told;
+  }
+  return said.Take();
+}
+
+void ShrinkDesk::OnBeat(const Switchboard::Caller& caller) {
+  Reader in(caller.body);
+  const std::string name = in.GetText();
+  const std::string terms = in.GetText();
+  bool waits_for_common = false;
+  while (in.ok() && !in.empty()) {
+    waits_for_common |= std::binary_search(members_.begin(), members_.end(), in.Get<uint32_t>());
+  }
+  if (!in.ok() || terms == terms_ || !waits_for_common) return;
+  Status why;
+  {
+    std::lock_guard lock(mutex_);
+    if (over_ || !outcome_.ok()) return;
+    if (in_doubt_since_ns_ == 0) in_doubt_since_ns_ = NowNs();
+    if (NowNs() < in_doubt_since_ns_ + kDoubtNs) return;
+    Differ(name, terms);
+    why = outcome_;
+  }
+  [[maybe_unused]] const Status sent = SendAll(caller.stream, EncodeRefusal(why), {NowNs()});  // fits
+  if (rendezvous_ != nullptr) rendezvous_->CallOff(nonce_, why);
+  extension_->ShowAgain();
 }
 
 bool ShrinkDesk::OnExcuse(const Switchboard::Caller& caller) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/control/extension.h"
 #include "kernel/control/rendezvous.h"
 #include "kernel/control/switchboard.h"
 
@@ -18,17 +19,23 @@ namespace sl::kernel {
 // its terms after it has failed is told so at once. One that had its answer, is not a member, comes late on other
 // terms, or has called more often than this rank, so that its own part of this shrink failed before it could call,
 // calls for another shrink and waits until that begins here.
+//
+// Ranks that have different lists may look for each other in different places. What makes that certain is a pair that
+// belongs to both shrinks, each waiting in another one: ranks call the shrinks they have in common in one order. So the
+// host of a meeting asks who is absent, and says who has come; who finds one of them among its own members ends both.
 class ShrinkDesk {
  public:
   static constexpr const char* kRemedy = "every rank that is not excluded has to call it, with the same ones excluded";
 
-  // `name`: of this rank, for messages. `attempt`: how often it has called for a shrink of the parent, this time
-  // included.
-  ShrinkDesk(std::string name, std::string terms, uint32_t attempt, const std::vector<uint32_t>& members)
-      : name_(std::move(name)),
+  // `extension`: of this rank in the parent, which keeps this. `name`: of this rank, for messages. `attempt`: how often
+  // it has called for a shrink of the parent, this time included. `members`: by their numbers in the parent, ascending.
+  ShrinkDesk(Extension* extension, std::string name, std::string terms, uint32_t attempt, std::vector<uint32_t> members)
+      : extension_(extension),
+        name_(std::move(name)),
         terms_(std::move(terms)),
         attempt_(attempt),
-        unanswered_(members.begin(), members.end()) {}
+        members_(std::move(members)),
+        unanswered_(members_.begin(), members_.end()) {}
 
   // This rank is where all meet. Before anybody calls.
   void HostAt(Rendezvous* rendezvous, uint64_t nonce) {
@@ -40,7 +47,12 @@ class ShrinkDesk {
   bool OnCaller(Switchboard::Caller* caller);
   // Of a rank that cannot take part: a frame of type kRefuse. False: it waits on.   thread: the control thread's
   bool OnExcuse(const Switchboard::Caller& caller);
+  // Of the lowest member by some list, which waits for this rank: a frame of type kBeat. Nothing is known against it,
+  // or it hears the refusal.   thread: the control thread's
+  void OnBeat(const Switchboard::Caller& caller);
 
+  // What such a beat says of the meeting here.
+  Bytes Beat() const;
   // Members that have not come, ascending.
   std::vector<uint32_t> Absent() const {
     std::lock_guard lock(mutex_);
@@ -60,15 +72,22 @@ class ShrinkDesk {
   void End(const Status& outcome);
 
  private:
+  // The first reason, of one who calls on `terms`; those who come on them, too, will not meet. Caller holds mutex_.
+  void Differ(const std::string& who, const std::string& terms);
+
+  Extension* const extension_;
   const std::string name_;  // this rank
   const std::string terms_;
   const uint32_t attempt_;  // of this rank
+  const std::vector<uint32_t> members_;
   Rendezvous* rendezvous_ = nullptr;
   uint64_t nonce_ = 0;
   mutable std::mutex mutex_;
-  std::set<uint32_t> unanswered_;  // members, by their numbers in the parent; guarded by mutex_
-  Status outcome_;                 // guarded by mutex_
-  bool over_ = false;              // guarded by mutex_
+  std::set<uint32_t> unanswered_;      // of members_; guarded by mutex_
+  std::set<std::string> other_terms_;  // on which members have called; guarded by mutex_
+  uint64_t in_doubt_since_ns_ = 0;     // somebody has waited for this rank on other terms; 0: no; guarded by mutex_
+  Status outcome_;                     // guarded by mutex_
+  bool over_ = false;                  // guarded by mutex_
 };
 
 }  // namespace sl::kernel

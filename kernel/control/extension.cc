@@ -16,31 +16,35 @@ Result<std::unique_ptr<Extension>> Extension::Open(Switchboard* switchboard, con
 }
 
 Extension::~Extension() {
-  uint64_t showing;
-  {
-    std::lock_guard lock(mutex_);
-    showing = showing_;
-  }
-  if (showing != 0) switchboard_->control()->Cancel(showing);
   switchboard_->Close(endpoint_.extension);
+  const auto hold = switchboard_->control()->Hold();  // a desk may have asked for another show until now
+  std::lock_guard lock(mutex_);
+  if (showing_ != 0) switchboard_->control()->Cancel(showing_);
 }
 
 void Extension::OnCaller(Switchboard::Caller caller) {
-  if (caller.type == FrameType::kBeat) return;  // it wanted to know whether anybody is here
   Desk desk;
   {
     std::lock_guard lock(mutex_);
     if (const auto found = desks_.find(caller.type); found != desks_.end()) desk = found->second;
   }
   if (desk && desk(&caller)) return;
+  if (caller.type == FrameType::kBeat) return;  // it wanted to know whether anybody is here
   std::lock_guard lock(mutex_);
   callers_.push_back(std::move(caller));
   arrived_.notify_all();
 }
 
 void Extension::SetDesk(FrameType type, Desk desk) {
+  {
+    std::lock_guard lock(mutex_);
+    desks_[type] = std::move(desk);
+  }
+  ShowAgain();
+}
+
+void Extension::ShowAgain() {
   std::lock_guard lock(mutex_);
-  desks_[type] = std::move(desk);
   if (showing_ == 0) showing_ = switchboard_->control()->At(0, [this] { ShowThoseWhoWait(); });
 }
 

@@ -29,10 +29,12 @@ class Extension {
   Result<Switchboard::Caller> Take(FrameType type, const Patience& patience);
 
   // From now on callers with a frame of this type, those who wait included, are shown to `desk` on the control thread;
-  // one for whom it returns false waits on. Replaces the type's desk before. What it refers to lives as long as it
-  // does.   thread: [any]
+  // one for whom it returns false waits on, unless it is a beat: whoever only asks does not wait. Replaces the type's
+  // desk before. What it refers to lives as long as it does.   thread: [any]
   using Desk = std::function<bool(Switchboard::Caller*)>;
   void SetDesk(FrameType type, Desk desk);
+  // Those who wait are shown to their desks once more.   thread: [any]
+  void ShowAgain();
 
  private:
   explicit Extension(Switchboard* switchboard) : switchboard_(switchboard) {}

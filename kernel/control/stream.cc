@@ -103,6 +103,11 @@ ssize_t Stream::Receive(void* buffer, size_t bytes) const {
   return tls_ != nullptr ? tls_->Receive(buffer, bytes) : recv(fd_.get(), buffer, bytes, 0);
 }
 
+bool Stream::has_ended() const {
+  pollfd item{fd_.get(), POLLRDHUP, 0};
+  return poll(&item, 1, 0) > 0;
+}
+
 Status SendAll(const Stream& stream, std::span<const uint8_t> bytes, const Patience& patience) {
   while (!bytes.empty()) {
     const ssize_t sent = stream.Send(bytes.data(), bytes.size());

@@ -73,6 +73,8 @@ class Stream {
   bool has_input() const { return tls_ != nullptr && tls_->has_input(); }
   // Whether the last Send, which sent less than it was given, waits for something to be received, not for room.
   bool awaits_input() const { return tls_ != nullptr && tls_->awaits_input(); }
+  // Whether the other end has hung up, as far as this end knows.
+  bool has_ended() const;
   // To wait for, to ask for its peer; not to read or write.
   int fd() const { return fd_.get(); }
   bool valid() const { return fd_.valid(); }

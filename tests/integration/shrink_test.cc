@@ -310,6 +310,7 @@ TEST_P(Disagreeing, RanksAreToldAndMayTryAgain) {
       ExpectMembers(child, team.rank(), members);
       End(child);
     }
+    team.Barrier();  // who ends it waits a second for the others
     End(parent);
   });
 }
@@ -321,12 +322,49 @@ INSTANTIATE_TEST_SUITE_P(
         Disagreement{{{3}, {3}, {1, 3}, {}}, {"without rank 3", "without rank 3", "without ranks 1, 3", ""}},
         // Who has another list looks for the others elsewhere, and tells those it finds.
         Disagreement{{{3}, {3}, {0}, {}}, {"without rank 0", "without rank 0", "without rank 3", ""}},
-        // Two pairs that wait for one another, and never talk.
-        Disagreement{
-            {{3}, {0}, {3}, {0}},
-            {"rank 1 did not arrive", "rank 2 did not arrive", "rank 1 did not arrive", "rank 2 did not arrive"}},
+        // Two pairs that wait for one another.
+        Disagreement{{{3}, {0}, {3}, {0}}, {"without rank 0", "without rank 3", "without rank 0", "without rank 3"}},
         // One does not call.
         Disagreement{{{3}, {3}, {}, {}}, {"rank 2 did not arrive", "rank 2 did not arrive", "", ""}}));
+
+// One rank of four excludes another rank than its peers do, in every way there is: it may lead its peers or be led by
+// them, look for them elsewhere, wait for them or have been left out by those who come to it. Everybody hears both
+// lists.
+TEST(Shrink, TellsAllRanksWhenOneHasAWrongList) {
+  RunProcesses(4, [](Team& team) {
+    for (int excluded = 0; excluded < 4; ++excluded) {
+      for (int wrong = 0; wrong < 4; ++wrong) {
+        for (int wrongly = 0; wrongly < 4; ++wrongly) {
+          if (wrong == excluded || wrongly == wrong || wrongly == excluded) continue;
+          const ncclComm_t parent = team.MakeComm();
+          ASSERT_NE(parent, nullptr);
+          if (team.rank() != excluded) {
+            ncclComm_t child = nullptr;
+            const double begin = Seconds();
+            EXPECT_EQ(Shrink(parent, {team.rank() == wrong ? wrongly : excluded}, &child), ncclInvalidUsage);
+            const std::string place = "rank " + std::to_string(team.rank()) + " of those without rank " +
+                                      std::to_string(excluded) + ", of which rank " + std::to_string(wrong) +
+                                      " is without rank " + std::to_string(wrongly);
+            EXPECT_LT(Seconds() - begin, kNoticeSeconds) << place;
+            EXPECT_TRUE(LastErrorHas("without rank " + std::to_string(excluded))) << place;
+            EXPECT_TRUE(LastErrorHas("without rank " + std::to_string(wrongly))) << place;
+          }
+          team.Barrier();
+          // Then they agree, with one that has not called before: on the list that was wrong, where they had not met by
+          // it, or on a new one.
+          const int agreed = excluded == 0 ? wrongly : 0 + 1 + 2 + 3 - excluded - wrong - wrongly;
+          if (team.rank() != agreed) {
+            ncclComm_t child = nullptr;
+            NCCL_OK(Shrink(parent, {agreed}, &child));
+            NCCL_OK(ncclCommDestroy(child));
+          }
+          team.Barrier();
+          NCCL_OK(ncclCommAbort(parent));
+        }
+      }
+    }
+  });
+}
 
 // Rank 1 has no descriptor left to call rank 0 with, so rank 0 waits for it in vain. When rank 1 tries again with the
 // same list it is not told of that, it waits for rank 0.
@@ -409,6 +447,29 @@ TEST(Shrink, IsCalledOffWhereAllMeetWhenThatRankFails) {
     }
     team.Barrier();
     End(parent);
+  });
+}
+
+// Ranks call what they have a part in, in one order, and some are seconds ahead of others: no list is wrong.
+TEST(Shrink, LetsRanksBeInDifferentShrinksOfOneOrder) {
+  RunProcesses(4, [](Team& team) {
+    const ncclComm_t parent = team.MakeComm();
+    // Rank 0 waits for rank 1, that waits for rank 2, that waits for rank 3, which is late.
+    const std::vector<std::vector<int>> lists = {{0, 1}, {0, 3}, {2, 3}, {1}, {0}, {2}, {3}};
+    for (const std::vector<int>& excluded : lists) {
+      if (IsIn(team.rank(), excluded)) continue;
+      if (team.rank() == 3 && excluded == lists[0]) usleep(2'500'000);
+      std::vector<int> members;
+      for (int rank = 0; rank < team.size(); ++rank) {
+        if (!IsIn(rank, excluded)) members.push_back(rank);
+      }
+      ncclComm_t child = nullptr;
+      NCCL_OK(Shrink(parent, excluded, &child));
+      ExpectMembers(child, team.rank(), members);
+      NCCL_OK(ncclCommDestroy(child));
+    }
+    team.Barrier();
+    NCCL_OK(ncclCommAbort(parent));
   });
 }
 
