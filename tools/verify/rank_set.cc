@@ -14,12 +14,6 @@ namespace {
 
 constexpr uint64_t kPage = 4096;
 
-// What the module said last, or the name of its status.
-std::string Words(sl_status_t status) {
-  const std::string text = kernel::LastError();
-  return text.empty() ? StatusName(status) : text;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<RankSet>> RankSet::Create(const Algorithm& algorithm, const CommShape& shape) {
@@ -72,8 +66,10 @@ Status RankSet::MakeRanks(const Algorithm& algorithm) {
     env.device = algorithm.device;
     env.symmetric = {static_cast<uint8_t*>(memory_), stride, demand.symmetric_bytes};
     sl_algorithm_t* made = nullptr;
+    kernel::ClearLastError();
     const sl_status_t status = ops_->create(algorithm.instance, &env, &made);
-    if (status != SL_OK) return {status, Words(status)};
+    if (status != SL_OK) return kernel::ModuleFailure(status);
+    if (made == nullptr) return {SL_ERR_INTERNAL, "create() said SL_OK and made nothing"};
     algorithms_.push_back(made);
   }
   return {};
@@ -92,9 +88,13 @@ sl_status_t RankSet::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
 
 Status RankSet::AddPlan(uint32_t rank, const sl_op_t& op, PlanSet* set) const {
   kernel::PlanBuilder builder({rank, shape_.ranks, shape_.link_lanes, shape_.link_chunk_bytes, shape_.link_slots, op});
+  kernel::ClearLastError();
   const sl_status_t status = ops_->plan(algorithms_[rank], &op, kernel::PlanBuilder::Ops(), builder.handle());
   SL_ASSIGN(auto plan, builder.Finish());
-  if (status != SL_OK) return {status, fmt::format("plan() of rank {}: {}", rank, Words(status))};
+  if (status != SL_OK) {
+    const Status failure = kernel::ModuleFailure(status);
+    return {failure.code(), fmt::format("plan() of rank {}: {}", rank, failure.message())};
+  }
   set->plans[rank] = std::move(plan);
   set->test.ranks[rank] = {set->plans[rank].get(), op};
   return {};

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "kernel/events/last_error.h"
+
 // Sends from the root to every other rank in turn.
 struct sl_algorithm_t {
   uint32_t rank;
@@ -20,6 +22,7 @@ uint64_t wrong_count = UINT64_MAX;  // at this count the last rank forgets its c
 uint64_t refused_count = UINT64_MAX;
 uint64_t launched_count = UINT64_MAX;
 bool creates = true;
+sl_status_t made_nothing = SL_ERR_UNSUPPORTED;  // what create() says where it does not create
 bool turns = false;  // odd roots send the other way round
 
 sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out) {
@@ -30,7 +33,7 @@ sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out) {
 sl_status_t Create(sl_instance_t*, const sl_algorithm_env_t* env, sl_algorithm_t** out) {
   EXPECT_NE(env->symmetric.base, nullptr);
   EXPECT_GE(env->symmetric.stride, 100u);
-  if (!creates) return SL_ERR_UNSUPPORTED;
+  if (!creates) return made_nothing;
   *out = new sl_algorithm_t{env->shape->rank, env->shape->size};
   return SL_OK;
 }
@@ -86,6 +89,7 @@ class Surveys : public testing::Test {
   void SetUp() override {
     wrong_count = refused_count = launched_count = UINT64_MAX;
     creates = true;
+    made_nothing = SL_ERR_UNSUPPORTED;
     turns = false;
   }
 
@@ -206,6 +210,19 @@ TEST_F(Surveys, PassOnWhyAnAlgorithmIsNotForAShape) {
   Algorithm algorithm;
   algorithm.ops = &kOps;
   EXPECT_EQ(Survey::Open(algorithm, {}, {}).status().code(), SL_ERR_UNSUPPORTED);
+}
+
+TEST_F(Surveys, RefuseWhatSaysThatItWasCreatedAndIsNot) {
+  creates = false;
+  Algorithm algorithm;
+  algorithm.ops = &kOps;
+  made_nothing = SL_OK;
+  EXPECT_EQ(Survey::Open(algorithm, {}, {}).status().message(), "create() said SL_OK and made nothing");
+  kernel::SetLastError(SL_ERR_UNSUPPORTED, "words of an earlier call");
+  made_nothing = 42;
+  const Status unknown = Survey::Open(algorithm, {}, {}).status();
+  EXPECT_EQ(unknown.code(), SL_ERR_INTERNAL);
+  EXPECT_EQ(unknown.message(), "status 42, unknown status");
 }
 
 TEST(CountsFor, CutPlansAtTheirBoundaries) {
