@@ -60,6 +60,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadModule{"bad-count",
                   "its table counts 0 options, 4294967295 provided and 0 required interfaces; at most 1024 of each"},
         BadModule{"bad-again", "cannot be opened: status -1, again"},
+        BadModule{"bad-no-instance", "refused: its open said SL_OK and made no instance"},
         BadModule{"bad-version", "refused: \"latest\" is no version; write it like 1.2.0"}),
     [](const auto& bad) {
       std::string name = bad.param.name;
@@ -80,7 +81,7 @@ TEST_F(RefusalTest, FoundButNotAskedForIsAWarningAndLeftOut) {
   std::ifstream file(log);
   int lines = 0;
   for (std::string line; std::getline(file, line);) ++lines;
-  EXPECT_EQ(21, lines);
+  EXPECT_EQ(22, lines);
 }
 
 TEST_F(RefusalTest, NotAnElfFile) {

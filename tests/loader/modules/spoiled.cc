@@ -29,6 +29,8 @@ constexpr sl_algorithm_ops_t Table(uint32_t struct_size) {
   return SL_ERR_AGAIN;
 }
 
+[[maybe_unused]] sl_status_t EmptyOpen(const sl_host_t*, const sl_open_args_t*, sl_instance_t**) { return SL_OK; }
+
 #define PROVIDE(ops) \
   { sizeof(sl_provide_t), 0, SL_ALGORITHM_ID, 1, 1, ops, "spoiled" }
 
@@ -86,6 +88,8 @@ constexpr sl_module_t Make() {
   module.provide_count = UINT32_MAX;
 #elif defined(SAMPLE_AGAIN)
   module.open = &SilentOpen;
+#elif defined(SAMPLE_NO_INSTANCE)
+  module.open = &EmptyOpen;
 #elif defined(SAMPLE_VERSION)
   module.version = "latest";
 #endif
