@@ -199,8 +199,7 @@ Status Opener::CallOpen(const Instance& instance, const sl_open_args_t& args, sl
   }
   if (status == SL_OK && *out_handle != nullptr) return Status();
   if (status == SL_OK) {
-    return Status(SL_ERR_INTERNAL,
-                  fmt::format("{}: refused: its open said SL_OK and made no instance", module.path()));
+    return Status(SL_ERR_INTERNAL, fmt::format("{}: refused: its open said SL_OK and made no instance", module.path()));
   }
   const Status failure = ModuleFailure(status);
   return Status(failure.code(), fmt::format("{}: cannot be opened: {}", module.path(), failure.message()));

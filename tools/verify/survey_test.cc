@@ -23,7 +23,7 @@ uint64_t refused_count = UINT64_MAX;
 uint64_t launched_count = UINT64_MAX;
 bool creates = true;
 sl_status_t made_nothing = SL_ERR_UNSUPPORTED;  // what create() says where it does not create
-bool turns = false;  // odd roots send the other way round
+bool turns = false;                             // odd roots send the other way round
 
 sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out) {
   out->symmetric_bytes = 100;
