@@ -51,7 +51,8 @@ void ChunkLink::LosePath(size_t index) {
   resends_ += lost;
   done_pending_ = done_ != 0;
   RecordState(index, false);
-  Logf(SL_LOG_WARN,
+  // Who closes in good order is done, or will say what became of the connection itself.
+  Logf(closed_ ? SL_LOG_DEBUG : SL_LOG_WARN,
        "rank {} peer {} lane {} link path {} down: epoch {} ended, {} chunks unacknowledged, {} paths left",
        context_->rank, peer_, lane_, index, path.epoch(), lost, paths_up_);
   if (paths_up_ == 0) return;

@@ -4,9 +4,12 @@
 #include "kernel/link/chunk_link.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <new>
 #include <thread>
 
@@ -312,6 +315,45 @@ TEST(ChunkLink, PutsNothingAgainThatWentAfterTheQuery) {
     EXPECT_EQ(chunk.header->sequence, k);
     ASSERT_EQ(to->Release(), SL_OK);
   }
+}
+
+// The lines of the log that say that a path is down, when the peer ends two paths one way or the other.
+int WarningsWhenPathsEnd(bool killed) {
+  std::string path = testing::TempDir() + "chunk_link_XXXXXX";
+  close(mkstemp(path.data()));
+  FakeNet net(2, false);
+  LinkTableConfig config = Config(&net, 0, 2, 8);
+  config.connections = 2;
+  LinkTable a(std::move(config));
+  auto b = std::make_unique<LinkTable>(Config(&net, 1, 2, 8));
+  auto* link = static_cast<ChunkLink*>(a.Get(1, 0));
+  const auto* other = static_cast<const ChunkLink*>(b->Get(0, 0));
+  const auto is_up = [&] { return link->IsUp(0) && link->IsUp(1) && other->IsUp(0) && other->IsUp(1); };
+  for (uint32_t turn = 0; turn < 100 && !is_up(); ++turn, g_now_ns += 100'000) {
+    EXPECT_EQ(a.Progress(), SL_OK);
+    EXPECT_EQ(b->Progress(), SL_OK);
+  }
+  EXPECT_TRUE(is_up());
+  ConfigureLog(SL_LOG_WARN, path);
+  net.StopListening(1);
+  if (killed) net.KillAll();
+  b.reset();
+  for (uint32_t turn = 0; turn < 100 && link->up(); ++turn, g_now_ns += 100'000) {
+    net.Ops()->progress(net.Transport(0));
+    link->Service(g_now_ns);
+  }
+  ConfigureLog(SL_LOG_ERROR, "");
+  EXPECT_FALSE(link->IsUp(0) || link->IsUp(1));
+  std::ifstream file(path);
+  int lines = 0;
+  for (std::string line; std::getline(file, line);) lines += line.find(" down: epoch 1 ended") != std::string::npos;
+  unlink(path.c_str());
+  return lines;
+}
+
+TEST(ChunkLink, WarnsOfPathsThatBreakAndNotOfPathsThatThePeerCloses) {
+  EXPECT_EQ(WarningsWhenPathsEnd(true), 2);
+  EXPECT_EQ(WarningsWhenPathsEnd(false), 0);
 }
 
 // One path takes three times as long as the other: the link carries what both carry together. Counted in turns, not in
