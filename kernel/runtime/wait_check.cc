@@ -40,7 +40,6 @@ bool SameWait(const sl_wait_t& a, const sl_wait_t& b) {
 // Ranks that have not called this collective yet, as far as this rank can see.
 std::string Absent(sl_comm_t* handle, const Pending& pending) {
   Communicator& comm = handle->comm;
-  if (comm.shape().domain_size != comm.size()) return "a rank";
   std::string names;
   for (uint32_t rank = 0; rank < comm.size(); ++rank) {
     if (rank == comm.rank() || comm.op_log()->Newest(rank) >= pending.op.seq) continue;
@@ -55,6 +54,8 @@ std::string WhoIsMissing(sl_comm_t* handle, const Pending& pending) {
     const std::string peer = handle->comm.RankName(static_cast<uint32_t>(pending.op.peer));
     return "it is not known whether " + peer + " has called it";
   }
+  const Communicator& comm = handle->comm;
+  if (comm.shape().domain_size != comm.size()) return "who has called it is not known between hosts";
   const std::string absent = Absent(handle, pending);
   return absent.empty() ? "all ranks have called it" : "not called by " + absent;
 }

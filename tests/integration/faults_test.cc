@@ -241,5 +241,23 @@ TEST(AbsentRank, IsNamedWhenItDoesNotCallTheOperation) {
   }
 }
 
+// A rank does not see what ranks of other hosts have called, so it accuses nobody.
+TEST(AbsentRank, IsNotGuessedBetweenHosts) {
+  const Environment timeout("STARLING_COMM_OPERATION_TIMEOUT_MS", "1000");
+  const Environment loopback("NCCL_SOCKET_IFNAME", "=lo");
+  RunProcesses(2, [](Team& team) {
+    setenv("NCCL_HOSTID", std::to_string(team.rank()).c_str(), 1);
+    const ncclComm_t comm = team.MakeComm();
+    team.Barrier();
+    if (team.rank() != kVictim) {
+      std::vector<float> a(kSmall, 1), b(kSmall);
+      EXPECT_EQ(Perform(Act::kAllReduce, team, &a, &b, comm, nullptr), ncclRemoteError);
+      EXPECT_TRUE(LastErrorHas("; who has called it is not known between hosts"));
+    }
+    team.Barrier();
+    ExpectQuickAbort(comm);
+  });
+}
+
 }  // namespace
 }  // namespace sl::integration
