@@ -175,20 +175,20 @@ void TuneStream(int socket, const Interface& interface, const Settings& settings
   const std::string& control = settings.congestion_control;
   if (!control.empty() &&
       setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, control.c_str(), static_cast<socklen_t>(control.size())) != 0) {
-    *out_refused += "; no congestion control " + control +
+    *out_refused += "; congestion control " + control +
                     ": load its kernel module, and allow it in "
                     "net.ipv4.tcp_allowed_congestion_control";
   }
   if (settings.traffic_class != 0) {
     const bool set = interface.family == 4 ? SetNumber(socket, IPPROTO_IP, IP_TOS, settings.traffic_class)
                                            : SetNumber(socket, IPPROTO_IPV6, IPV6_TCLASS, settings.traffic_class);
-    if (!set) *out_refused += "; no traffic class " + std::to_string(settings.traffic_class);
+    if (!set) *out_refused += "; traffic class " + std::to_string(settings.traffic_class);
   }
   if (settings.busy_poll_us != 0 && !SetNumber(socket, SOL_SOCKET, SO_BUSY_POLL, settings.busy_poll_us)) {
-    *out_refused += "; no busy polling: it needs CAP_NET_ADMIN, or net.core.busy_read for all sockets";
+    *out_refused += "; busy polling: it needs CAP_NET_ADMIN, or net.core.busy_read for all sockets";
   }
   if (settings.zerocopy_minimum_bytes != 0 && !SetNumber(socket, SOL_SOCKET, SO_ZEROCOPY, 1)) {
-    *out_refused += "; no MSG_ZEROCOPY: it needs Linux 4.14";
+    *out_refused += "; MSG_ZEROCOPY: it needs Linux 4.14";
   }
 }
 
