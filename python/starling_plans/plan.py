@@ -82,6 +82,12 @@ class Step:
     count: int = 0  # of a repeat, whose steps are `body`
     body: tuple[Step, ...] = ()
 
+    def peers(self) -> list[int]:
+        """The ranks at the other ends of the links that the step uses."""
+        sources = (source.operand if isinstance(source, Raw) else source for source in (self.a, self.b))
+        ends = [operand.index for operand in (*self.targets, *sources) if operand and operand.buffer in LINK_ENDS]
+        return [self.peer, *ends] if self.kind in ("wait", "reserve", "put", "release") else ends
+
     def shape(self) -> Operand | None:
         """The block whose part the step moves: `of`, else the first block that the step names."""
         if self.of is not None:
@@ -117,6 +123,7 @@ class Lane:
 
     rank: int
     link_lane: int = 0
+    ranks: int = 1024  # of the plan
     steps: list[Step] = field(default_factory=list)
     _repeated: list[Step] | None = None
 
@@ -161,14 +168,18 @@ class Lane:
 
     def _add(self, step: Step) -> None:
         place = f"rank {self.rank}: {step}"
-        if step.peer == self.rank:
-            raise PlanError(f"{place}: rank {step.peer} is this rank itself; links lead to other ranks")
+        for peer in step.peers():
+            if not 0 <= peer < self.ranks:
+                raise PlanError(f"rank {self.rank}: {step.kind}: rank {peer} is not one of the {self.ranks}")
+            if peer == self.rank:
+                raise PlanError(f"{place}: rank {peer} is this rank itself; links lead to other ranks")
         if step.kind in ("copy", "reduce") and not 1 <= len(step.targets) <= 2:
             raise PlanError(f"{place}: {len(step.targets)} targets, there must be one or two")
         for target in step.targets:
             if target.buffer in ("send", "inbox"):
                 raise PlanError(f"{place}: {target} can only be read")
-        if step.shape() is None:
+        shape = step.shape()
+        if shape is None or shape.buffer not in MEMORY:
             raise PlanError(f"{place}: say whose part this step moves with of=send[…], of=recv[…] or of=scratch[…]")
         (self.steps if self._repeated is None else self._repeated).append(step)
 
@@ -207,6 +218,6 @@ class Plan:
         """A new lane of `rank`, which uses links on their lane `link_lane`."""
         if not 0 <= rank < self.ranks:
             raise PlanError(f"rank {rank} is not one of the {self.ranks}")
-        lane = Lane(rank, link_lane)
+        lane = Lane(rank, link_lane, self.ranks)
         self.lanes[rank].append(lane)
         return lane

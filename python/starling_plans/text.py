@@ -13,6 +13,7 @@ FIRST_LINE = "starling-plan 1"
 _OPERAND = re.compile(rf"({'|'.join(MEMORY + LINK_ENDS)})\[(\d+)(?:,(-?\d+))?\]")
 _NUMBERS = ("ranks", "root", "blocks", "scratch", "credits", "chunk_bytes")
 _HEAD = ("name", "collective", *_NUMBERS, "determinism")
+_LENGTHS = {"bytes": 3, "rank": 2, "lane": 2, "repeat": 2, "end": 1}  # words; of other keys of the head 2
 
 
 def to_text(plan: Plan, numbered: bool = False) -> str:
@@ -93,6 +94,9 @@ class _Reader:
 
     def read(self, words: list[str]) -> None:
         key = words[0]
+        length = _LENGTHS.get(key, 2 if self._plan is None else 0)
+        if self._head is not None and 0 < length < len(words):
+            raise PlanError(f"{words[length]!r} is too much on this line")
         if self._head is None:
             if " ".join(words) != FIRST_LINE:
                 raise PlanError(f"{' '.join(words)!r} stands where {FIRST_LINE!r} must stand")

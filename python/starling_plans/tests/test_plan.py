@@ -34,8 +34,13 @@ class PlanTest(unittest.TestCase):
         lane = plan.lane(0)
         wrong = {
             "is this rank itself": lambda: lane.wait(0, of=send[0]),
+            "put: rank -1 is not one of the 2": lambda: lane.put(-1, of=send[0]),
+            "wait: rank 2 is not one of the 2": lambda: lane.wait(2, of=send[0]),
+            "reduce: rank 3 is not one of the 2": lambda: lane.reduce(recv[0], a=raw(send[0]), b=inbox[3]),
+            "copy: rank 4 is not one of the 2": lambda: lane.copy(outbox[4], source=recv[0]),
             "can only be read": lambda: lane.copy(send[0], source=recv[0]),
             "whose part": lambda: lane.copy(outbox[1], source=inbox[1]),
+            "part this step moves": lambda: lane.release(1, of=inbox[1]),
             "one or two": lambda: lane.copy(source=send[0]),
             "count from 0": lambda: send[-1],
             "does not move": lambda: inbox[1, 1],

@@ -52,6 +52,10 @@ class TextTest(unittest.TestCase):
             ("wait 1 of", "jump 1 of"): r"'jump' is no step",
             ("rank 1", "repeat 2\nrank 1"): r"the repeat before has no end",
             ("rank 1", "end\nrank 1"): r"end without a repeat",
+            ("ranks 2", "ranks 2 4"): r"a.plan:4: '4' is too much on this line",
+            ("rank 1", "rank 1 2"): r"'2' is too much on this line",
+            ("lane 0", "lane 0 1"): r"'1' is too much on this line",
+            ("wait 1 of", "wait 2 of"): r"rank 2 is not one of the 2",
         }
         for (before, after), text in wrong.items():
             with self.subTest(after), self.assertRaisesRegex(PlanError, text):
