@@ -17,6 +17,7 @@
 #include "kernel/events/log.h"
 #include "kernel/events/ring.h"
 #include "kernel/loader/catalog.h"
+#include "kernel/loader/choice.h"
 #include "sl_observer.h"
 
 namespace sl::kernel {
@@ -159,6 +160,7 @@ Status Process::OpenHostDevice() {
     SL_ASSIGN(host_device_, OpenDevice(provider, 0));
     if (host_device_->is_host()) return {};
   }
+  if (const std::string why = WhyNoHostDevice(profile_); !why.empty()) return {SL_ERR_CONFIG, why};
   return {SL_ERR_NOT_FOUND, "no module provides a host device: looked for device-host.so in " + FoldersText() +
                                 "; put it there or name its folder in STARLING_MODULE_PATH (`starling modules` shows "
                                 "what was found)"};

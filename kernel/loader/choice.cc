@@ -36,6 +36,7 @@ class Chooser {
   Status Choose() {
     for (const std::string& name : Names()) ChooseVersion(name);
     ReportRefusals();
+    CheckDisabled();
     CheckUnlisted();
     SortLayers();
     SettleExclusive();
@@ -147,6 +148,19 @@ class Chooser {
       } else {
         choice_.warnings.push_back(refusal.status.message());
       }
+    }
+  }
+
+  // What is not there may be switched off, since a profile is for several machines; a name that is nearly one that is
+  // there is most likely misspelt.
+  void CheckDisabled() {
+    const std::vector<std::string> found = FoundModules();
+    for (const auto& [name, entry] : profile_.modules()) {
+      if (entry.enabled || std::find(found.begin(), found.end(), entry.module) != found.end()) continue;
+      const std::string nearest = NearestName(entry.module, found);
+      if (nearest.empty()) continue;
+      choice_.warnings.push_back(fmt::format("{}: there is no module {} to be switched off; nearest is {}", entry.place,
+                                             entry.module, nearest));
     }
   }
 
@@ -321,6 +335,20 @@ bool IsAskedFor(const Profile& profile, const std::string& name) {
   if (IsDisabled(profile, name)) return false;
   if (Contains(profile.enable(), name) || Contains(profile.layers(), name)) return true;
   return !profile.lists_modules() && profile.FindModule(name) != nullptr;
+}
+
+std::string WhyNoHostDevice(const Profile& profile) {
+  std::string how;
+  for (const ModuleCandidate& candidate : FindCandidates(profile)) {
+    if (candidate.module != "device-host") continue;
+    if (!IsDisabled(profile, candidate.name) && !profile.lists_modules()) return "";
+    if (IsAskedFor(profile, candidate.name)) return "";
+    how = IsDisabled(profile, candidate.name)
+              ? fmt::format("{} switches {} off; remove enabled = false there",
+                            profile.FindModule(candidate.name)->place, candidate.name)
+              : fmt::format("enable of {} does not name {}; add it", profile.file(), candidate.name);
+  }
+  return how.empty() ? "" : "no process works without a host device, and " + how;
 }
 
 bool WantedNames(const Profile& profile, std::vector<std::string>* out_names) {

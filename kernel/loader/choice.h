@@ -30,6 +30,9 @@ struct ModuleChoice {
 // Whether the profile asks for the module by name.
 bool IsAskedFor(const Profile& profile, const std::string& name);
 
+// How the profile keeps device-host out, which lies on the search path, and what to do about it; "" when it does not.
+std::string WhyNoHostDevice(const Profile& profile);
+
 // The module names to load at all; false when there is no list and everything found is looked at.
 bool WantedNames(const Profile& profile, std::vector<std::string>* out_names);
 

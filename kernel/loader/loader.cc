@@ -164,6 +164,7 @@ Status ProfileText(const char* profile, std::string* out) {
   for (const auto& [name, entry] : wanted.modules()) {
     if (!entry.enabled) *out += DisabledToToml(entry);
   }
+  if (const std::string why = WhyNoHostDevice(wanted); !why.empty()) choice.warnings.push_back(why);
   for (const std::string& warning : choice.warnings) *out += fmt::format("\n# warning: {}\n", warning);
   return Status();
 }

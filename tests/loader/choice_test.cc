@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "kernel/loader/catalog.h"
+#include "kernel/loader/choice.h"
 #include "kernel/loader/stray_variables.h"
 #include "sl_fault.h"
 #include "tests/loader/fixture.h"
@@ -144,6 +145,44 @@ TEST_F(ChoiceTest, WordsForAModuleThatIsNotListedAreAWarning) {
             std::string::npos)
       << text;
   EXPECT_EQ(text.find("warning"), text.rfind("warning")) << text;
+}
+
+TEST_F(ChoiceTest, AMisspeltModuleThatIsSwitchedOffIsAWarning) {
+  UseSamples("fault");
+  const std::string file = folder_ + "/p.toml";
+  std::ofstream(file) << "profile_version = 1\n[modules.polcy-a]\nenabled = false\n[modules.wrap-x]\nenabled = false\n"
+                         "[modules.for-other-machines]\nenabled = false\n[modules.policy-b]\nenabled = false\n";
+  std::string text;
+  ASSERT_TRUE(ProfileText(file.c_str(), &text).ok());
+  EXPECT_NE(
+      text.find("# warning: " + file + ":2:10: there is no module polcy-a to be switched off; nearest is policy-a\n"),
+      std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("warning"), text.rfind("warning")) << text;
+}
+
+TEST_F(ChoiceTest, AProfileThatKeepsTheHostDeviceOutIsWarnedAbout) {
+  Copy("busy", "busy", "device-host");
+  ASSERT_EQ(0, setenv("STARLING_MODULE_PATH", folder_.c_str(), 1));
+  const auto why = [](const std::string& lines) {
+    return WhyNoHostDevice(Profile::Parse("profile_version = 1\n" + lines, "p.toml").Take());
+  };
+  EXPECT_EQ("", why(""));
+  EXPECT_EQ("", why("enable = [\"device-host\"]\n"));
+  EXPECT_EQ("", why("[modules.device-host]\nenabled = false\n[modules.cpu]\nmodule = \"device-host\"\n"));
+  EXPECT_EQ(
+      "no process works without a host device, and p.toml:2:10 switches device-host off; "
+      "remove enabled = false there",
+      why("[modules.device-host]\nenabled = false\n"));
+  EXPECT_EQ("no process works without a host device, and enable of p.toml does not name device-host; add it",
+            why("enable = []\n"));
+  const std::string file = folder_ + "/p.toml";
+  std::ofstream(file) << "profile_version = 1\nenable = []\n";
+  std::string text;
+  ASSERT_TRUE(ProfileText(file.c_str(), &text).ok());
+  EXPECT_NE(text.find("# warning: no process works without a host device, and enable of " + file + " does"),
+            std::string::npos)
+      << text;
 }
 
 TEST_F(ChoiceTest, PathWithoutAFolderIsNone) {

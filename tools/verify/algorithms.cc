@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "kernel/loader/catalog.h"
+#include "kernel/loader/choice.h"
 
 namespace sl::verify {
 
@@ -60,6 +61,7 @@ Status Algorithms::OpenHostDevice() {
     }
     ops->close(device);
   }
+  if (const std::string why = kernel::WhyNoHostDevice(profile_); !why.empty()) return {SL_ERR_CONFIG, why};
   std::string folders;
   for (const std::string& folder : kernel::ModuleFolders()) folders += (folders.empty() ? "" : ", ") + folder;
   return {SL_ERR_NOT_FOUND, "no module provides a host device: looked for device-host.so in " + folders};
