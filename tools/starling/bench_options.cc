@@ -20,6 +20,7 @@ constexpr char kFooter[] =
     "ncclCommRegister,\n"
     "-R 2 from ncclMemAlloc in a symmetric window. Start ranks with --ranks N, or run it under mpirun, srun or "
     "torchrun.\n"
+    "starling bench --tune FILE measures algorithms for a profile instead; --tune FILE --help says more.\n"
     "Exit code: 0 good (or skipped for want of hardware), 1 wrong result or failure, 2 bad usage.\n"
     "Example: starling bench all_reduce --ranks 4 -b 8 -e 64M -f 2 -d all";
 
@@ -63,7 +64,8 @@ void AddNcclTestsOptions(CLI::App& app, BenchOptions& options, Raw& raw) {
       ->check(CLI::Range(1, 128));
   app.add_option("-z,--blocking", options.blocking, "0, 1 back to back; 2, 3 a barrier after each iteration (0)")
       ->check(CLI::Range(0, 3));
-  app.add_option("-T,--timeout", options.timeout_s, "seconds without progress before giving up (60)")
+  app.add_option("-T,--timeout", options.timeout_s,
+                 "seconds without progress before giving up; under a launcher only while ranks meet (60)")
       ->check(CLI::Range(1, 86400));
   app.add_option("-G,--cudagraph", options.graph_launches, "replays of a captured graph; needs a GPU (0)")
       ->check(CLI::Range(0, 1000000));

@@ -94,6 +94,7 @@ TEST(BenchOptions, NamesWhatIsWrong) {
   EXPECT_NE(UsageError({"all_reduce", "-b", "64M", "-e", "8"}).find("larger"), std::string::npos);
   EXPECT_NE(UsageError({"all_reduce", "-d", "f9"}).find("bfloat16"), std::string::npos);
   EXPECT_NE(UsageError({"all_reduce", "-o", "xor"}).find("mulsum"), std::string::npos);
+  EXPECT_EQ(Parse({"all_to_all"}).collective, Collective::kAlltoAll) << "as profiles call it";
   EXPECT_NE(UsageError({"allreduce"}).find("reduce_scatter"), std::string::npos);
   EXPECT_NE(UsageError({"all_reduce", "-f", "0"}), "");
   EXPECT_NE(UsageError({"all_reduce", "-f", "1.5"}), "");

@@ -72,6 +72,7 @@ std::vector<RedOp> ParseRedOps(const std::string& text) {
 }
 
 Collective ParseCollective(const std::string& text) {
+  if (text == "all_to_all") return Collective::kAlltoAll;  // as profiles call it
   for (int i = 0; i < kCollectiveCount; ++i) {
     if (text == kCollectives[i] || text == std::string(kCollectives[i]) + "_perf") return static_cast<Collective>(i);
   }

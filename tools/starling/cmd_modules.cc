@@ -18,6 +18,11 @@ using nlohmann::json;
 
 std::string Text(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
+std::string DefaultOf(const json& option) {
+  const std::string text = Text(option["default"]);
+  return text.empty() ? "\"\"" : text;
+}
+
 // "sl.algorithm/1 ring, sl.algorithm/1 tree"
 std::string Provides(const json& module) {
   std::string out;
@@ -74,7 +79,7 @@ void PrintDescriptions(const json& document) {
     }
     for (const json& option : module["options"]) {
       printf("  %s (%s; default %s): %s\n", Text(option["name"]).c_str(), Text(option["range"]).c_str(),
-             Text(option["default"]).c_str(), Text(option["doc"]).c_str());
+             DefaultOf(option).c_str(), Text(option["doc"]).c_str());
       if (option.contains("value") && Text(option["origin"]) != "default") {
         printf("    is %s, from %s\n", Text(option["value"]).c_str(), Text(option["place"]).c_str());
       }
@@ -97,8 +102,7 @@ std::string OptionsMarkdown(const nlohmann::json& module) {
   if (module["options"].empty()) return page + "It has no options.\n";
   page += "| option | default | type | meaning |\n|---|---|---|---|\n";
   for (const json& option : module["options"]) {
-    const std::string fallback = Text(option["default"]).empty() ? "\"\"" : Text(option["default"]);
-    page += "| `" + Text(option["name"]) + "` | `" + fallback + "` | " + Text(option["range"]) + " | " +
+    page += "| `" + Text(option["name"]) + "` | `" + DefaultOf(option) + "` | " + Text(option["range"]) + " | " +
             Text(option["doc"]) + " |\n";
   }
   return page;
