@@ -225,7 +225,7 @@ decides, and whatever an applying rule forbids is forbidden.
 | `min_hosts`, `max_hosts` | integer | hosts it spans, inclusive |
 | `min_ranks_per_host`, `max_ranks_per_host` | integer | no host has fewer, no host has more |
 | `device` | string | kind of memory and streams: `host` or `cuda`; without it: any |
-| `algorithm` | string | the provider that must serve it |
+| `algorithm` | string | the provider that serves it; where it cannot, the cheapest of the others does, and `starling explain` says why |
 | `forbid` | array of strings | providers that must not |
 
 ## Measured costs
