@@ -29,13 +29,21 @@ def profile_of(path: str | os.PathLike[str]) -> str:
     return f'{text}\n[[select]]\n{rule}algorithm = "planfile"\n'
 
 
+def _program(name: str) -> str:
+    """Where the program is: in PATH; else `starling` where a wheel or an installation has it beside this package."""
+    packages = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    beside = (os.path.join(packages, "starling", "bin"), os.path.join(packages, "..", "..", "..", "bin"))
+    found = shutil.which(name) or (shutil.which(name, path=os.pathsep.join(beside)) if name == "starling" else None)
+    if found is None:
+        raise StarlingError(f"there is no program {name}; install Starling, or name its bin/starling")
+    return found
+
+
 def verify(path: str | os.PathLike[str], starling: str = "starling", timeout_s: float = 600) -> str:
     """Has `starling verify` prove that the plan file computes its collective; what it said. StarlingError holds the
-    counter-example when it does not. `starling` is a program in PATH or a path."""
+    counter-example when it does not. `starling` is a path, or a program in PATH or of this installation."""
     plan = load(path)
-    program = shutil.which(starling)
-    if program is None:
-        raise StarlingError(f"there is no program {starling}; install Starling, or name its bin/starling")
+    program = _program(starling)
     with tempfile.TemporaryDirectory(prefix="starling-plans.") as folder:
         profile = os.path.join(folder, "plan.toml")
         with open(profile, "w", encoding="utf-8") as file:

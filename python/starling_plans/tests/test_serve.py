@@ -2,10 +2,13 @@
 """Plans written here, read by algo-planfile and run by the engine: every result is checked by `starling bench`."""
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
+import starling_plans
 from starling_plans import COLLECTIVES, Plan, StarlingError, parse, save, send, verify
 from starling_plans.command import profile_of
 
@@ -100,6 +103,23 @@ class ServeTest(unittest.TestCase):
         save(plan, path)
         with self.assertRaisesRegex(StarlingError, "there is no program no-such-starling"):
             verify(path, starling="no-such-starling")
+
+    def test_verify_finds_the_program_beside_the_package(self):
+        path = os.path.join(self.folder, "a.plan")
+        save(direct("all_gather", 2), path)
+        package = os.path.dirname(starling_plans.__file__)
+        environment = {**os.environ, "PATH": "/nonexistent"}
+        for packages, programs in (("wheel", "wheel/starling/bin"), ("opt/lib/python3/dist-packages", "opt/bin")):
+            packages, programs = os.path.join(self.folder, packages), os.path.join(self.folder, programs)
+            shutil.copytree(package, os.path.join(packages, "starling_plans"))
+            os.makedirs(programs)
+            with open(os.path.join(programs, "starling"), "w", encoding="utf-8") as file:
+                file.write(f'#!/bin/sh\nexec {STARLING} "$@"\n')
+            os.chmod(os.path.join(programs, "starling"), 0o755)
+            command = [sys.executable, "-m", "starling_plans", "verify", path]
+            result = subprocess.run(command, env={**environment, "PYTHONPATH": packages}, text=True, check=False,
+                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertEqual(result.returncode, 0, result.stdout)
 
 
 if __name__ == "__main__":
