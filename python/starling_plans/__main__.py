@@ -24,7 +24,8 @@ def _arguments(words: list[str] | None) -> argparse.Namespace:
     verb.add_argument("path")
     verb = verbs.add_parser("verify", help="a proof, by `starling verify`, that the plan computes its collective")
     verb.add_argument("file")
-    verb.add_argument("--starling", default="starling", help="the command (one of this name in PATH, else that of this installation)")
+    verb.add_argument("--starling", default="starling",
+                      help="the command (one of this name in PATH, else that of this installation)")
     return parser.parse_args(words)
 
 

@@ -117,8 +117,8 @@ class ServeTest(unittest.TestCase):
                 file.write(f'#!/bin/sh\nexec {STARLING} "$@"\n')
             os.chmod(os.path.join(programs, "starling"), 0o755)
             command = [sys.executable, "-m", "starling_plans", "verify", path]
-            result = subprocess.run(command, env={**environment, "PYTHONPATH": packages}, text=True, check=False,
-                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            result = subprocess.run(command, env={**environment, "PYTHONPATH": packages}, cwd=self.folder, text=True,
+                                    timeout=60, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
             self.assertEqual(result.returncode, 0, result.stdout)
 
 
