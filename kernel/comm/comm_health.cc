@@ -154,6 +154,8 @@ void Communicator::Revoke() {
   revoked_.store(kWhy);
   StopLaunches(SL_ERR_ABORTED);
   KeepFailure({SL_ERR_ABORTED, kWhy});
+  // Whose operations have failed revokes, too, and takes part in what follows.
+  if (tree_ != nullptr) tree_->DisregardReports();
 }
 
 void Communicator::RevokeForShrink() {

@@ -164,7 +164,7 @@ void ControlTree::SendToChildren(uint64_t number, const Bytes& all) {
 // A loss explains what others report, and a report why its rank has left.
 Status ControlTree::WhyInVainLocked() const {
   const auto lost = std::find_if(fates_.begin(), fates_.end(), [](const auto& entry) { return IsLost(entry.second); });
-  if (lost == fates_.end() && !failure_.ok() && failed_rank_ != identity_.rank) {
+  if (lost == fates_.end() && !failure_.ok() && failed_rank_ != identity_.rank && !disregards_) {
     return {SL_ERR_PEER_FAILED, Name(failed_rank_) + " has failed: " + failure_.message()};
   }
   const auto gone = lost != fates_.end() ? lost : fates_.begin();
@@ -284,6 +284,11 @@ void ControlTree::OnReport(uint32_t rank, Reader* in, uint32_t heard_from) {
 }
 
 void ControlTree::Report(const Status& failure) { LearnFailure(identity_.rank, failure, kNobody); }
+
+void ControlTree::DisregardReports() {
+  std::lock_guard lock(mutex_);
+  disregards_ = true;
+}
 
 bool ControlTree::LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from) {
   Writer news;

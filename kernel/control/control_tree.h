@@ -72,6 +72,9 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   // Tells everybody that an operation of this rank has failed, unless a failure is known already: the first one counts.
   // Never waits.   thread: [any]
   void Report(const Status& failure);
+  // From now on no wait of this rank ends because of what others report, whenever they did: they go on, too, with what
+  // is left of use.   thread: [any]
+  void DisregardReports();
 
   // Watches for calls that differ between hosts. `on_waiting`: a rank waits in vain, so this one is to tell its calls,
   // too. `on_mismatch`: two that were told differ; once. Both on the control thread, until Depart.
@@ -158,6 +161,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   std::map<uint32_t, Fate> fates_;  // guarded by mutex_
   Status failure_;                  // the first one reported; guarded by mutex_
   uint32_t failed_rank_ = 0;        // whose it is; guarded by mutex_
+  bool disregards_ = false;         // it; guarded by mutex_
   CallHandlers call_handlers_;      // guarded by mutex_; empty after Depart
   CallLedger calls_;                // guarded by mutex_
   bool told_mismatch_ = false;      // guarded by mutex_

@@ -73,6 +73,25 @@ TEST(Revoke, EndsWhatWaitsAndLeavesTheRestOfUse) {
   });
 }
 
+// What each rank has told the others of its failure ends no wait of a call that a revoked communicator still serves.
+TEST(Revoke, LeavesTheRestOfUseToRanksThatHaveFailed) {
+  const Environment timeout("STARLING_COMM_BOOTSTRAP_TIMEOUT_MS", "20000");
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    const size_t count = team.rank() == 0 ? 1 : 2;
+    std::vector<float> a(3, 1), b(3);
+    EXPECT_NE(ncclAllReduce(a.data(), b.data(), count, ncclFloat32, ncclSum, comm, nullptr), ncclSuccess);
+    team.Barrier();
+    NCCL_OK(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT));
+    ncclComm_t all = nullptr;
+    NCCL_OK(ncclCommSplit(comm, 0, team.rank(), &all, nullptr));
+    EXPECT_EQ(Gather(all, 3), Numbers(3));
+    NCCL_OK(ncclCommSuspend(comm, NCCL_SUSPEND_MEM));
+    NCCL_OK(ncclCommDestroy(all));
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
 TEST(Revoke, IsLocal) {
   RunProcesses(2, [](Team& team) {
     const ncclComm_t comm = team.MakeComm();
