@@ -8,8 +8,8 @@ namespace {
 
 // A rank whose shrink has failed, and which goes on to the next one, may be ahead of the news.
 constexpr uint64_t kDoubtNs = 1'000'000'000;
-constexpr size_t kToldRanks =
-    256;  // that have come, so that the frame stays short; a list without any of them is unlikely
+// Of those that have come, at most, so that the frame stays short; a list without any of them is unlikely.
+constexpr size_t kToldRanks = 256;
 
 }  // namespace
 
