@@ -47,6 +47,7 @@ class GroupIssue {
   GroupIssue(const sl_group_entry_t* entries, uint32_t count, std::pmr::memory_resource* arena)
       : entries_(entries),
         count_(count),
+        gathered_(arena),
         members_(arena),
         followers_(arena),
         self_sends_(arena),
@@ -80,6 +81,7 @@ class GroupIssue {
 
   Status Run() {
     for (uint32_t i = 0; i < count_; ++i) SL_TRY(Check(entries_[i]));
+    GatherRanks();
     for (const Member& member : members_) member.handle->comm.selector()->Collect();
     SL_TRY(PairSelves());
     for (uint32_t i = 0; i < count_; ++i) {
@@ -138,6 +140,37 @@ class GroupIssue {
       members_[entry.comm->group_member].transfer = entry.op;
     }
     return {};
+  }
+
+  // Where a thread has several ranks of one communicator, their n-th collectives are issued beside each other, in the
+  // order in which it called any rank's first, and so are their messages, which come last. Else, where communicators
+  // share streams, one rank could wait in the first for another that waits for it in the second, though the thread may
+  // call a group's communicators in another order for each rank.
+  void GatherRanks() {
+    if (members_.size() <= 2) return;
+    std::pmr::map<uint64_t, uint32_t> communicators(members_.get_allocator());
+    for (const Member& member : members_) communicators.emplace(member.handle->comm.id(), communicators.size());
+    if (communicators.size() == 1 || communicators.size() == members_.size()) return;
+    std::pmr::map<std::pair<uint64_t, uint32_t>, uint32_t> places(members_.get_allocator());
+    std::pmr::vector<uint32_t> collectives(members_.size(), members_.get_allocator());
+    std::pmr::vector<std::pair<uint32_t, sl_group_entry_t>> placed(members_.get_allocator());
+    placed.reserve(count_);
+    for (uint32_t i = 0; i < count_; ++i) {
+      const sl_group_entry_t& entry = entries_[i];
+      uint32_t place = count_;
+      if (entry.op->kind != SL_OP_SEND && entry.op->kind != SL_OP_RECV) {
+        const uint32_t nth = collectives[entry.comm->group_member]++;
+        place = places.emplace(std::pair(entry.comm->comm.id(), nth), places.size()).first->second;
+      }
+      placed.emplace_back(place, entry);
+    }
+    std::ranges::stable_sort(placed, {}, &std::pair<uint32_t, sl_group_entry_t>::first);
+    for (const auto& [place, entry] : placed) gathered_.push_back(entry);
+    entries_ = gathered_.data();
+    std::ranges::stable_sort(members_, {}, [&](const Member& one) { return communicators.at(one.handle->comm.id()); });
+    for (uint32_t i = 0; i < members_.size(); ++i) {
+      members_[i].handle->group_member.store(i, std::memory_order_relaxed);
+    }
   }
 
   // Puts sends to the own rank beside their receives, in order, and checks them all.
@@ -491,8 +524,9 @@ class GroupIssue {
     return {};
   }
 
-  const sl_group_entry_t* const entries_;
+  const sl_group_entry_t* entries_;
   const uint32_t count_;
+  std::pmr::vector<sl_group_entry_t> gathered_;  // the entries in the order of GatherRanks, where that is another
   std::pmr::vector<Member> members_;
   std::pmr::vector<Follower> followers_;
   std::pmr::vector<const sl_group_entry_t*> self_sends_;

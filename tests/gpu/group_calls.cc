@@ -157,6 +157,61 @@ TEST_F(Gpu, MovesGroupsThatPairsOfRanksFillUnequally) {
 
 TEST_F(Gpu, MovesAGroupInOneLaunchThatFits) { ExpectGroupRight({{2, 20, 3}, {5, 0, 4}, {9, 0, 5}}); }
 
+// Odd ranks call the second communicator first, all on one stream each: a collective of every communicator, and a
+// message round.
+void ServeCommunicatorsInAnyOrder(size_t size) {
+  ASSERT_EQ(OpenCuda(), "");
+  std::vector<int> devices;
+  for (size_t rank = 0; rank < size; ++rank) devices.push_back(static_cast<int>(rank) % DeviceCount());
+  std::vector<ncclComm_t> comms[2] = {std::vector<ncclComm_t>(size), std::vector<ncclComm_t>(size)};
+  UseDevice(0);
+  for (auto& all : comms) NCCL_OK(ncclCommInitAll(all.data(), static_cast<int>(size), devices.data()));
+  std::vector<CudaStream> streams;
+  std::vector<int32_t*> memory;
+  for (size_t rank = 0; rank < size; ++rank) {
+    UseDevice(devices[rank]);
+    streams.push_back(MakeStream());
+    memory.push_back(static_cast<int32_t*>(Allocate(6 * sizeof(int32_t))));
+    const int32_t mine[6] = {1, 2, static_cast<int32_t>(rank), static_cast<int32_t>(rank + size), -1, -1};
+    ToDevice(memory[rank], mine, sizeof(mine));
+  }
+  NCCL_OK(ncclGroupStart());
+  for (size_t rank = 0; rank < size; ++rank) {
+    const auto stream = reinterpret_cast<cudaStream_t>(streams[rank]);
+    int32_t* const own = memory[rank];
+    for (const size_t i : {rank % 2, (rank + 1) % 2}) {
+      const auto ranks = static_cast<int>(size);
+      const auto me = static_cast<int>(rank);
+      NCCL_OK(ncclAllReduce(own + i, own + i, 1, ncclInt32, ncclSum, comms[i][rank], stream));
+      NCCL_OK(ncclSend(own + 2 + i, 1, ncclInt32, (me + 1) % ranks, comms[i][rank], stream));
+      NCCL_OK(ncclRecv(own + 4 + i, 1, ncclInt32, (me + ranks - 1) % ranks, comms[i][rank], stream));
+    }
+  }
+  NCCL_OK(ncclGroupEnd());
+  for (size_t rank = 0; rank < size; ++rank) {
+    UseDevice(devices[rank]);
+    ASSERT_TRUE(WaitFor(streams[rank], kPatience)) << "rank " << rank << " hangs";
+    std::vector<int32_t> got(6);
+    FromDevice(got.data(), memory[rank], 6 * sizeof(int32_t));
+    const auto before = static_cast<int32_t>((rank + size - 1) % size);
+    const auto ranks = static_cast<int32_t>(size);
+    const auto me = static_cast<int32_t>(rank);
+    EXPECT_EQ(got, (std::vector<int32_t>{ranks, 2 * ranks, me, me + ranks, before, before + ranks}));
+    Free(memory[rank]);
+    DestroyStream(streams[rank]);
+  }
+  for (const auto& all : comms) {
+    for (ncclComm_t comm : all) NCCL_OK(ncclCommDestroy(comm));
+  }
+}
+
+TEST_F(Gpu, ServesCommunicatorsOfOneThreadInAnyOrder) {
+  const integration::Environment several("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+  const auto size = static_cast<size_t>(Ranks());
+  integration::RunProcesses(
+      1, [size](integration::Team&) { ServeCommunicatorsInAnyOrder(size); }, Patient());
+}
+
 // What runs when memory goes would write to it.
 void ExpectAbortAwaitsWhatRuns(GpuRank& me) {
   EXPECT_FALSE(WaitFor(me.stream, 0)) << "nothing runs: the test proves nothing";
