@@ -51,6 +51,12 @@ struct Block {
     return 1;
 #endif
   }
+  // The number of the thread half a block further on, for work that other warps are to do than those with the lowest
+  // numbers, which have some already: a warp does one branch after the other.
+  SL_HD uint32_t opposite() const {
+    const uint32_t half = threads() / 2;
+    return thread() < half ? thread() + threads() - half : thread() - half;
+  }
   // Every thread's accesses before it are ordered before every thread's accesses after it. A warp comes to the hardware
   // barrier as one, hence `.aligned`: for threads that may come one by one nvcc 13.0 makes code in which one of them
   // waits for all, which an H200 called an illegal instruction now and then, and synccheck a divergent barrier.

@@ -17,6 +17,20 @@ SL_HD void AwaitEarlierGrids() {
 #endif
 }
 
+// Has a value in a register, of 4 or 8 bytes, before what follows: what it is made of is looked up while the grid still
+// waits.
+template <typename T>
+SL_HD void Fetch([[maybe_unused]] const T& value) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 8) {
+    asm volatile("" ::"l"(value));
+  } else {
+    asm volatile("" ::"r"(value));
+  }
+#endif
+}
+
 // The next grid may be put on the GPU, once all blocks have said so or are over. Last of all, after all waits for
 // peers: a grid that waits on the GPU holds SMs, which kernels of other streams may need for these peers to go on.
 SL_HD void LetNextGridLaunch() {

@@ -82,14 +82,13 @@ SL_HD void Store(uint8_t* to, const Vector<kBytes>& v) {
 #endif
 }
 
-#ifdef __CUDA_ARCH__
 // Words at an address aligned to them, all under way together: as many as `valid` bytes hold, the others become 0.
 template <uint32_t kBytes>
 SL_HD Vector<kBytes> LoadWords(const uint8_t* from, uint32_t valid) {
   Vector<kBytes> v{};
   SL_UNROLL
   for (uint32_t i = 0; i < kBytes / 4; ++i) {
-    if (4 * i + 4 <= valid) v.word[i] = reinterpret_cast<const uint32_t*>(from)[i];
+    if (4 * i + 4 <= valid) v.word[i] = LoadOwnWord(reinterpret_cast<const uint32_t*>(from) + i);
   }
   return v;
 }
@@ -101,7 +100,6 @@ SL_HD void StoreWords(uint8_t* to, const Vector<kBytes>& v, uint32_t valid) {
   }
 }
 SL_HD bool IsInWords(const uint8_t* address, uint32_t bytes) { return IsAligned(address, 4) && bytes % 4 == 0; }
-#endif
 
 // Assembles a vector from pieces as wide as the address allows; `valid` of its bytes exist, the others become 0.
 template <uint32_t kBytes>

@@ -43,7 +43,7 @@ class Mail {
       for (uint32_t i = block_.thread(); i < units && !given_up; i += block_.threads()) {
         const Unit unit{i, packets};
         Data data[kUnit] = {};
-        LoadUnit<Ends::kApart>(from + at, batch, unit, data);  // meanwhile the count comes
+        LoadUnit<Ends::kApartUnlessWords>(from + at, batch, unit, data);  // meanwhile the count comes
         const uint64_t begin = BeginOf(units);
         given_up = IsEnded() || !AwaitRoom(begin + units);
         dev::Dawdle(team_.warden.dawdle_ns);
@@ -138,7 +138,7 @@ class Mail {
     }
     LamportFormat::MakeBlank(inbox, unit);
     dev::Dawdle(team_.warden.dawdle_ns);
-    StoreUnit<Ends::kApart>(to, bytes, unit, data);
+    StoreUnit<Ends::kApartUnlessWords>(to, bytes, unit, data);
     return true;
   }
 

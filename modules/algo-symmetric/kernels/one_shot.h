@@ -54,8 +54,10 @@ class OneShotPackets {
 
  private:
   using Unit = typename Format::Unit;
-  // Moves of small packets are little code, and of short messages an end may be all there is.
-  static constexpr Ends kEnds = std::is_void_v<F> && Format::kUnit == 1 ? Ends::kInline : Ends::kApart;
+  // Of short messages an end may be all there is; moves of small packets are little code.
+  static constexpr Ends kEnds = Format::kUnit != 1  ? Ends::kApart
+                                : std::is_void_v<F> ? Ends::kInline
+                                                    : Ends::kApartUnlessWords;
   static constexpr uint32_t kPayload = sizeof(Data);
   static constexpr uint32_t kUnit = Format::kUnit;
   SL_HD static uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
@@ -98,20 +100,31 @@ class OneShotPackets {
     return !unit.Has(0) || box_.Await(0, from, unit, data);
   }
 
-  // Moves: what comes goes straight to where it belongs, which may be where this rank's data for others was.
+  // Moves: what comes goes straight to where it belongs, which may be where this rank's data for others was. Warps that
+  // wait for few packets leave what this rank has for itself to others.
   SL_HD bool Take() const {
-    bool given_up = false;
     block_.Sync();
     const PacketCut& cut = args_.packets;
-    for (uint32_t at = block_.thread(); at < team_.size * cut.share_units && !given_up; at += block_.threads()) {
-      const auto [from, number] = cut.TurnOf(at, cut.share_units);
+    for (uint32_t own = block_.opposite(); own < cut.share_units; own += block_.threads()) {
+      Data data[kUnit] = {};
+      const Unit unit = UnitOf(own, team_.rank, team_.rank);
+      LoadOwn(team_.rank, unit, data);
+      Keep(team_.rank, unit, data);
+    }
+    bool given_up = false;
+    for (uint32_t at = block_.thread(); at < (team_.size - 1) * cut.share_units && !given_up; at += block_.threads()) {
+      const auto [i, number] = cut.TurnOf(at, cut.share_units);
+      const uint32_t from = team_.Peer(i);
       const Unit unit = UnitOf(number, from, team_.rank);
       Data data[kUnit] = {};
-      given_up = !Get(from, unit, data);
-      if (given_up || !args_.Ships(from, team_.rank)) continue;
-      StoreUnit<kEnds>(args_.recv + (from * args_.packets.recv_step + begin_), bytes_, unit, data);
+      given_up = unit.Has(0) && !box_.Await(0, from, unit, data);
+      if (!given_up) Keep(from, unit, data);
     }
     return team_.HasCome(block_, given_up);
+  }
+  SL_HD void Keep(uint32_t from, const Unit& unit, const Data (&data)[kUnit]) const {
+    if (!args_.Ships(from, team_.rank)) return;
+    StoreUnit<kEnds>(args_.recv + (from * args_.packets.recv_step + begin_), bytes_, unit, data);
   }
 
   SL_HD bool Takes() const { return args_.taker < 0 || args_.taker == static_cast<int32_t>(team_.rank); }

@@ -19,8 +19,9 @@ __device__ void RunChannel(const Args& args) {
   __shared__ uint32_t told[kChannelsOfBlock][kOfferWords];
   constexpr uint32_t kPart = kThreads / kChannelsOfBlock;
   const uint32_t part = threadIdx.x / kPart;
+  P2pChannel channel(args, sl::dev::Block::Part(blockIdx.x, part * kPart, kPart, 1 + part), part, told[part]);
   sl::dev::AwaitEarlierGrids();
-  P2pChannel(args, sl::dev::Block::Part(blockIdx.x, part * kPart, kPart, 1 + part), part, told[part]).Run();
+  channel.Run();
   sl::dev::LetNextGridLaunch();
 }
 

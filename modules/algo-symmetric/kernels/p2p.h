@@ -28,6 +28,7 @@
 #include "modules/algo-symmetric/kernels/p2p_args.h"
 #include "modules/algo-symmetric/kernels/spread.h"
 #include "sdk/device/draw.h"
+#include "sdk/device/grid.h"
 
 namespace sl::algo_symmetric::kernels {
 
@@ -35,14 +36,24 @@ namespace sl::algo_symmetric::kernels {
 template <typename GroupArgs>
 class P2pChannel {
  public:
-  // `part`: of the block, below kChannelsOfBlock; `block` are its threads; `told` is shared by them.
+  // `part`: of the block, below kChannelsOfBlock; `block` are its threads; `told` is shared by them. Made while the
+  // grid may still wait for those before it: then arguments that are needed first, one to find the other, have come.
   SL_HD P2pChannel(const GroupArgs& args, const dev::Block& block, uint32_t part, uint32_t* told)
       : args_(args),
         team_(args.team),
         task_(args.task[args.TaskOf(block.index, part)]),
         channel_(task_.group * kChannelsOfBlock + part),
         block_(block),
-        told_(told) {}
+        told_(told),
+        kept_(reinterpret_cast<ChannelCount*>(
+                  team_.At(team_.rank, task_.kind == TaskKind::kReceive ? team_.layout.received : team_.layout.sent)) +
+              Index(task_.peer)) {
+    dev::Fetch(kept_);
+    dev::Fetch(args_.message[task_.first].user);
+    dev::Fetch(args_.message[task_.first].bytes);
+    dev::Fetch(args_.ways.mailed_bytes);
+    dev::Fetch(uint32_t{task_.count});
+  }
 
   SL_HD void Run() {
     if (task_.kind == TaskKind::kCopy) {
@@ -53,9 +64,7 @@ class P2pChannel {
       return;
     }
     const bool receives = task_.kind == TaskKind::kReceive;
-    const uint64_t table = receives ? team_.layout.received : team_.layout.sent;
-    auto* kept = reinterpret_cast<ChannelCount*>(team_.At(team_.rank, table)) + Index(task_.peer);
-    ChannelCount count = *kept;
+    ChannelCount count = *kept_;
     Mail mail(team_, block_, task_.peer, channel_, count.mail);
     const bool done = EachMessage([&](const Message& message, uint64_t begin, uint64_t end) {
       uint8_t* user = message.user + begin;
@@ -71,8 +80,8 @@ class P2pChannel {
       return Relay(receives, user, end - begin, &count.chunks);
     });
     count.mail = mail.count();
-    block_.Sync();  // all have read it
-    if (block_.thread() == 0) *kept = done ? count : ChannelCount{kEnded, kEnded, {kEnded, kEnded}};
+    // All have read it: each message ended with a Sync, and without one nothing changes.
+    if (block_.thread() == 0) *kept_ = done ? count : ChannelCount{kEnded, kEnded, {kEnded, kEnded}};
   }
 
  private:
@@ -194,7 +203,8 @@ class P2pChannel {
   const P2pTask task_;
   const uint32_t channel_;
   const dev::Block block_;
-  uint32_t* const told_;  // kOfferWords
+  uint32_t* const told_;      // kOfferWords
+  ChannelCount* const kept_;  // from launch to launch
 };
 
 }  // namespace sl::algo_symmetric::kernels

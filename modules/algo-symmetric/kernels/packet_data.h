@@ -10,8 +10,8 @@
 namespace sl::algo_symmetric::kernels {
 
 // Where a packet's data is no whole one at an aligned address: amid its callers' code, or out of their way, for a
-// kernel of less code is sooner done.
-enum class Ends { kInline, kApart };
+// kernel of less code is sooner done; or so, unless it is a message of some words and no more.
+enum class Ends { kInline, kApart, kApartUnlessWords };
 
 template <typename Data>
 SL_APART SL_HD Data LoadEndApart(const uint8_t* from, uint32_t valid) {
@@ -30,6 +30,10 @@ template <Ends kEnds, typename Data>
 SL_HD void StoreEnd(uint8_t* to, const Data& data, uint32_t valid) {
   if constexpr (kEnds == Ends::kInline) return dev::StoreAny(to, data, valid);
   StoreEndApart(to, data, valid);
+}
+template <Ends kEnds, typename Data>
+SL_HD bool IsInline(const uint8_t* address, uint32_t bytes) {
+  return kEnds == Ends::kApartUnlessWords && bytes <= sizeof(Data) && dev::IsInWords(address, bytes);
 }
 template <typename Data>
 SL_HD void StorePacketData(uint8_t* to, const Data& data, uint32_t valid) {
@@ -51,6 +55,10 @@ SL_HD void LoadUnit(const uint8_t* from, uint32_t bytes, const Unit& unit, Data 
     if (aligned && at + k * kStep + kPacket <= bytes) data[k] = dev::LoadOwn<kPacket>(first + k * kStep);
   }
   if (aligned && (bytes % kPacket == 0 || at + (kUnit - 1) * kStep + kPacket <= bytes)) return;
+  if (IsInline<kEnds, Data>(from, bytes)) {
+    if (at == 0) data[0] = dev::LoadWords<kPacket>(from, bytes);
+    return;
+  }
   SL_UNROLL
   for (uint32_t k = 0; k < kUnit; ++k) {
     const uint32_t place = at + k * kStep;
@@ -73,6 +81,10 @@ SL_HD void StoreUnit(uint8_t* to, uint32_t bytes, const Unit& unit, const Data (
     if (aligned && at + k * kStep + kPacket <= bytes) dev::Store(first + k * kStep, data[k]);
   }
   if (aligned && (bytes % kPacket == 0 || at + (kUnit - 1) * kStep + kPacket <= bytes)) return;
+  if (IsInline<kEnds, Data>(to, bytes)) {
+    if (at == 0) dev::StoreWords<kPacket>(to, data[0], bytes);
+    return;
+  }
   SL_UNROLL
   for (uint32_t k = 0; k < kUnit; ++k) {
     const uint32_t place = at + k * kStep;
