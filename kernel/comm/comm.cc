@@ -245,7 +245,7 @@ Status Communicator::MakeAlgorithms() {
     offset += demands[i];
     sl_algorithm_t* algorithm = nullptr;
     ClearLastError();
-    const sl_status_t status = served.ops->create(served.instance, &env, &algorithm);
+    const sl_status_t status = CallModule("create", served.ops->create, served.instance, &env, &algorithm);
     if (status == SL_ERR_UNSUPPORTED) {
       Logf(SL_LOG_DEBUG, "algorithm {} is not for this communicator: {}", served.name, LastError());
     } else if (status != SL_OK) {
@@ -272,7 +272,10 @@ Status Communicator::MakeAlgorithms() {
 
 void Communicator::DestroyAlgorithms() {
   selector_.reset();
-  for (const Candidate& candidate : algorithms_) candidate.ops->destroy(candidate.algorithm);
+  for (const Candidate& candidate : algorithms_) {
+    if (CallModule("destroy", candidate.ops->destroy, candidate.algorithm) == SL_OK) continue;
+    Logf(SL_LOG_ERROR, "algorithm {}: {}", candidate.name, LastError());
+  }
   algorithms_.clear();
 }
 

@@ -28,7 +28,9 @@ uint64_t Communicator::Demand(std::vector<uint64_t>* out_demands) const {
   uint64_t total = 0;
   for (const auto& served : process_->algorithms()) {
     sl_demand_t demand{sizeof(demand), 0, 0};
-    if (served.ops->demand(served.instance, &shape_, &demand) != SL_OK) demand.symmetric_bytes = 0;
+    const sl_status_t status = CallModule("demand", served.ops->demand, served.instance, &shape_, &demand);
+    if (status != SL_OK) demand.symmetric_bytes = 0;
+    if (status == SL_ERR_EXCEPTION) Logf(SL_LOG_ERROR, "algorithm {}: {}", served.name, LastError());
     out_demands->push_back((demand.symmetric_bytes + 4095) / 4096 * 4096);
     total += out_demands->back();
   }

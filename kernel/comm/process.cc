@@ -205,7 +205,8 @@ Result<const Device*> Process::OpenDevice(const Served<sl_device_ops_t>& provide
   opened->ops = provider.ops;
   opened->ordinal = ordinal;
   opened->info.struct_size = sizeof(opened->info);
-  sl_status_t status = provider.ops->open(provider.instance, static_cast<uint32_t>(ordinal), &opened->handle);
+  sl_status_t status =
+      CallModule("open", provider.ops->open, provider.instance, static_cast<uint32_t>(ordinal), &opened->handle);
   if (status == SL_OK) status = provider.ops->info(opened->handle, &opened->info);
   if (status != SL_OK) return Status(status, "device " + provider.name + ": " + LastError());
   return devices_.emplace_back(std::move(opened)).get();

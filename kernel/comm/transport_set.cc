@@ -40,7 +40,7 @@ void TransportSet::Open(size_t index, bool networks) {
   if (!networks && offered_->IsNetwork(index)) return;
   uint32_t ports = 0;
   sl_transport_t* handle = nullptr;
-  if (const sl_status_t status = ops->open(instance, &env_, &handle); status != SL_OK) {
+  if (const sl_status_t status = CallModule("open", ops->open, instance, &env_, &handle); status != SL_OK) {
     // A host without a network may do well without one.
     const bool is_missed = networks || status != SL_ERR_NOT_FOUND;
     return Logf(is_missed ? SL_LOG_WARN : SL_LOG_DEBUG, "transport {} left out: {}", name, LastError());

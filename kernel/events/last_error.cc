@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <string>
 
 namespace sl::kernel {
@@ -41,6 +42,20 @@ Status ModuleFailure(sl_status_t status) {
   const bool is_error = status < SL_OK && status != SL_ERR_AGAIN;
   const std::string words = t_text[0] != '\0' ? t_text : "status " + std::to_string(status) + ", " + StatusName(status);
   return {is_error ? status : SL_ERR_INTERNAL, words};
+}
+
+sl_status_t SetThrown(const char* function) noexcept {
+  try {
+    try {
+      throw;
+    } catch (const std::exception& error) {
+      return SetLastError(SL_ERR_EXCEPTION, std::string("it threw in ") + function + ": " + error.what());
+    } catch (...) {
+      return SetLastError(SL_ERR_EXCEPTION, std::string("it threw in ") + function);
+    }
+  } catch (...) {
+    return SetLastError(SL_ERR_EXCEPTION, function);  // no memory for more
+  }
 }
 
 }  // namespace sl::kernel

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string_view>
+#include <type_traits>
 
 #include "sdk/status.h"
 
@@ -24,5 +25,20 @@ void ClearLastError() noexcept;
 // What a call of a module that failed has come to, in the words it left since ClearLastError, or in the status's own.
 // Who fails with no status of an error, such as SL_ERR_AGAIN, is wrong: SL_ERR_INTERNAL.
 Status ModuleFailure(sl_status_t status);
+
+// In a handler: keeps what was thrown in a module's function as this thread's text and returns SL_ERR_EXCEPTION.
+sl_status_t SetThrown(const char* function) noexcept;
+
+// Calls a function of a module, named for people, that may throw though it must not: not for the data path.
+template <typename Function, typename... Args>
+sl_status_t CallModule(const char* name, Function function, Args... args) noexcept {
+  try {
+    if constexpr (!std::is_void_v<std::invoke_result_t<Function, Args...>>) return function(args...);
+    function(args...);
+    return SL_OK;
+  } catch (...) {
+    return SetThrown(name);
+  }
+}
 
 }  // namespace sl::kernel

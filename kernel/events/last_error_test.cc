@@ -49,5 +49,18 @@ TEST(LastError, ModulesFailInTheirWordsOrInThoseOfTheStatus) {
   }
 }
 
+TEST(LastError, NamesTheFunctionThatThrew) {
+  const auto returns = [](int value) { return static_cast<sl_status_t>(value); };
+  const auto fails = [] { throw std::runtime_error("no manners"); };
+  const auto throws = [](int value) { throw value; };
+  SetLastError(SL_ERR_INVALID, "kept");
+  EXPECT_EQ(SL_ERR_DEVICE, CallModule("plan", returns, SL_ERR_DEVICE));
+  EXPECT_STREQ("kept", LastError());
+  EXPECT_EQ(SL_ERR_EXCEPTION, CallModule("destroy", fails));
+  EXPECT_STREQ("it threw in destroy: no manners", LastError());
+  EXPECT_EQ(SL_ERR_EXCEPTION, CallModule("create", throws, 5));
+  EXPECT_STREQ("it threw in create", LastError());
+}
+
 }  // namespace
 }  // namespace sl::kernel

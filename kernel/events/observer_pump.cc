@@ -24,12 +24,8 @@ ObserverPump::~ObserverPump() { Stop(); }
 Status ObserverPump::Start(const std::vector<Source>& sources) {
   for (const Source& source : sources) {
     Observer observer{source.name, source.ops};
-    sl_status_t status = SL_ERR_EXCEPTION;
-    try {
-      status = source.ops->create(source.instance, &observer.handle, &observer.mask);
-    } catch (...) {
-      SetLastError(SL_ERR_EXCEPTION, "it threw in create");
-    }
+    const sl_status_t status =
+        CallModule("create", source.ops->create, source.instance, &observer.handle, &observer.mask);
     if (status != SL_OK) {
       Logf(SL_LOG_WARN, "observer {} is left out: {}: {}", source.name, StatusName(status), LastError());
       continue;
@@ -67,10 +63,8 @@ void ObserverPump::Stop() {
     thread_.join();
   }
   for (Observer& observer : observers_) {
-    try {
-      observer.ops->destroy(observer.handle);
-    } catch (...) {
-      Logf(SL_LOG_WARN, "observer {} threw in destroy", observer.name);
+    if (CallModule("destroy", observer.ops->destroy, observer.handle) != SL_OK) {
+      Logf(SL_LOG_WARN, "observer {}: {}", observer.name, LastError());
     }
   }
   observers_.clear();

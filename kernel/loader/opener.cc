@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <string_view>
 
 #include "kernel/events/last_error.h"
@@ -189,14 +188,7 @@ Status Opener::OpenInstance(const ChosenModule& chosen, const ProviderSlot* inne
 Status Opener::CallOpen(const Instance& instance, const sl_open_args_t& args, sl_instance_t** out_handle) {
   const LoadedModule& module = *instance.chosen->module;
   ClearLastError();
-  sl_status_t status = SL_OK;
-  try {
-    status = module.table().open(instance.host->table(), &args, out_handle);
-  } catch (const std::exception& error) {
-    return Status(SL_ERR_EXCEPTION, fmt::format("{}: refused: it threw in open: {}", module.path(), error.what()));
-  } catch (...) {
-    return Status(SL_ERR_EXCEPTION, fmt::format("{}: refused: it threw in open", module.path()));
-  }
+  const sl_status_t status = CallModule("open", module.table().open, instance.host->table(), &args, out_handle);
   if (status == SL_OK && *out_handle != nullptr) return Status();
   if (status == SL_OK) {
     return Status(SL_ERR_INTERNAL, fmt::format("{}: refused: its open said SL_OK and made no instance", module.path()));
@@ -265,12 +257,7 @@ Status Opener::Quiesce(uint64_t deadline_ns) {
     const LoadedModule& module = *instance->chosen->module;
     if (module.table().quiesce == nullptr) continue;
     ClearLastError();
-    sl_status_t status = SL_OK;
-    try {
-      status = module.table().quiesce(instance->handle, deadline_ns);
-    } catch (...) {
-      status = SetLastError(SL_ERR_EXCEPTION, "it threw in quiesce");
-    }
+    const sl_status_t status = CallModule("quiesce", module.table().quiesce, instance->handle, deadline_ns);
     if (status < SL_OK && first.ok()) {
       first = Status(status, fmt::format("module {} does not come to rest: {}: {}", module.name(), StatusName(status),
                                          LastError()));
@@ -283,10 +270,9 @@ void Opener::CloseAll() {
   while (!instances_.empty()) {
     Instance instance = std::move(instances_.back());
     instances_.pop_back();
-    try {
-      instance.chosen->module->table().close(instance.handle);
-    } catch (...) {
-      Logf(SL_LOG_ERROR, "module {} threw in close", instance.chosen->module->name());
+    const LoadedModule& module = *instance.chosen->module;
+    if (CallModule("close", module.table().close, instance.handle) != SL_OK) {
+      Logf(SL_LOG_ERROR, "module {}: {}", module.name(), LastError());
     }
   }
   slots_.clear();

@@ -82,7 +82,8 @@ Result<std::vector<sl_part_t>> ListParts(const sl_algorithm_ops_t& ops, sl_algor
   std::vector<sl_part_t> parts(SL_MOST_PARTS);
   uint32_t count = 0;
   if (ops.parts == nullptr) return Status(SL_ERR_INTERNAL, "it is a sequence without parts");
-  if (const sl_status_t status = ops.parts(algorithm, &op, parts.data(), &count); status != SL_OK) {
+  if (const sl_status_t status = CallModule("parts", ops.parts, algorithm, &op, parts.data(), &count);
+      status != SL_OK) {
     return ModuleFailure(status);
   }
   if (count == 0 || count > parts.size()) {

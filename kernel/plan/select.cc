@@ -168,7 +168,8 @@ bool Selector::Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes
 Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes, Place place) const {
   Verdict verdict;
   verdict.estimate.struct_size = sizeof(sl_estimate_t);
-  const sl_status_t status = candidate.ops->estimate(candidate.algorithm, &op, &verdict.estimate);
+  const sl_status_t status =
+      CallModule("estimate", candidate.ops->estimate, candidate.algorithm, &op, &verdict.estimate);
   verdict.estimate.reason[sizeof(verdict.estimate.reason) - 1] = '\0';
   verdict.measured_ns = costs_.TimeNs(op.kind, candidate.name, bytes);
   for (const SelectRule& rule : settings_.rules) {
@@ -177,7 +178,9 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
       return verdict;
     }
   }
-  if (status != SL_OK) {
+  if (status == SL_ERR_EXCEPTION) {
+    verdict.excluded = "cannot: " + ModuleFailure(status).message();
+  } else if (status != SL_OK) {
     const char* reason = verdict.estimate.reason[0] != '\0' ? verdict.estimate.reason : StatusName(status);
     verdict.excluded = fmt::format("cannot: {}", reason);
   } else if (verdict.estimate.run == SL_RUN_COPIES && IsTransfer(op.kind)) {
@@ -344,7 +347,8 @@ Result<std::unique_ptr<const Plan>> Selector::MakePlan(const Candidate& candidat
   PlanBuilder builder(
       {shape_->rank, shape_->size, shape_->lanes, shape_->link_chunk_bytes, shape_->link_slots, op, candidate.name});
   ClearLastError();
-  const sl_status_t status = candidate.ops->plan(candidate.algorithm, &op, PlanBuilder::Ops(), builder.handle());
+  const sl_status_t status =
+      CallModule("plan", candidate.ops->plan, candidate.algorithm, &op, PlanBuilder::Ops(), builder.handle());
   if (status != SL_OK) {
     const Status failure = ModuleFailure(status);
     return Status(failure.code(),

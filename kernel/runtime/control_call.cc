@@ -22,6 +22,8 @@ Status Guarded(const std::function<Status()>& call) noexcept {
     return Status(SL_ERR_MEMORY);
   } catch (const std::exception& error) {
     return {SL_ERR_INTERNAL, error.what()};
+  } catch (...) {
+    return {SL_ERR_EXCEPTION, "an exception that is not a std::exception"};
   }
 }
 

@@ -37,6 +37,8 @@ sl_status_t Call(Body&& body) noexcept {
     return SetLastError(SL_ERR_MEMORY, "out of host memory");
   } catch (const std::exception& error) {
     return SetLastError(SL_ERR_INTERNAL, error.what());
+  } catch (...) {
+    return SetLastError(SL_ERR_EXCEPTION, "an exception that is not a std::exception");
   }
 }
 

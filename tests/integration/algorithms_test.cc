@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Algorithms that mean harm. Those that do not come to be: the communicator is refused, and the error names them and
-// nobody else. Those that estimate differently on different ranks: they are named as soon as a rank waits.
+// nobody else. Those that estimate differently on different ranks: they are named as soon as a rank waits. Those that
+// throw: the program says where, and goes on or ends in order.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 #include "tests/integration/team.h"
 
@@ -62,6 +67,55 @@ TEST_P(UnevenAlgorithm, IsNamedByTheRankThatWaits) {
   });
   setenv("STARLING_MODULE_PATH", modules.c_str(), 1);
 }
+
+// The program, and all that it says.
+std::pair<int, std::string> Starling(const std::string& arguments) {
+  const std::string command = std::getenv("SL_TEST_BUILD_DIR") + ("/bin/starling " + arguments);
+  FILE* pipe = popen(("timeout 50 " + command + " 2>&1").c_str(), "r");
+  std::string text;
+  std::array<char, 4096> chunk;
+  while (const size_t got = fread(chunk.data(), 1, chunk.size(), pipe)) text.append(chunk.data(), got);
+  const int ended = pclose(pipe);
+  return {WIFEXITED(ended) ? WEXITSTATUS(ended) : -1, text};
+}
+
+struct Throwing {
+  std::string function;
+  const char* said;
+  int explained = 0;  // exit code: one that comes to be is passed over
+};
+
+class ThrowingAlgorithm : public ::testing::TestWithParam<Throwing> {};
+
+TEST_P(ThrowingAlgorithm, IsNamedByTheCommandsThatAskIt) {
+  const std::string modules = std::getenv("STARLING_MODULE_PATH");
+  const std::string folder = std::string(SL_HOSTILE_DIR) + "/throwing";
+  const Environment alone("STARLING_LAYERS", "");
+  for (const std::string thrown : {"", " a number"}) {
+    const Environment in("SL_TEST_THROWS_IN", (GetParam().function + thrown).c_str());
+    const std::string said = GetParam().said + (thrown.empty() ? ": no manners\n" : std::string("\n"));
+    const auto [verified, verify] = Starling("verify --ranks 2 --collective all_reduce --algorithm hostile --module " +
+                                             folder + "/algorithm-throwing.so");
+    EXPECT_EQ(verified, 1) << verify;
+    EXPECT_NE(verify.find(said), std::string::npos) << verify;
+    setenv("STARLING_MODULE_PATH", (modules + ":" + folder).c_str(), 1);
+    const auto [explained, explain] = Starling("explain all_reduce 64");
+    setenv("STARLING_MODULE_PATH", modules.c_str(), 1);
+    EXPECT_EQ(explained, GetParam().explained) << explain;
+    // Nobody needs a plan to explain.
+    EXPECT_EQ(explain.find(said) != std::string::npos, GetParam().function != "plan") << explain;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, ThrowingAlgorithm,
+                         ::testing::Values(Throwing{"open",
+                                                    "/algorithm-throwing.so: cannot be opened: it threw in open"},
+                                           Throwing{"demand", "it threw in demand"},
+                                           Throwing{"create", "cannot be created: it threw in create", 1},
+                                           Throwing{"estimate", "it threw in estimate"},
+                                           Throwing{"plan", "no plan: plan() of rank 0: it threw in plan"},
+                                           Throwing{"destroy", "algorithm hostile: it threw in destroy"}),
+                         [](const auto& throwing) { return throwing.param.function; });
 
 INSTANTIATE_TEST_SUITE_P(Hosts, UnevenAlgorithm, ::testing::Bool(),
                          [](const auto& several) { return several.param ? "Several" : "One"; });

@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadModule{"bad-build-id", "of build 1999-01-draft-0, wanted build " SL_ABI_BUILD_ID},
         BadModule{"bad-no-create", "its sl.algorithm/1 table has no create, which is mandatory"},
         BadModule{"bad-truncated-ops", "its sl.algorithm/1 table is truncated: struct_size is 12, wanted"},
-        BadModule{"bad-throws", "refused: it threw in open: no hardware and no manners"},
+        BadModule{"bad-throws", "cannot be opened: it threw in open: no hardware and no manners"},
         BadModule{"bad-fails", "cannot be opened: bad-fails: the firmware is too old; update it to 7"},
         BadModule{"bad-requires", "it requires sl.absent/1 in revisions 1 to 1, which no module in use provides"},
         BadModule{"bad-revision", "it requires sl.device/1 in revisions 8 to 9, this kernel speaks 1 to 2"},

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "kernel/events/last_error.h"
 #include "kernel/loader/catalog.h"
 #include "kernel/loader/choice.h"
 
@@ -51,7 +52,7 @@ Status Algorithms::OpenHostDevice() {
     sl_device_t* device = nullptr;
     // Opening a kind of device that this process does not use, to see that it is not the host, is no trifle.
     if (ops->current(provider.instance, &ordinal) != SL_OK) continue;
-    if (ops->open(provider.instance, 0, &device) != SL_OK) continue;
+    if (kernel::CallModule("open", ops->open, provider.instance, 0u, &device) != SL_OK) continue;
     sl_device_info_t info{};
     info.struct_size = sizeof(info);
     if (ops->info(device, &info) == SL_OK && info.kind == SL_DEVICE_HOST) {

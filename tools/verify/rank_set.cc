@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "kernel/events/last_error.h"
+#include "kernel/events/log.h"
 
 namespace sl::verify {
 namespace {
@@ -17,7 +18,7 @@ constexpr uint64_t kPage = 4096;
 }  // namespace
 
 Result<std::unique_ptr<RankSet>> RankSet::Create(const Algorithm& algorithm, const CommShape& shape) {
-  std::unique_ptr<RankSet> set(new RankSet(algorithm.ops, shape));
+  std::unique_ptr<RankSet> set(new RankSet(algorithm, shape));
   SL_TRY(set->MakeRanks(algorithm));
   return set;
 }
@@ -45,9 +46,11 @@ Status RankSet::MakeRanks(const Algorithm& algorithm) {
     shapes_.push_back(shape);
   }
   sl_demand_t demand{sizeof(demand), 0, 0};
+  sl_status_t demanded = SL_ERR_UNSUPPORTED;
   // Ranks of different hosts share no memory.
-  const bool shared = hosts == 1 && ops_->demand(algorithm.instance, shapes_.data(), &demand) == SL_OK;
-  if (!shared) demand.symmetric_bytes = 0;
+  if (hosts == 1) demanded = kernel::CallModule("demand", ops_->demand, algorithm.instance, shapes_.data(), &demand);
+  if (demanded == SL_ERR_EXCEPTION) return kernel::ModuleFailure(demanded);
+  if (demanded != SL_OK) demand.symmetric_bytes = 0;
   const uint64_t stride = (demand.symmetric_bytes + kPage - 1) / kPage * kPage;
   memory_bytes_ = stride * shape_.ranks;
   if (memory_bytes_ != 0) {
@@ -67,7 +70,7 @@ Status RankSet::MakeRanks(const Algorithm& algorithm) {
     env.symmetric = {static_cast<uint8_t*>(memory_), stride, demand.symmetric_bytes};
     sl_algorithm_t* made = nullptr;
     kernel::ClearLastError();
-    const sl_status_t status = ops_->create(algorithm.instance, &env, &made);
+    const sl_status_t status = kernel::CallModule("create", ops_->create, algorithm.instance, &env, &made);
     if (status != SL_OK) return kernel::ModuleFailure(status);
     if (made == nullptr) return {SL_ERR_INTERNAL, "create() said SL_OK and made nothing"};
     algorithms_.push_back(made);
@@ -76,26 +79,29 @@ Status RankSet::MakeRanks(const Algorithm& algorithm) {
 }
 
 RankSet::~RankSet() {
-  for (sl_algorithm_t* algorithm : algorithms_) ops_->destroy(algorithm);
+  for (sl_algorithm_t* algorithm : algorithms_) {
+    if (kernel::CallModule("destroy", ops_->destroy, algorithm) == SL_OK) continue;
+    kernel::Logf(SL_LOG_ERROR, "algorithm {}: {}", name_, kernel::LastError());
+  }
   if (memory_ != nullptr) munmap(memory_, memory_bytes_);
 }
 
 sl_status_t RankSet::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
   *out = {};
   out->struct_size = sizeof(*out);
-  return ops_->estimate(algorithms_[0], &op, out);
+  return kernel::CallModule("estimate", ops_->estimate, algorithms_[0], &op, out);
 }
 
 Status RankSet::AddPlan(uint32_t rank, const sl_op_t& op, PlanSet* set) const {
   kernel::PlanBuilder builder({rank, shape_.ranks, shape_.link_lanes, shape_.link_chunk_bytes, shape_.link_slots, op});
   kernel::ClearLastError();
-  const sl_status_t status = ops_->plan(algorithms_[rank], &op, kernel::PlanBuilder::Ops(), builder.handle());
-  SL_ASSIGN(auto plan, builder.Finish());
+  const sl_status_t status =
+      kernel::CallModule("plan", ops_->plan, algorithms_[rank], &op, kernel::PlanBuilder::Ops(), builder.handle());
   if (status != SL_OK) {
-    const Status failure = kernel::ModuleFailure(status);
+    const Status failure = builder.error().ok() ? kernel::ModuleFailure(status) : builder.error();
     return {failure.code(), fmt::format("plan() of rank {}: {}", rank, failure.message())};
   }
-  set->plans[rank] = std::move(plan);
+  SL_ASSIGN(set->plans[rank], builder.Finish());
   set->test.ranks[rank] = {set->plans[rank].get(), op};
   return {};
 }
@@ -110,7 +116,8 @@ Result<PlanSet> RankSet::MakePlans(const sl_op_t& op) const {
 
 bool RankSet::IsRotation(uint32_t rank, const sl_op_t& op, const kernel::Plan& base, const Rotation& rotation) const {
   RotationCheck check(base, rotation);
-  const sl_status_t status = ops_->plan(algorithms_[rank], &op, RotationCheck::Ops(), check.handle());
+  const sl_status_t status =
+      kernel::CallModule("plan", ops_->plan, algorithms_[rank], &op, RotationCheck::Ops(), check.handle());
   return status == SL_OK && check.matches();
 }
 

@@ -69,11 +69,13 @@ class RankSet {
   uint32_t ranks() const { return shape_.ranks; }
 
  private:
-  RankSet(const sl_algorithm_ops_t* ops, const CommShape& shape) : ops_(ops), shape_(shape) {}
+  RankSet(const Algorithm& algorithm, const CommShape& shape)
+      : name_(algorithm.name), ops_(algorithm.ops), shape_(shape) {}
   Status MakeRanks(const Algorithm& algorithm);
   Status AddPlan(uint32_t rank, const sl_op_t& op, PlanSet* set) const;
   bool IsRotation(uint32_t rank, const sl_op_t& op, const kernel::Plan& base, const Rotation& rotation) const;
 
+  const std::string name_;
   const sl_algorithm_ops_t* const ops_;
   const CommShape shape_;
   std::vector<std::string> host_names_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "kernel/events/last_error.h"
 #include "sdk/datatype.h"
 #include "tools/verify/rotation.h"
 
@@ -178,11 +179,15 @@ bool Survey::ProveQuestion(const Question& question, Progress* progress) const {
 // What is to be proved where the algorithm serves the operation with a plan; counts it where it does not.
 std::optional<Survey::Question> Survey::Ask(const sl_op_t& op, SurveyRow* row) const {
   sl_estimate_t estimate{};
-  const bool served = ranks_->Estimate(op, &estimate) == SL_OK;
+  const sl_status_t status = ranks_->Estimate(op, &estimate);
+  const bool served = status == SL_OK;
   if (served && estimate.run == SL_RUN_PLAN) return Question{op, estimate.determinism};
   ++(served ? row->launches : row->refused);
   estimate.reason[sizeof(estimate.reason) - 1] = '\0';
   row->reason = estimate.reason;
+  if (status == SL_ERR_EXCEPTION) {
+    row->failure = Failure{NameOf(op, ""), "no estimate: " + kernel::ModuleFailure(status).message() + "\n", {}};
+  }
   return std::nullopt;
 }
 
@@ -205,6 +210,7 @@ SurveyRow Survey::Run(sl_op_kind_t kind) const {
       op.peer = kind == SL_OP_SEND ? static_cast<int32_t>(shape_.ranks) - 1 : -1;
       op.count = count;
       const std::optional<Question> question = Ask(op, &row);
+      if (row.failure) break;
       if (!question) continue;
       if (!ProveQuestion(*question, &progress)) break;
     }

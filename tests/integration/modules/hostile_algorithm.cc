@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // An algorithm that does not come to be, in the way of the one HOSTILE_… that is defined; or that serves one rank only.
+// HOSTILE_THROWING serves all, but throws in the function that SL_TEST_THROWS_IN names.
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
 
 #include "sdk/module.h"
 #include "sdk/plan_writer.h"
@@ -13,10 +17,24 @@ struct sl_algorithm_t {
 
 namespace {
 
+#if defined(HOSTILE_THROWING)
+void MayThrow(const char* function) {
+  const char* named = std::getenv("SL_TEST_THROWS_IN");
+  if (named == nullptr || std::strncmp(named, function, std::strlen(function)) != 0) return;
+  if (std::strstr(named, " a number") != nullptr) throw 5;
+  throw std::runtime_error("no manners");
+}
+constexpr bool kServesAll = true;
+#else
+void MayThrow(const char*) {}
+constexpr bool kServesAll = false;
+#endif
+
 sl_status_t Create(sl_instance_t*, const sl_algorithm_env_t* env, sl_algorithm_t** out_algorithm) {
+  MayThrow("create");
 #if defined(HOSTILE_SILENT)
   return SL_ERR_LIMIT;
-#elif defined(HOSTILE_UNEVEN)
+#elif defined(HOSTILE_UNEVEN) || defined(HOSTILE_THROWING)
   *out_algorithm = new sl_algorithm_t{env->shape->rank};
   return SL_OK;
 #else
@@ -25,12 +43,22 @@ sl_status_t Create(sl_instance_t*, const sl_algorithm_env_t* env, sl_algorithm_t
 #endif
 }
 
-void Destroy(sl_algorithm_t* algorithm) { delete algorithm; }
+void Destroy(sl_algorithm_t* algorithm) {
+  delete algorithm;
+  MayThrow("destroy");
+}
+
+sl_status_t Demand(sl_instance_t*, const sl_comm_shape_t*, sl_demand_t* out_demand) {
+  MayThrow("demand");
+  out_demand->symmetric_bytes = 0;
+  return SL_OK;
+}
 
 // Rank 0 finds it the best, the others cannot use it.
 sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t* out_estimate) {
+  MayThrow("estimate");
   std::snprintf(out_estimate->reason, sizeof(out_estimate->reason), "an all-reduce of rank 0");
-  if (op->kind != SL_OP_ALL_REDUCE || algorithm->rank != 0) return SL_ERR_UNSUPPORTED;
+  if (op->kind != SL_OP_ALL_REDUCE || (algorithm->rank != 0 && !kServesAll)) return SL_ERR_UNSUPPORTED;
   out_estimate->run = SL_RUN_PLAN;
   out_estimate->determinism = SL_DETERMINISM_RANK;
   out_estimate->time_ns = 1;
@@ -39,6 +67,7 @@ sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t
 
 // Asks nobody.
 sl_status_t Plan(sl_algorithm_t*, const sl_op_t* op, const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) {
+  MayThrow("plan");
   sl_plan_desc_t desc{};
   desc.struct_size = sizeof(desc);
   desc.block_modulus = 1;
@@ -57,6 +86,7 @@ constexpr sl_algorithm_ops_t MakeOps() {
   ops.struct_size = sizeof(ops);
   ops.create = Create;
   ops.destroy = Destroy;
+  ops.demand = Demand;
   ops.estimate = Estimate;
   ops.plan = Plan;
   return ops;
@@ -64,6 +94,7 @@ constexpr sl_algorithm_ops_t MakeOps() {
 constexpr sl_algorithm_ops_t kOps = MakeOps();
 
 sl_status_t Open(const sl_host_t*, const sl_open_args_t*, sl_instance_t** out_instance) {
+  MayThrow("open");
   *out_instance = new sl_instance_t;
   return SL_OK;
 }
