@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernel/profile/profile.h"
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_options.h"
 #include "tools/starling/commands.h"
@@ -39,13 +40,14 @@ std::string Absolute(const std::string& path) {
   return absolute;
 }
 
-// A file is named so that the program finds it from any folder; a name is looked up by the library.
+// What the library would refuse is refused before the program is started. A file is named so that the program finds it
+// from any folder; a name is looked up by the library.
 void ResolveProfile(RunOptions& options) {
+  if (options.profile.empty()) return;
+  const auto profile = kernel::Profile::Load(options.profile);
+  if (!profile.ok()) throw CommandError(kExitUsage, "--profile: " + profile.status().message());
   const bool is_file = options.profile.find('/') != std::string::npos || options.profile.ends_with(".toml");
-  if (!is_file) return;
-  const std::string file = Absolute(options.profile);
-  if (file.empty()) throw CommandError(kExitUsage, "there is no profile " + options.profile + " (--profile)");
-  options.profile = file;
+  if (is_file) options.profile = Absolute(options.profile);
 }
 
 RunOptions ParseRunOptions(int argc, char** argv) {

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace sl::tools {
 namespace {
@@ -159,9 +160,9 @@ TEST(Command, PassesTheExitCodeOfARunProgramOn) {
   EXPECT_EQ(Starling("run -- sh -c 'kill -9 $$'").exit_code, 137);
   EXPECT_EQ(Starling("run -- no-such-program").exit_code, 127);
   const Outcome mapped =
-      Starling("run --profile some -- sh -c 'grep -c libnccl /proc/$$/maps; echo $STARLING_PROFILE'");
+      Starling("run --profile auto -- sh -c 'grep -c libnccl /proc/$$/maps; echo $STARLING_PROFILE'");
   EXPECT_EQ(mapped.exit_code, 0) << mapped.text;
-  EXPECT_NE(mapped.text.find("some"), std::string::npos) << mapped.text;
+  EXPECT_NE(mapped.text.find("auto"), std::string::npos) << mapped.text;
 }
 
 // What a program under `starling run` finds; a library that is no NCCL will do.
@@ -214,7 +215,29 @@ TEST_F(RunCommand, NamesAProfileFileSoThatItIsFoundFromEverywhere) {
   const Outcome outcome = Run("--profile site.toml -- sh -c 'cd /; cat $STARLING_PROFILE'");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.text;
   EXPECT_NE(outcome.text.find("profile_version = 1"), std::string::npos) << outcome.text;
-  EXPECT_EQ(Run("--profile ./none.toml -- true").exit_code, 2);
+}
+
+TEST_F(RunCommand, RefusesAProfileThatTheLibraryWouldRefuseBeforeItStartsAnything) {
+  const std::string here = "STARLING_PROFILE_PATH=" + folder_ + " ";
+  std::ofstream(folder_ + "/site.toml") << "profile_version = 1\n";
+  std::ofstream(folder_ + "/wrong.toml") << "profile_version = 1\ncomm.no_key = 1\n";
+  const Outcome found = Run("--profile site -- sh -c 'echo $STARLING_PROFILE; touch started'", "env " + here);
+  EXPECT_EQ(found.exit_code, 0) << found.text;
+  EXPECT_EQ(found.text, "site\n");
+  EXPECT_TRUE(std::filesystem::remove(folder_ + "/started"));
+  const std::pair<const char*, std::string> refused[] = {
+      {"sitte", "starling run: --profile: there is no profile sitte: no sitte.toml in " + folder_ + ", "},
+      {"sitte", "site"},
+      {"./none.toml", "./none.toml"},
+      {"wrong", "wrong.toml:2:"},
+      {"wrong.toml", "comm.no_key"},
+  };
+  for (const auto& [profile, words] : refused) {
+    const Outcome outcome = Run(std::string("--profile ") + profile + " -- touch started", "env " + here);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.text;
+    EXPECT_NE(outcome.text.find(words), std::string::npos) << outcome.text;
+    EXPECT_FALSE(std::filesystem::exists(folder_ + "/started")) << outcome.text;
+  }
 }
 
 TEST_F(RunCommand, ItsProgramDiesWithIt) {
