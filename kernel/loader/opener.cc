@@ -26,6 +26,15 @@ const sl_provide_t* ProvideOf(const ChosenModule& chosen, std::string_view id) {
   return nullptr;
 }
 
+// Where the environment sets options of a module; "": nowhere.
+std::string VariablesOf(const ChosenModule& chosen) {
+  std::string places;
+  for (const OptionValue& option : chosen.options) {
+    if (option.origin == Origin::kEnvironment) places += (places.empty() ? "" : ", ") + option.place;
+  }
+  return places;
+}
+
 // The table of a provided interface as others see it: overlaid when the kernel knows the interface.
 const void* TableOf(const sl_provide_t& provide, std::vector<OverlaidTable>* storage) {
   const InterfaceInfo* interface = FindInterface(provide.id);
@@ -67,8 +76,10 @@ Status Opener::OpenAll() {
     const Status status = OpenModule(chosen);
     if (!layer_failure_.ok()) return layer_failure_;
     if (status.ok()) continue;
-    if (chosen.asked) {
-      const std::string place = profile_.PlaceOf(chosen.module->name());
+    // Whoever sets an option of a module is not to work without it because the module cannot read that.
+    const std::string variables = status.code() == SL_ERR_CONFIG ? VariablesOf(chosen) : "";
+    if (chosen.asked || !variables.empty()) {
+      const std::string place = variables.empty() ? profile_.PlaceOf(chosen.module->name()) : variables;
       return Status(status.code(), place.empty() ? status.message() : place + ": " + status.message());
     }
     // Absent hardware is no news: the module is for other machines.

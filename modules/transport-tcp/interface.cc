@@ -166,7 +166,7 @@ Result<std::vector<Interface>> SelectInterfaces(const std::vector<Interface>& al
   std::vector<Subnet> subnets;
   for (const std::string& text : SplitAtCommas(filter.subnets)) {
     const std::optional<Subnet> subnet = ParseSubnet(text);
-    if (!subnet) return Status(SL_ERR_INVALID, "subnets: " + text + " is no subnet; write 192.0.2.0/24 or fd00::/8");
+    if (!subnet) return Status(SL_ERR_CONFIG, "subnets: " + text + " is no subnet; write 192.0.2.0/24 or fd00::/8");
     subnets.push_back(*subnet);
   }
   std::vector<Interface> passed;
@@ -190,7 +190,7 @@ Result<std::vector<Interface>> SelectInterfaces(const std::vector<Interface>& al
     return Status(SL_ERR_NOT_FOUND, "no network interface passes interfaces \"" + filter.names + "\", subnets \"" +
                                         filter.subnets + "\", family " + filter.family + " and " +
                                         std::to_string(filter.minimum_megabits_per_second) + " Mbit/s; there are " +
-                                        NamesOf(all));
+                                        NamesOf(all) + (subnets.empty() ? "" : "; let subnets hold one of these"));
   }
   std::stable_sort(passed.begin(), passed.end(), [](const Interface& a, const Interface& b) {
     if (a.up != b.up) return a.up;

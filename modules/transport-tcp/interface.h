@@ -54,7 +54,7 @@ Result<std::vector<Interface>> ListInterfaces();
 
 // One address for each interface that passes: IPv4 before IPv6, routed before link-local. Devices come before virtual
 // interfaces, fast ones before slow ones. Loopback only when it is named, or its subnet is, or nothing else is there.
-// NOT_FOUND says what was there; INVALID says which part of the filter cannot be read.
+// NOT_FOUND says what was there; CONFIG says which part of the filter cannot be read.
 Result<std::vector<Interface>> SelectInterfaces(const std::vector<Interface>& all, const InterfaceFilter& filter);
 
 }  // namespace sl::transport_tcp

@@ -29,8 +29,11 @@ Result<Settings> ReadSettings(const OptionReader& options) {
   settings.filter.minimum_megabits_per_second = static_cast<uint64_t>(options.Int(kMinimumSpeed));
   const std::string ports = options.String(kListenPorts);
   if (!ParsePorts(ports, &settings.first_listen_port, &settings.last_listen_port)) {
-    return Status(SL_ERR_INVALID, "listen_ports: " + ports + " is no range of ports; write 50000-50099");
+    return Status(SL_ERR_CONFIG, "listen_ports: " + ports + " is no range of ports; write 50000-50099");
   }
+  // Which interfaces there are is for communicators to find out; a filter that cannot be read passes none.
+  const Status filtered = SelectInterfaces({}, settings.filter).status();
+  if (filtered.code() == SL_ERR_CONFIG) return filtered;
   settings.latency_ns = static_cast<uint64_t>(options.Int(kLatency)) * 1'000;
   settings.socket_buffer_bytes = static_cast<uint64_t>(options.Int(kSocketBuffer));
   settings.congestion_control = options.String(kCongestionControl);

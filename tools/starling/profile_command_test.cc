@@ -141,6 +141,24 @@ TEST_F(ProfileCommand, ExplainNamesTheChoice) {
   EXPECT_NE(outcome.text.find("chosen: "), std::string::npos) << outcome.text;
 }
 
+TEST_F(ProfileCommand, AnOptionThatItsModuleCannotReadIsAnErrorOfItsPlace) {
+  if (!MissingModule().empty()) GTEST_SKIP() << MissingModule() << " is not built";
+  const std::string modules = Starling("modules").text;
+  if (modules.find("transport-tcp") == std::string::npos) GTEST_SKIP() << "transport-tcp is not built";
+  const std::string words = ": subnets: fd00::/129 is no subnet; write 192.0.2.0/24 or fd00::/8\n";
+  setenv("STARLING_TRANSPORT_TCP_SUBNETS", "192.0.2.0/24,fd00::/129", 1);
+  const Outcome by_variable = Starling("explain all_reduce 8");
+  unsetenv("STARLING_TRANSPORT_TCP_SUBNETS");
+  EXPECT_EQ(2, by_variable.exit_code) << by_variable.text;
+  EXPECT_NE(by_variable.text.find("environment variable STARLING_TRANSPORT_TCP_SUBNETS: "), std::string::npos);
+  EXPECT_NE(by_variable.text.find(words), std::string::npos) << by_variable.text;
+  const std::string file = File("[modules.transport-tcp.options]\nsubnets = \"fd00::/129\"\n");
+  const Outcome by_profile = Starling("explain all_reduce 8 --profile " + file);
+  EXPECT_EQ(2, by_profile.exit_code) << by_profile.text;
+  EXPECT_NE(by_profile.text.find(file + ":2:"), std::string::npos) << by_profile.text;
+  EXPECT_NE(by_profile.text.find(words), std::string::npos) << by_profile.text;
+}
+
 TEST_F(ProfileCommand, ExplainFollowsAPinnedRule) {
   if (!MissingModule().empty()) GTEST_SKIP() << MissingModule() << " is not built";
   const Outcome outcome =

@@ -90,10 +90,14 @@ TEST(Interfaces, FallBackToLinkLocalWithTheirScope) {
 
 TEST(Interfaces, OfAWrongFilterAreRefusedInWords) {
   const Result<std::vector<Interface>> wrong = SelectInterfaces(Host(), {"", "192.0.2.0/33", "auto", 0});
-  EXPECT_EQ(wrong.status().code(), SL_ERR_INVALID);
+  EXPECT_EQ(wrong.status().code(), SL_ERR_CONFIG);
   EXPECT_NE(wrong.status().message().find("192.0.2.0/33 is no subnet"), std::string::npos);
   const Result<std::vector<Interface>> none = SelectInterfaces(Host(), {"ib", "", "auto", 0});
   EXPECT_NE(none.status().message().find("there are lo 127.0.0.1, "), std::string::npos) << none.status().message();
+  const Result<std::vector<Interface>> outside = SelectInterfaces(Host(), {"", "198.51.100.0/24", "auto", 0});
+  EXPECT_EQ(outside.status().code(), SL_ERR_NOT_FOUND);
+  EXPECT_NE(outside.status().message().find("subnets \"198.51.100.0/24\", "), std::string::npos);
+  EXPECT_NE(outside.status().message().find("; let subnets hold one of these"), std::string::npos);
 }
 
 TEST(Interfaces, OfThisMachineCanBeListed) {

@@ -187,8 +187,16 @@ TEST(Settings, BoundWhereToListen) {
   EXPECT_EQ(statuses[2], SL_ERR_LIMIT);
   EXPECT_NE(Module::LastError().find("widen"), std::string::npos) << Module::LastError();
   for (sl_transport_t* rank : ranks) module.ops->close(rank);
-  EXPECT_EQ(Module(With("listen_ports", "12-")).status, SL_ERR_INVALID);
-  EXPECT_EQ(Module(With("listen_ports", "99999")).status, SL_ERR_INVALID);
+  EXPECT_EQ(Module(With("listen_ports", "12-")).status, SL_ERR_CONFIG);
+  EXPECT_EQ(Module(With("listen_ports", "99999")).status, SL_ERR_CONFIG);
+}
+
+TEST(Settings, ThatCannotBeReadCloseTheModule) {
+  for (const char* subnets : {"10.0.0.0/33", "192.0.2.0/24,eth0", "300.1.1.0/24"}) {
+    EXPECT_EQ(Module(With("subnets", subnets)).status, SL_ERR_CONFIG) << subnets;
+    EXPECT_NE(Module::LastError().find(" is no subnet; write 192.0.2.0/24 or fd00::/8"), std::string::npos);
+  }
+  EXPECT_EQ(Module(With("subnets", "198.51.100.0/24")).status, SL_OK);
 }
 
 TEST(Limits, OfDescriptorsAreErrorsWithARemedy) {
