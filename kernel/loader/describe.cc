@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "kernel/events/printable.h"
 #include "kernel/profile/keys.h"
 
 namespace sl::kernel {
@@ -26,22 +27,6 @@ const char* OptionTypeName(sl_option_type_t type) {
     default:
       return "choice";
   }
-}
-
-// How many bytes the first character of `text` takes; 0 when it is not UTF-8.
-size_t BytesOfCharacter(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  const size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
-  for (size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Too long a form, half of a pair, beyond the last one.
-  const bool is_bad = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) > 0x9f) ||
-                      (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) > 0x8f);
-  return is_bad ? 0 : bytes;
 }
 
 // As a key of a table's header: a dot in a name would begin a table of its own.

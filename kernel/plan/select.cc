@@ -10,6 +10,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
+#include "kernel/events/printable.h"
 #include "kernel/plan/signature.h"
 #include "kernel/profile/profile.h"
 #include "sdk/datatype.h"
@@ -179,10 +180,10 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
     }
   }
   if (status == SL_ERR_EXCEPTION) {
-    verdict.excluded = "cannot: " + ModuleFailure(status).message();
+    verdict.excluded = "cannot: " + Printable(ModuleFailure(status).message());
   } else if (status != SL_OK) {
     const char* reason = verdict.estimate.reason[0] != '\0' ? verdict.estimate.reason : StatusName(status);
-    verdict.excluded = fmt::format("cannot: {}", reason);
+    verdict.excluded = "cannot: " + Printable(reason);
   } else if (verdict.estimate.run == SL_RUN_COPIES && IsTransfer(op.kind)) {
     verdict.excluded = "cannot: lists of copies are for collectives";
   } else if (verdict.estimate.run != SL_RUN_SEQUENCE) {
@@ -204,7 +205,7 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
 void Selector::JudgeParts(const Candidate& candidate, const sl_op_t& op, Verdict* verdict) const {
   const Result<std::vector<sl_part_t>> parts = ListParts(*candidate.ops, candidate.algorithm, op, *shape_);
   if (!parts.ok()) {
-    verdict->excluded = "cannot: " + parts.status().message();
+    verdict->excluded = "cannot: " + Printable(parts.status().message());
     return;
   }
   sl_estimate_t& whole = verdict->estimate;
@@ -431,7 +432,7 @@ std::string Selector::Explain(const sl_op_t& op) const {
       text += fmt::format(" {:>13}", verdict.measured_ns ? Microseconds(*verdict.measured_ns) : "-");
     }
     text += possible ? fmt::format("  {}, {}: {}", RunName(verdict.estimate.run),
-                                   DeterminismName(verdict.estimate.determinism), verdict.estimate.reason)
+                                   DeterminismName(verdict.estimate.determinism), Printable(verdict.estimate.reason))
                      : fmt::format("  {}", verdict.excluded);
     for (const PartDecision& part : verdict.parts) {
       if (!possible) break;

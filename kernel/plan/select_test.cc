@@ -18,6 +18,7 @@ struct sl_algorithm_t {
   uint32_t run = SL_RUN_PLAN;
   sl_status_t plan_status = SL_OK;
   bool describes = true;
+  const char* reason = nullptr;  // in place of the usual ones
   int estimates = 0;
   int plans = 0;
   std::vector<sl_copy_t> copies;
@@ -33,7 +34,10 @@ sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t*, sl_estimate_t* o
   out->processors = algorithm->processors;
   out->determinism = algorithm->determinism;
   out->run = algorithm->run;
-  std::snprintf(out->reason, sizeof(out->reason), "%s", algorithm->status == SL_OK ? "as told" : "not today");
+  std::snprintf(out->reason, sizeof(out->reason), "%s",
+                algorithm->reason != nullptr ? algorithm->reason
+                : algorithm->status == SL_OK ? "as told"
+                                             : "not today");
   return algorithm->status;
 }
 
@@ -648,6 +652,15 @@ TEST_F(Selection, EstimatesWhatItWouldChoose) {
   a_.status = b_.status = c_.status = SL_ERR_UNSUPPORTED;
   EXPECT_EQ(selector->Estimate(Op()).status().code(), SL_ERR_UNSUPPORTED);
   EXPECT_EQ(a_.plans + b_.plans + c_.plans, 0);
+}
+
+TEST_F(Selection, ReasonsHoldNothingThatATerminalFollows) {
+  a_.reason = "\x1b[2Ja plan\nof mine";
+  b_.reason = "\x1b]0;title\x07";
+  b_.status = SL_ERR_UNSUPPORTED;
+  const std::string text = Make(SelectSettings())->Explain(Op());
+  EXPECT_NE(text.find("all ranks: \\x1b[2Ja plan\\x0aof mine\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("cannot: \\x1b]0;title\\x07\n"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
+#include "kernel/events/printable.h"
 #include "kernel/runtime/control_call.h"
 #include "kernel/runtime/issue.h"
 #include "kernel/runtime/lifecycle.h"
@@ -295,7 +296,7 @@ sl_status_t ServedBy(sl_comm_t* comm, char* text, uint64_t capacity, uint64_t* o
       for (const auto& served : comm->comm.process()->algorithms()) {
         if (served.name == choice->name) out += served.module;
       }
-      out += std::string("\t") + choice->estimate.reason + "; " + choice->reason;
+      out += "\t" + sl::kernel::Printable(choice->estimate.reason) + "; " + choice->reason;
     }
     GiveText(out, text, capacity, out_needed);
     return {};

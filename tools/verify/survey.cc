@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "kernel/events/last_error.h"
+#include "kernel/events/printable.h"
 #include "sdk/datatype.h"
 #include "tools/verify/rotation.h"
 
@@ -70,7 +71,7 @@ std::string Survey::NameOf(const sl_op_t& op, const std::string& placement) cons
 }
 
 bool Survey::FailToPlan(const sl_op_t& op, const Status& status, SurveyRow* row) const {
-  row->failure = Failure{NameOf(op, ""), "no plan: " + status.message() + "\n", std::nullopt};
+  row->failure = Failure{NameOf(op, ""), "no plan: " + kernel::Printable(status.message()) + "\n", std::nullopt};
   return false;
 }
 
@@ -184,9 +185,10 @@ std::optional<Survey::Question> Survey::Ask(const sl_op_t& op, SurveyRow* row) c
   if (served && estimate.run == SL_RUN_PLAN) return Question{op, estimate.determinism};
   ++(served ? row->launches : row->refused);
   estimate.reason[sizeof(estimate.reason) - 1] = '\0';
-  row->reason = estimate.reason;
+  row->reason = kernel::Printable(estimate.reason);
   if (status == SL_ERR_EXCEPTION) {
-    row->failure = Failure{NameOf(op, ""), "no estimate: " + kernel::ModuleFailure(status).message() + "\n", {}};
+    row->failure = Failure{
+        NameOf(op, ""), "no estimate: " + kernel::Printable(kernel::ModuleFailure(status).message()) + "\n", {}};
   }
   return std::nullopt;
 }

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "kernel/events/printable.h"
+
 namespace sl::verify {
 namespace {
 
@@ -88,7 +90,7 @@ class Crew {
     row.kind = task.kind;
     row.ranks = task.shape.ranks;
     row.refused = 1;
-    row.reason = opened->status.message();
+    row.reason = kernel::Printable(opened->status.message());
     if (opened->status.code() != SL_ERR_UNSUPPORTED) {
       row.failure = Failure{row.algorithm, "cannot be created: " + row.reason + "\n", std::nullopt};
     }
