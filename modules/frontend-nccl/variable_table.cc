@@ -84,7 +84,9 @@ constexpr Variable kTable[] = {
     {"NCCL_LAUNCH_RACE_FATAL", kIgnored, kInteger, "1", kGpu},
     {"NCCL_LEGACY_CUDA_REGISTER", kIgnored, kInteger, "0", kGpu},
     {"NCCL_LL_THRESHOLD", kIgnored, kInteger, "", kNoProtocols},
-    {"NCCL_LOCAL_REGISTER", kIgnored, kInteger, "1", "registering is always possible and never needed"},
+    {"NCCL_LOCAL_REGISTER", kIgnored, kInteger, "1",
+     "ncclCommRegister checks and remembers buffers in every case, and operations are as quick without; only puts and "
+     "collectives without SMs need something: windows"},
     {"NCCL_MAX_CTAS", kHonoured, kInteger, "",
      "SMs of a GPU that an operation holds at most; comm.sm_budget of the profile may allow fewer"},
     {"NCCL_MAX_NCHANNELS", kIgnored, kInteger, "", "the profile's lanes play the part of channels"},
