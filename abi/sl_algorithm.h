@@ -283,7 +283,8 @@ typedef struct sl_algorithm_ops_t {
   void (*destroy)(sl_algorithm_t* algorithm);
   /* Cost of an operation: pure, and equal on all ranks; pointers in `op` are not looked at. Mandatory.
    * thread: [control]   blocking: never
-   * returns: SL_OK | SL_ERR_UNSUPPORTED with out_estimate->reason filled all the same   since: 1 */
+   * returns: SL_OK | SL_ERR_UNSUPPORTED with out_estimate->reason filled all the same, and run where it is
+   * SL_RUN_SEQUENCE, so that people hear first whether there are sequences at all   since: 1 */
   sl_status_t (*estimate)(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t* out_estimate);
   /* Builds the plan of this rank, in and out of place alike: pointers in `op` are not looked at. Once per cached op.
    * thread: [control]   owns: borrows everything   returns: SL_OK | the builder's first error | SL_ERR_UNSUPPORTED
