@@ -181,6 +181,8 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
   }
   if (status == SL_ERR_EXCEPTION) {
     verdict.excluded = "cannot: " + Printable(ModuleFailure(status).message());
+  } else if (verdict.estimate.run == SL_RUN_SEQUENCE && !settings_.runs_sequences) {  // of what it refuses, too
+    verdict.excluded = "cannot: sequences need devices of one host that order their launches themselves";
   } else if (status != SL_OK) {
     const char* reason = verdict.estimate.reason[0] != '\0' ? verdict.estimate.reason : StatusName(status);
     verdict.excluded = "cannot: " + Printable(reason);
@@ -192,8 +194,6 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
     verdict.excluded = "cannot: sequences are for collectives";
   } else if (place == Place::kPart) {
     verdict.excluded = "cannot: a sequence is no part of another";
-  } else if (!settings_.runs_sequences) {
-    verdict.excluded = "cannot: sequences need devices of one host that order their launches themselves";
   } else {
     JudgeParts(candidate, op, &verdict);
     if (verdict.excluded.empty()) verdict.excluded = WhyNot(verdict.estimate);

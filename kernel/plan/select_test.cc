@@ -374,6 +374,10 @@ TEST_F(Selection, TakesNoSequenceWhereItCannotRun) {
     EXPECT_NE(choice.status().message().find(why), std::string::npos) << choice.status().message();
   };
   expect_refused({}, Op(), "alpha: cannot: sequences need devices of one host that order their launches themselves");
+  a_.status = SL_ERR_UNSUPPORTED;
+  expect_refused({}, Op(), "alpha: cannot: sequences need devices of one host that order their launches themselves");
+  expect_refused(RunningSequences(), Op(), "alpha: cannot: not today");
+  a_.status = SL_OK;
   expect_refused(RunningSequences(), Op(), "alpha: cannot: nobody serves its reduce_scatter");
   sl_op_t send = Op();
   send.kind = SL_OP_SEND;

@@ -26,11 +26,11 @@ const char* sl_algorithm_t::Refuses(const sl_op_t& op) const {
 }
 
 sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) const {
+  out->run = SL_RUN_SEQUENCE;
   if (const char* reason = Refuses(op); reason != nullptr) {
     std::snprintf(out->reason, sizeof(out->reason), "%s", reason);
     return SL_ERR_UNSUPPORTED;
   }
-  out->run = SL_RUN_SEQUENCE;
   out->time_ns = 0;
   out->processors = 0;
   out->determinism = SL_DETERMINISM_WORLD_SIZE;

@@ -137,10 +137,12 @@ TEST(Estimate, ServesLongAllReducesAlone) {
   EXPECT_EQ(estimate.run, SL_RUN_SEQUENCE);
   EXPECT_EQ(algorithm.Estimate(OpOf((8 << 13) - 1), &estimate), SL_ERR_UNSUPPORTED);
   EXPECT_STREQ(estimate.reason, "two operations take longer to begin than one");
+  estimate = {};
   sl_op_t other = OpOf(1 << 20);
   other.kind = SL_OP_REDUCE_SCATTER;
   EXPECT_EQ(algorithm.Estimate(other, &estimate), SL_ERR_UNSUPPORTED);
   EXPECT_STREQ(estimate.reason, "only an all-reduce is two operations");
+  EXPECT_EQ(estimate.run, SL_RUN_SEQUENCE) << "what it refuses would be one, too";
 }
 
 }  // namespace
