@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "kernel/control/stream.h"
 #include "kernel/events/last_error.h"
@@ -27,24 +28,6 @@ std::atomic<bool> forked_child{false};
 constinit std::mutex process_mutex;
 Process* process = nullptr;      // guarded by process_mutex; leaked on purpose: see the class comment
 bool atfork_registered = false;  // guarded by process_mutex
-
-// A child holds copies of the parent's control sockets. They are closed, or the other ranks would not notice the
-// parent's death while the child lives.
-void BeforeFork() {
-  process_mutex.lock();
-  if (process != nullptr) process->control()->BeforeFork();
-}
-
-void AfterForkInParent() {
-  if (process != nullptr) process->control()->AfterForkInParent();
-  process_mutex.unlock();
-}
-
-void AfterForkInChild() {
-  forked_child.store(true, std::memory_order_relaxed);
-  if (process != nullptr) process->control()->AfterForkInChild();
-  process_mutex.unlock();
-}
 
 template <typename Ops>
 std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
@@ -98,11 +81,43 @@ void TellUnusedDevices(const std::vector<Served<sl_device_ops_t>>& providers, co
 
 bool Process::IsForkedChild() { return forked_child.load(std::memory_order_relaxed); }
 
+// A child holds copies of the parent's control sockets. They are closed, or the other ranks would not notice the
+// parent's death while the child lives.
+void Process::BeforeFork() {
+  process_mutex.lock();
+  if (process != nullptr) process->control_->BeforeFork();
+}
+
+void Process::AfterForkInParent() {
+  if (process != nullptr) process->control_->AfterForkInParent();
+  process_mutex.unlock();
+}
+
+void Process::AfterForkInChild() {
+  static Process* inherited = nullptr;  // keeps reachable what is leaked
+  if (process != nullptr) {
+    process->control_->AfterForkInChild();
+    if (process->is_in_use_.load(std::memory_order_relaxed)) {
+      forked_child.store(true, std::memory_order_relaxed);
+    } else {
+      process->forebear_ = std::exchange(inherited, process);
+      process = nullptr;
+    }
+  }
+  process_mutex.unlock();
+}
+
 Result<Process*> Process::Get() {
+  SL_ASSIGN(Process * ours, GetForId());
+  ours->is_in_use_.store(true, std::memory_order_relaxed);
+  return ours;
+}
+
+Result<Process*> Process::GetForId() {
   if (IsForkedChild()) {
     return Status(SL_ERR_STATE,
                   "this process was forked after starling had started; start ranks with exec, or fork "
-                  "before the first call");
+                  "before the first communicator is made or memory taken");
   }
   std::lock_guard lock(process_mutex);
   if (process == nullptr) {
@@ -147,6 +162,7 @@ Status Process::LoadModules() {
   if (sources.empty()) return {};
   SetEventRingCapacity(profile_.settings().events.ring_records);
   pump_ = std::make_unique<ObserverPump>(profile_.settings().events.drain_ms * 1000000);
+  is_in_use_.store(true, std::memory_order_relaxed);  // its thread may hold a lock of the records when somebody forks
   return pump_->Start(sources);
 }
 

@@ -68,9 +68,12 @@ struct Device {
 class Process {
  public:
   // The process's own, made on the first call.   thread: [any]; the first call reads files and loads modules
-  // returns: SL_ERR_STATE in a child after fork | SL_ERR_CONFIG | SL_ERR_NOT_FOUND no device module | …
+  // returns: SL_ERR_STATE in a child after fork(): see GetForId | SL_ERR_CONFIG | SL_ERR_NOT_FOUND no device module | …
   static Result<Process*> Get();
-  // True in a child after fork(): nothing of Starling works there.   [data]
+  // The same for who makes ids and nothing else: programs make one, then fork their ranks. Until Get() is called, a
+  // child after fork() starts from nothing; only the parent serves its ids.
+  static Result<Process*> GetForId();
+  // True in a child that was forked after Get(): nothing of Starling works there.   [data]
   static bool IsForkedChild();
 
   const Profile& profile() const { return profile_; }
@@ -99,11 +102,16 @@ class Process {
  private:
   explicit Process(Profile profile) : profile_(std::move(profile)) {}
   static Result<Process*> Make();
+  static void BeforeFork();
+  static void AfterForkInParent();
+  static void AfterForkInChild();
   Status LoadModules();
   Status OpenHostDevice();
   static bool IsUsed(const Served<sl_device_ops_t>& provider);
   Result<const Device*> OpenDevice(const Served<sl_device_ops_t>& provider, int32_t ordinal);
 
+  std::atomic<bool> is_in_use_{false};  // for more than ids
+  Process* forebear_ = nullptr;         // left behind by a fork before the one that left this behind
   Profile profile_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<ObserverPump> pump_;

@@ -73,7 +73,7 @@ Result<ProcessorBounds> BoundsOf(const sl_comm_config_t* config, const Processor
 }
 
 Status MakeId(sl_unique_id_t* out_id) {
-  SL_ASSIGN(Process * process, Process::Get());
+  SL_ASSIGN(Process * process, Process::GetForId());
   const std::string& rendezvous = process->profile().settings().comm.rendezvous;
   SL_ASSIGN(const RendezvousId id, rendezvous.empty() ? process->rendezvous()->NewId() : IdOfAddress(rendezvous));
   *out_id = EncodeId(id);

@@ -214,6 +214,55 @@ TEST(Fork, LeavesTheChildWithClearErrorsAndTheParentUnharmed) {
   });
 }
 
+bool WorksAsRank(ncclUniqueId id, int rank, int size) {
+  ncclComm_t comm = nullptr;
+  ncclComm_t child = nullptr;
+  float value = 1;
+  bool good = ncclCommInitRank(&comm, size, id, rank) == ncclSuccess;
+  good = good && ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess;
+  good = good && ncclCommSplit(comm, 0, rank, &child, nullptr) == ncclSuccess;
+  good = good && ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, child, nullptr) == ncclSuccess;
+  good = good && value == static_cast<float>(size * size);
+  good = good && ncclCommDestroy(child) == ncclSuccess && ncclCommDestroy(comm) == ncclSuccess;
+  if (!good) ADD_FAILURE() << "rank " << rank << ": " << ncclGetLastError(nullptr);
+  return good;
+}
+
+// Forks ranks `first` to 2 of an id of its own, and is rank 0 if that is left for it.
+void ForkRanks(int first) {
+  ncclUniqueId id;
+  NCCL_OK(ncclGetUniqueId(&id));
+  std::vector<pid_t> children;
+  for (int rank = first; rank < 3; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) exit(WorksAsRank(id, rank, 3) ? 0 : 1);
+    children.push_back(child);
+  }
+  if (first > 0) WorksAsRank(id, 0, 3);
+  for (const pid_t child : children) {
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+}
+
+TEST(Fork, AfterAnIdWasMadeGivesRanks) {
+  for (int first : {0, 1}) {
+    RunProcesses(1, [first](Team&) {
+      ForkRanks(first);
+      if (first > 0) return;  // it has had a communicator
+      const pid_t child = fork();
+      if (child == 0) {
+        ForkRanks(1);
+        exit(testing::Test::HasFailure() ? 1 : 0);
+      }
+      int status = -1;
+      EXPECT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0);
+    });
+  }
+}
+
 TeamOptions EndsWith(void (*end)(int)) {
   TeamOptions options;
   options.end = end;
