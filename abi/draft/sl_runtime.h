@@ -4,8 +4,9 @@
  * function, sl_runtime_query. Nothing happens in a process before the first call that needs it: the profile is read and
  * modules are loaded then, once.
  *
- * After fork() every call in the child returns SL_ERR_STATE. Texts are fetched with the two-call idiom: at most
- * `capacity` bytes are written, NUL included, and *out_needed is always the full size. */
+ * After fork() every call in the child returns SL_ERR_STATE, unless the parent had called unique_id only. Texts are
+ * fetched with the two-call idiom: at most `capacity` bytes are written, NUL included, and *out_needed is always the
+ * full size. */
 #ifndef SL_RUNTIME_H
 #define SL_RUNTIME_H
 
