@@ -99,6 +99,7 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   seat.identity.rank = rank;
   seat.identity.size = static_cast<uint32_t>(members.size());
   if (rank != 0) seat.parent = members[ParentOf(rank)].endpoint;
+  seat.origin = tree_;
   return seat;
 }
 

@@ -15,7 +15,9 @@ constexpr uint32_t kNobody = UINT32_MAX;
 constexpr size_t kMaxReportText = 1024;
 constexpr size_t kMaxTold = CallLedger::kMaxCalls;  // calls in a frame
 constexpr uint64_t kBeatsPerSilence = 6;            // so that a few may come late
-constexpr uint64_t kLateBeats = 2;                  // that many missed, and its host is asked
+constexpr uint64_t kLookEveryNs = 50'000'000;
+constexpr uint64_t kTroubledGraceNs = 5'000'000'000;  // who connects at all, trouble or not, does so within this
+constexpr uint64_t kLateBeats = 2;                    // that many missed, and its host is asked
 
 }  // namespace
 
@@ -35,7 +37,7 @@ const char* FateText(Fate fate) {
 Result<std::shared_ptr<ControlTree>> ControlTree::Build(ControlThread* control, const TreeIdentity& identity,
                                                         Extension* mine, const Endpoint& parent, uint64_t silence_ns,
                                                         FateHandler on_fate, ReportHandler on_report,
-                                                        const Patience& patience) {
+                                                        const Patience& patience, const ControlTree* origin) {
   std::shared_ptr<ControlTree> tree(
       new ControlTree(control, identity, silence_ns, std::move(on_fate), std::move(on_report)));
   std::map<uint32_t, Stream> streams;
@@ -51,8 +53,13 @@ Result<std::shared_ptr<ControlTree>> ControlTree::Build(ControlThread* control, 
     }
     streams.emplace(parent_rank, stream.Take());
   }
-  SL_TRY(tree->AcceptChildren(mine, &streams, patience));
+  const Status accepted = tree->AcceptChildren(mine, &streams, patience, origin);
   SL_TRY(tree->OpenChannels(std::move(streams)));
+  if (!accepted.ok()) {  // those who came wait for this rank
+    tree->Report(accepted);
+    tree->Depart(Fate::kAborted);
+    return accepted;
+  }
   return tree;
 }
 
@@ -64,18 +71,32 @@ ControlTree::~ControlTree() {
   for (Neighbour& neighbour : neighbours_) neighbour.channel->Close();
 }
 
-Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Stream>* out_children,
-                                   const Patience& patience) {
+// The children that have not come.
+std::string ControlTree::Absent(const std::map<uint32_t, Stream>& children) const {
+  std::string absent;
+  for (const uint32_t rank : ChildrenOf(identity_.rank, identity_.size)) {
+    if (children.count(rank) == 0) absent += (absent.empty() ? "" : " and ") + Name(rank);
+  }
+  return absent + " did not connect to " + Name(identity_.rank) + " in the control tree";
+}
+
+// A child may have failed or ended before it knew whom to call, and nothing else would tell.
+Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Stream>* out_children, const Patience& patience,
+                                   const ControlTree* origin) {
   const std::vector<uint32_t> expected = ChildrenOf(identity_.rank, identity_.size);
+  uint64_t give_up_ns = SL_NO_DEADLINE;
   for (size_t accepted = 0; accepted < expected.size();) {
-    Result<Switchboard::Caller> caller = mine->Take(FrameType::kChild, patience);
+    Patience brief = patience;
+    if (origin != nullptr) brief.deadline_ns = std::min(patience.deadline_ns, NowNs() + kLookEveryNs);
+    Result<Switchboard::Caller> caller = mine->Take(FrameType::kChild, brief);
     if (caller.status().code() == SL_ERR_TIMEOUT) {
-      std::string absent;
-      for (const uint32_t rank : expected) {
-        if (out_children->count(rank) == 0) absent += (absent.empty() ? "" : " and ") + Name(rank);
-      }
-      return {SL_ERR_TIMEOUT,
-              absent + " did not connect to " + Name(identity_.rank) + " in the control tree; see its output"};
+      if (NowNs() >= patience.deadline_ns) return {SL_ERR_TIMEOUT, Absent(*out_children) + "; see its output"};
+      const Status trouble = origin->Trouble();
+      if (trouble.ok()) continue;
+      if (give_up_ns == SL_NO_DEADLINE) give_up_ns = NowNs() + kTroubledGraceNs;
+      if (NowNs() >= give_up_ns)
+        return {trouble.code(), Absent(*out_children) + "; where they come from, " + trouble.message()};
+      continue;
     }
     if (!caller.ok()) return caller.status();
     Reader in(caller.value().body);
@@ -162,13 +183,29 @@ void ControlTree::SendToChildren(uint64_t number, const Bytes& all) {
 }
 
 // A loss explains what others report, and a report why its rank has left.
-Status ControlTree::WhyInVainLocked() const {
+Status ControlTree::TroubleLocked() const {
+  const auto gone = [this](const auto& entry) {
+    return Status(SL_ERR_PEER_LOST, Name(entry.first) + " " + FateText(entry.second));
+  };
   const auto lost = std::find_if(fates_.begin(), fates_.end(), [](const auto& entry) { return IsLost(entry.second); });
-  if (lost == fates_.end() && !failure_.ok() && failed_rank_ != identity_.rank && !disregards_) {
+  if (lost != fates_.end()) return gone(*lost);
+  if (!failure_.ok() && failed_rank_ != identity_.rank && !disregards_) {
     return {SL_ERR_PEER_FAILED, Name(failed_rank_) + " has failed: " + failure_.message()};
   }
-  const auto gone = lost != fates_.end() ? lost : fates_.begin();
-  return gone == fates_.end() ? Status() : Status(SL_ERR_PEER_LOST, Name(gone->first) + " " + FateText(gone->second));
+  const auto hasty =
+      std::find_if(fates_.begin(), fates_.end(), [](const auto& entry) { return entry.second == Fate::kAborted; });
+  return hasty == fates_.end() ? Status() : gone(*hasty);
+}
+
+Status ControlTree::Trouble() const {
+  std::lock_guard lock(mutex_);
+  return TroubleLocked();
+}
+
+Status ControlTree::WhyInVainLocked() const {
+  SL_TRY(TroubleLocked());
+  if (fates_.empty()) return {};
+  return {SL_ERR_PEER_LOST, Name(fates_.begin()->first) + " " + FateText(fates_.begin()->second)};
 }
 
 Result<Bytes> ControlTree::Await(uint64_t number, uint32_t from, const Patience& patience) {

@@ -50,11 +50,12 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   using ReportHandler = std::function<void(uint32_t rank, const Status& failure)>;
 
   // Calls the parent, takes the calls of the children. shared_ptr: the node outlives its communicator while it relays.
-  // `silence_ns`: how long another host may be silent.
+  // `silence_ns`: how long another host may be silent. `origin`: of which these ranks were ranks when they agreed to
+  // meet, or nothing: after trouble there they are not waited for much longer.
   static Result<std::shared_ptr<ControlTree>> Build(ControlThread* control, const TreeIdentity& identity,
                                                     Extension* mine, const Endpoint& parent, uint64_t silence_ns,
                                                     FateHandler on_fate, ReportHandler on_report,
-                                                    const Patience& patience);
+                                                    const Patience& patience, const ControlTree* origin = nullptr);
   ~ControlTree() override;
 
   // Numbers the next all-gather; all ranks take numbers in the same order. The all-gathers themselves may overlap.
@@ -101,6 +102,9 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
 
   // What is known about a rank; false: nothing, it should be alive.   thread: [any]
   bool FateOf(uint32_t rank, Fate* out_fate) const;
+  // What kept, or may keep, a rank from its part: one was lost, left in haste or has failed; SL_OK: nothing. Goes on
+  // hearing of it after Depart.   thread: [any]
+  Status Trouble() const;
   const TreeIdentity& identity() const { return identity_; }
   // Frames sent and all-gathers done, for tests of scale.
   uint64_t frames_sent() const { return frames_sent_; }
@@ -121,7 +125,9 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
         on_fate_(std::move(on_fate)),
         on_report_(std::move(on_report)) {}
   std::string Name(uint32_t rank) const;  // "rank 3"
-  Status AcceptChildren(Extension* mine, std::map<uint32_t, Stream>* out_children, const Patience& patience);
+  Status AcceptChildren(Extension* mine, std::map<uint32_t, Stream>* out_children, const Patience& patience,
+                        const ControlTree* origin);
+  std::string Absent(const std::map<uint32_t, Stream>& children) const;
   void BeatLater();
   void Beat();
   void AskHostOf(Neighbour* neighbour);
@@ -129,6 +135,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   Status OpenChannels(std::map<uint32_t, Stream> streams);
   void SendToChildren(uint64_t number, const Bytes& all);
   void SendContributed(uint64_t number);
+  Status TroubleLocked() const;
   Status WhyInVainLocked() const;
   Result<Bytes> Await(uint64_t number, uint32_t from, const Patience& patience);
   void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) override;

@@ -244,6 +244,31 @@ TEST(Init, SurvivesAnyDescriptorLimit) {
   }
 }
 
+// Its part in what all agree on is done; it cannot connect to the rank that waits for it, which hears of its abort only
+// in the communicator that is split. The third has connected.
+TEST(Split, EndsOnAllWhenARankThatHasAgreedCannotGoOn) {
+#ifdef SL_SANITIZED
+  GTEST_SKIP() << "sanitizers need descriptors of their own";
+#endif
+  RunProcesses(3, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    if (team.rank() == 1) {
+      const rlimit few{64, 64};
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+      while (dup(0) >= 0) {
+      }
+    }
+    team.Barrier();
+    ncclComm_t child = nullptr;
+    EXPECT_NE(ncclCommSplit(comm, 0, team.rank(), &child, nullptr), ncclSuccess);
+    EXPECT_EQ(child, nullptr);
+    const std::string text = ncclGetLastError(nullptr);
+    const char* expected = team.rank() == 1 ? "ulimit -n" : "rank 1";
+    EXPECT_NE(text.find(expected), std::string::npos) << text;
+    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
+  });
+}
+
 // One of the two waits for rank 1; the other is told what is wrong and leaves the first alone.
 TEST(Misuse, OfOneCommunicatorByTwoThreadsAtOnceIsRefused) {
   const auto rank = [](Team& team, int count) {
