@@ -6,13 +6,7 @@
 // others; those of one queue lie in different blocks. All blocks of the launch must be resident at once. What a rank
 // sends itself is copied by blocks of its own.
 //
-// Short messages go as packets (mail.h), others in chunks.
-//
-// A channel is kInboxSlots slots in the receiver's slice. Counters count chunks since the lane began, have one writer,
-// only grow, and lie in the slice of who waits for them:
-//   arrived  R4 pairs with A4: the sender's chunk stands in its slot
-//   credit   R5 pairs with A5: the receiver has copied the chunk out, so the sender may reuse its slot
-// The argument is that of staged.h: Block::Sync before the one thread that releases, and after the one that acquires.
+// Short messages go as packets (mail.h), others in chunks through the inbox (channel.h).
 //
 // Long messages skip the inbox where the sender can reach the receiver's buffer: each channel of the receiver tells it
 // where, or 0, which sends the message through the inbox after all.
@@ -22,6 +16,7 @@
 //   landed   R9 pairs with A9: the sender's part of the message stands in the receiver's buffer
 #pragma once
 
+#include "modules/algo-symmetric/kernels/channel.h"
 #include "modules/algo-symmetric/kernels/mail.h"
 #include "modules/algo-symmetric/kernels/meeting.h"
 #include "modules/algo-symmetric/kernels/move.h"
@@ -32,7 +27,7 @@
 
 namespace sl::algo_symmetric::kernels {
 
-// One channel.
+// One channel in a launch: those messages of its queue that use it.
 template <typename GroupArgs>
 class P2pChannel {
  public:
@@ -44,10 +39,11 @@ class P2pChannel {
         task_(args.task[args.TaskOf(block.index, part)]),
         channel_(task_.group * kChannelsOfBlock + part),
         block_(block),
+        own_(args.team, block, task_.peer, channel_),
         told_(told),
         kept_(reinterpret_cast<ChannelCount*>(
                   team_.At(team_.rank, task_.kind == TaskKind::kReceive ? team_.layout.received : team_.layout.sent)) +
-              Index(task_.peer)) {
+              own_.Index(task_.peer)) {
     dev::Fetch(kept_);
     dev::Fetch(args_.message[task_.first].user);
     dev::Fetch(args_.message[task_.first].bytes);
@@ -77,7 +73,7 @@ class P2pChannel {
         const Outcome outcome = receives ? Answer(message, count.offers) : Land(message, begin, end, count.offers);
         if (outcome != Outcome::kOutOfReach) return outcome == Outcome::kInReach;
       }
-      return Relay(receives, user, end - begin, &count.chunks);
+      return own_.Relay(receives, user, end - begin, &count.chunks);
     });
     count.mail = mail.count();
     // All have read it: each message ended with a Sync, and without one nothing changes.
@@ -101,51 +97,6 @@ class P2pChannel {
     return true;
   }
 
-  // [other][channel] of a table.
-  SL_HD uint32_t Index(uint32_t other) const { return other * team_.layout.channels + channel_; }
-  SL_HD uint64_t* Word(uint32_t r, uint64_t table, uint32_t other) const {
-    return reinterpret_cast<uint64_t*>(team_.At(r, table)) + Index(other);
-  }
-  // Slot of a chunk from `source` in rank r's slice.
-  SL_HD uint8_t* Slot(uint32_t r, uint32_t source, uint64_t chunk) const {
-    const uint64_t channel = static_cast<uint64_t>(team_.Behind(r, source)) * team_.layout.channels + channel_;
-    return team_.At(r, team_.layout.inbox) + (channel * kInboxSlots + chunk % kInboxSlots) * kChunkBytes;
-  }
-  SL_HD bool Await(uint64_t table, uint64_t value, uint32_t step) const {  // A4, A5
-    const dev::Wanted wanted{static_cast<int32_t>(task_.peer), step, value};
-    const uint64_t* word = Word(team_.rank, table, task_.peer);
-    return team_.HasCome(block_, block_.thread() == 0 && !dev::AwaitAtLeast(word, wanted, team_.warden));
-  }
-  SL_HD void Signal(uint64_t table, uint64_t value) const {  // R4, R5
-    block_.Sync();
-    if (block_.thread() != 0) return;
-    dev::Dawdle(team_.warden.dawdle_ns);
-    dev::StoreRelease(Word(task_.peer, table, team_.rank), value);
-  }
-
-  // Through the inbox, chunk by chunk.
-  SL_HD bool Relay(bool receives, uint8_t* user, uint64_t bytes, uint64_t* chunk) const {
-    for (uint64_t at = 0; at < bytes; at += kChunkBytes, ++*chunk) {
-      const auto length = static_cast<uint32_t>(bytes - at < kChunkBytes ? bytes - at : kChunkBytes);
-      if (!(receives ? Pull(user + at, length, *chunk) : Push(user + at, length, *chunk))) return false;
-    }
-    return true;
-  }
-  SL_HD bool Push(const uint8_t* from, uint32_t bytes, uint64_t chunk) const {
-    if (chunk >= kInboxSlots && !Await(team_.layout.credit, chunk + 1 - kInboxSlots, kStepCredit)) return false;
-    const Range range{from, Slot(task_.peer, team_.rank, chunk), bytes};
-    MoveRanges(block_, 1, bytes, dev::IsAligned(from, kVectorBytes), FromUser{}, [&](uint32_t) { return range; });
-    Signal(team_.layout.arrived, chunk + 1);
-    return true;
-  }
-  SL_HD bool Pull(uint8_t* to, uint32_t bytes, uint64_t chunk) const {
-    if (!Await(team_.layout.arrived, chunk + 1, kStepArrived)) return false;
-    const Range range{Slot(team_.rank, task_.peer, chunk), to, bytes};
-    MoveRanges(block_, 1, bytes, dev::IsAligned(to, kVectorBytes), FromPeer{}, [&](uint32_t) { return range; });
-    Signal(team_.layout.credit, chunk + 1);
-    return true;
-  }
-
   // The word of an offer from `from` in rank r's slice.
   SL_HD uint64_t* OfferWord(uint32_t r, uint32_t from, uint32_t word) const {
     const uint64_t channel = static_cast<uint64_t>(from) * team_.layout.channels + channel_;
@@ -159,7 +110,7 @@ class P2pChannel {
       dev::StoreNote(OfferWord(task_.peer, team_.rank, word), number << 32 | half);
     }
     if (message.other == 0) return Outcome::kOutOfReach;
-    return Await(team_.layout.landed, number, kStepLanded) ? Outcome::kInReach : Outcome::kGivenUp;  // A9
+    return own_.Await(team_.layout.landed, number, kStepLanded) ? Outcome::kInReach : Outcome::kGivenUp;  // A9
   }
   // The sender's.
   SL_HD Outcome Land(const Message& message, uint64_t begin, uint64_t end, uint64_t number) const {
@@ -179,7 +130,7 @@ class P2pChannel {
     } else {
       Draw(message, to);
     }
-    Signal(team_.layout.landed, number);  // R9
+    own_.Signal(team_.layout.landed, number);  // R9
     return Outcome::kInReach;
   }
 
@@ -203,6 +154,7 @@ class P2pChannel {
   const P2pTask task_;
   const uint32_t channel_;
   const dev::Block block_;
+  const Channel own_;
   uint32_t* const told_;      // kOfferWords
   ChannelCount* const kept_;  // from launch to launch
 };
