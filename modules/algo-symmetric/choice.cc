@@ -460,7 +460,8 @@ kernels::P2pWays WaysOf(const GpuSettings& settings, uint32_t size) {
   const uint32_t shared = kChannelsOfBlock * std::max(settings.budget.most / queues, 1u);
   const uint32_t channels = settings.budget.most != 0 ? std::min(most, shared) : most;
   const uint64_t mailed = settings.on_host ? kHostMailedBytes : kernels::MailedBytes(channels);
-  return {staged || direct ? 0 : mailed, channels, settings.reaches && !staged};
+  if (staged || direct) return {0, channels, settings.reaches && !staged, 0};
+  return {mailed, channels, settings.reaches, std::min(kernels::ShortChannelsOf(size), channels / kChannelsOfBlock)};
 }
 
 P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size, const GpuSettings& settings) {
@@ -468,7 +469,8 @@ P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size, c
   kernels::P2pWays unbound = ways;
   unbound.channels = LaneLayout::Of(size, 1).channels;
   const auto blocks_of = [&](const kernels::P2pWays& its) {
-    return static_cast<uint32_t>(DivideUp(kernels::ChannelsOf(bytes, its, its.channels), kChannelsOfBlock));
+    const uint32_t used = kernels::ChannelsOf(bytes, its, its.channels);
+    return static_cast<uint32_t>(DivideUp(used, its.IsShort(bytes) ? 1 : kChannelsOfBlock));
   };
   const Costs& costs = CostsOf(settings);
   const GridWork work{bytes <= ways.mailed_bytes ? costs.mail : costs.landed, static_cast<double>(bytes),

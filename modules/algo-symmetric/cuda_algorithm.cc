@@ -12,6 +12,7 @@
 
 namespace sl::algo_symmetric {
 
+using kernels::AnyMailArgs;
 using kernels::Args;
 using kernels::FewestMessages;
 using kernels::FewMessages;
@@ -20,6 +21,7 @@ using kernels::LaneLayout;
 using kernels::LongArgs;
 using kernels::ManyMessages;
 using kernels::Reach;
+using kernels::ShortArgs;
 
 namespace {
 
@@ -79,7 +81,8 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       reach_(env.reach),
       rank_(env.shape->rank),
       size_(env.shape->size),
-      p2p_(env.shape->size, env.reach_ops, env.reach, WaysOf(settings_, env.shape->size), settings_.budget) {}
+      p2p_(env.shape->size, env.reach_ops, env.reach, WaysOf(settings_, env.shape->size), settings_.budget),
+      mail_(env.shape->size, p2p_.ways(), settings_.budget) {}
 
 CudaAlgorithm::~CudaAlgorithm() {
   if (settings_.forced && host != nullptr) {
@@ -104,6 +107,8 @@ Status CudaAlgorithm::WindCounters() {
   const std::vector<uint64_t> meetings(layout_.staged_blocks, settings_.first_epoch);
   const std::vector<kernels::ChannelCount> channels(uint64_t{size_} * layout_.channels,
                                                     {0, settings_.first_epoch, {0, 0}});
+  const uint64_t first_packet = uint64_t{settings_.first_epoch} * kernels::kShortPackets;
+  const std::vector<kernels::MailCount> shorts(uint64_t{size_} * layout_.short_channels, {first_packet, first_packet});
   sl_status_t status = SL_OK;
   const auto wind = [&](uint8_t* counters, const void* from, uint64_t bytes) {
     if (status == SL_OK) status = device_ops_->copy(device_, stream, counters, from, bytes);
@@ -114,6 +119,9 @@ Status CudaAlgorithm::WindCounters() {
     wind(team.At(rank_, layout_.meetings), meetings.data(), meetings.size() * sizeof(uint64_t));
     for (uint64_t table : {layout_.sent, layout_.received}) {
       wind(team.At(rank_, table), channels.data(), channels.size() * sizeof(kernels::ChannelCount));
+    }
+    for (uint64_t table : {layout_.short_sent, layout_.short_received}) {
+      wind(team.At(rank_, table), shorts.data(), shorts.size() * sizeof(kernels::MailCount));
     }
   }
   if (status == SL_OK) status = device_ops_->stream_wait_idle(device_, stream, UINT64_MAX);
@@ -229,7 +237,10 @@ void CudaAlgorithm::FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, u
 }
 
 sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
-  if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) return FillGroup<FewestMessages>(&op, 1, kFewest, args, out);
+  if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
+    const sl_status_t status = FillMail(&op, 1, args, out);
+    return status != SL_ERR_LIMIT ? status : FillGroup<FewestMessages>(&op, 1, kFewest, args, out);
+  }
   const Choice& choice = choices_.Of(op, rank_, size_, settings_);
   ++operations_;
   if (choice.family == settings_.family) ++served_;
@@ -245,6 +256,23 @@ sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* ou
     if (HasReduction(op.kind)) out->shared_bytes = dev::Ahead::SharedBytes(choice.threads);
   }
   return SL_OK;
+}
+
+template <typename GroupArgs>
+sl_status_t CudaAlgorithm::FillMail(const sl_op_t* ops, uint32_t count, uint32_t kernel, void* args, sl_launch_t* out) {
+  auto* group = new (args) GroupArgs;
+  group->team = TeamFor(ops[0].capture);
+  FillGrid(kP2p, kernel, 1, 1, out);
+  if (sl_status_t status = mail_.Fill(ops, count, group, out); status != SL_OK) return status;
+  operations_ += count;
+  out->args = group;
+  out->args_bytes = sizeof(GroupArgs);
+  return SL_OK;
+}
+
+sl_status_t CudaAlgorithm::FillMail(const sl_op_t* ops, uint32_t count, void* args, sl_launch_t* out) {
+  const sl_status_t status = FillMail<ShortArgs>(ops, count, kMailShort, args, out);
+  return status == SL_ERR_LIMIT ? FillMail<AnyMailArgs>(ops, count, kMailAny, args, out) : status;
 }
 
 template <typename GroupArgs>
@@ -264,7 +292,8 @@ sl_status_t CudaAlgorithm::FillGroup(const sl_op_t* ops, uint32_t count, uint32_
 
 sl_status_t CudaAlgorithm::LaunchGroup(const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,
                                        sl_launch_t* out) {
-  sl_status_t status = FillGroup<FewestMessages>(ops, count, kFewest, args, out);
+  sl_status_t status = FillMail(ops, count, args, out);
+  if (status == SL_ERR_LIMIT) status = FillGroup<FewestMessages>(ops, count, kFewest, args, out);
   if (status != SL_ERR_LIMIT) return status == SL_OK ? status : Refuse(status, 0);
   if (count <= FewMessages::kMost || capacity < sizeof(ManyMessages)) {
     status = FillGroup<FewMessages>(ops, count, kFew, args, out);

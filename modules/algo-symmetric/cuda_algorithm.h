@@ -11,6 +11,7 @@
 #include "modules/algo-symmetric/choice_cache.h"
 #include "modules/algo-symmetric/image_shelf.h"
 #include "modules/algo-symmetric/kernels/args.h"
+#include "modules/algo-symmetric/mail_group.h"
 #include "modules/algo-symmetric/p2p_group.h"
 #include "sdk/status.h"
 
@@ -44,6 +45,9 @@ class CudaAlgorithm final : public sl_algorithm_t {
   bool Ask(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses) const;
   void FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, uint32_t threads, sl_launch_t* out) const;
   template <typename GroupArgs>
+  sl_status_t FillMail(const sl_op_t* ops, uint32_t count, uint32_t kernel, void* args, sl_launch_t* out);
+  sl_status_t FillMail(const sl_op_t* ops, uint32_t count, void* args, sl_launch_t* out);
+  template <typename GroupArgs>
   sl_status_t FillGroup(const sl_op_t* ops, uint32_t count, uint32_t kernel, void* args, sl_launch_t* out);
   sl_status_t Refuse(sl_status_t status, uint32_t most_messages) const;
 
@@ -60,6 +64,7 @@ class CudaAlgorithm final : public sl_algorithm_t {
   const uint32_t size_;
   ChoiceCache choices_;
   P2pGroup p2p_;
+  MailGroup mail_;
   // Where a family is forced: operations so far, those that it could serve, and those of them that had a buffer of this
   // rank out of reach.
   uint64_t operations_ = 0;

@@ -26,7 +26,7 @@ const char* const kPacketKernels[] = {
     "two_shot_int32",   "two_shot_uint32",  "two_shot_int64",    "two_shot_uint64",  "two_shot_float16",
     "two_shot_float32", "two_shot_float64", "two_shot_bfloat16", "two_shot_fp8e4m3", "two_shot_fp8e5m2",
 };
-const char* const kP2pKernels[] = {"p2p_fewest", "p2p_few", "p2p_many"};
+const char* const kP2pKernels[] = {"p2p_fewest", "p2p_few", "p2p_many", "mail_short", "mail_any"};
 const char* const kIntegerKernels[] = {
     "staged_int8", "staged_uint8", "staged_int32", "staged_uint32", "staged_int64", "staged_uint64", "staged_move",
 };
@@ -44,7 +44,7 @@ struct Image {
 static_assert(std::size(kPacketKernels) == 2 * SL_DATATYPE_COUNT + 1);
 static_assert(std::size(kIntegerKernels) == kMovingIntegers + 1 && kMovingIntegers == SL_FLOAT16);
 static_assert(std::size(kFloatKernels) == SL_DATATYPE_COUNT - SL_FLOAT16);
-static_assert(std::size(kP2pKernels) == kMany + 1);
+static_assert(std::size(kP2pKernels) == kMailAny + 1);
 
 Image ImageOf(uint32_t index) {
   switch (index) {

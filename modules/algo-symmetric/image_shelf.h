@@ -52,5 +52,7 @@ inline constexpr uint32_t kMovingIntegers = 6;  // of kIntegers
 inline constexpr uint32_t kFewest = 0;          // of kP2p
 inline constexpr uint32_t kFew = 1;
 inline constexpr uint32_t kMany = 2;
+inline constexpr uint32_t kMailShort = 3;
+inline constexpr uint32_t kMailAny = 4;
 
 }  // namespace sl::algo_symmetric

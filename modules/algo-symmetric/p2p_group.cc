@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "modules/algo-symmetric/kernels/move.h"
-#include "sdk/datatype.h"
+#include "modules/algo-symmetric/transfer.h"
 
 namespace sl::algo_symmetric {
 
@@ -20,14 +20,6 @@ using kernels::Team;
 namespace {
 
 bool SameQueue(const sl_op_t& a, const sl_op_t& b) { return a.kind == b.kind && a.peer == b.peer; }
-
-uint64_t BytesOf(const sl_op_t& op) { return op.count * DatatypeBytes(op.datatype); }
-
-// Sends are only read.
-uint8_t* UserOf(const sl_op_t& op) {
-  void* user = op.kind == SL_OP_RECV ? op.recv : const_cast<void*>(op.send);  // NOLINT(*-pro-type-const-cast)
-  return static_cast<uint8_t*>(user);
-}
 
 // The next operation of `kind` between this rank and itself; `count` when there is none.
 uint32_t NextOwn(const sl_op_t* ops, uint32_t from, uint32_t count, sl_op_kind_t kind, uint32_t rank) {
@@ -124,12 +116,12 @@ sl_status_t P2pGroup::Fill(const sl_op_t* ops, uint32_t count, const Team& team,
   bool copies = false;
   for (uint32_t i = 0; i < count; ++i) {
     const sl_op_t& op = ops[i];
-    if (op.kind != SL_OP_SEND && op.kind != SL_OP_RECV) return SL_ERR_UNSUPPORTED;
+    if (!IsTransfer(op)) return SL_ERR_UNSUPPORTED;
     if (op.peer == static_cast<int32_t>(team.rank)) {
       copies = true;
       continue;
     }
-    const size_t queue = (op.kind == SL_OP_RECV ? queued_.size() / 2 : 0) + static_cast<size_t>(op.peer);
+    const size_t queue = QueueOf(op, ranks_);
     if (queued_[queue]) continue;
     queued_[queue] = true;
     const sl_status_t status = FillQueue(ops + i, count - i, room, &filled);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sends and receives of a group become the tasks of one launch.
+// The sends and receives of a group become the tasks of one launch. Of most groups MailGroup makes a quicker one.
 #pragma once
 
 #include <vector>
@@ -16,7 +16,13 @@ class P2pGroup {
   // `ways` are within `budget` where each queue has its share of it.
   P2pGroup(uint32_t ranks, const sl_reach_ops_t* reach_ops, sl_reach_t* reach, const kernels::P2pWays& ways,
            const SmBudget& budget = {})
-      : reach_ops_(reach_ops), reach_(reach), ways_(ways), budget_(budget), queued_(2 * ranks), addresses_(ranks) {}
+      : reach_ops_(reach_ops),
+        reach_(reach),
+        ranks_(ranks),
+        ways_(ways),
+        budget_(budget),
+        queued_(2 * ranks),
+        addresses_(ranks) {}
 
   const kernels::P2pWays& ways() const { return ways_; }
   // Receives so far that were to be offered, but whose buffer the sender cannot reach.
@@ -62,6 +68,7 @@ class P2pGroup {
 
   const sl_reach_ops_t* const reach_ops_;
   sl_reach_t* const reach_;
+  const uint32_t ranks_;
   const kernels::P2pWays ways_;
   const SmBudget budget_;
   uint64_t out_of_reach_ = 0;

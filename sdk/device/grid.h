@@ -5,6 +5,8 @@
 // this does anything.
 #pragma once
 
+#include <type_traits>
+
 #include "sdk/device/sync.h"
 
 namespace sl::dev {
@@ -17,17 +19,22 @@ SL_HD void AwaitEarlierGrids() {
 #endif
 }
 
-// Has a value in a register, of 4 or 8 bytes, before what follows: what it is made of is looked up while the grid still
-// waits.
 template <typename T>
-SL_HD void Fetch([[maybe_unused]] const T& value) {
-  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
-#ifdef __CUDA_ARCH__
-  if constexpr (sizeof(T) == 8) {
-    asm volatile("" ::"l"(value));
+SL_HD uint64_t BitsOf(T value) {
+  if constexpr (std::is_pointer_v<T>) {
+    return reinterpret_cast<uintptr_t>(value);
   } else {
-    asm volatile("" ::"r"(value));
+    return static_cast<uint64_t>(value);
   }
+}
+
+// Has values, of up to 8 bytes and not all of them 0, before what follows: they are looked up while the grid still
+// waits. An assembler may look up arguments later, and does, unless something depends on them before.
+template <typename... Values>
+SL_HD void Fetch([[maybe_unused]] const Values&... values) {
+#ifdef __CUDA_ARCH__
+  const uint64_t any = (BitsOf(values) | ...);
+  asm volatile("{ .reg .pred none; setp.eq.u64 none, %0, 0; @none trap; }" ::"l"(any) : "memory");
 #endif
 }
 

@@ -26,6 +26,11 @@ void GroupKernel(const void* args, uint32_t block) {
   RunChannels(ArgsOf<GroupArgs>(args), block);
 }
 
+template <typename GroupArgs>
+void MailKernel(const void* args, uint32_t block) {
+  RunMailBlock(ArgsOf<GroupArgs>(args), block);
+}
+
 // KERNEL(name, type) of a format.
 #define SL_INTEGER_KERNELS(KERNEL)                                                                    \
   KERNEL(int8, SL_INT8), KERNEL(uint8, SL_UINT8), KERNEL(int32, SL_INT32), KERNEL(uint32, SL_UINT32), \
@@ -59,10 +64,9 @@ constexpr FakeKernel kIntegers[] = {
 };
 constexpr FakeKernel kFloats[] = {SL_FLOAT_KERNELS(SL_STAGED), kLast};
 constexpr FakeKernel kGroups[] = {
-    {"p2p_fewest", nullptr, GroupKernel<FewestMessages>},
-    {"p2p_few", nullptr, GroupKernel<FewMessages>},
-    {"p2p_many", nullptr, GroupKernel<ManyMessages>},
-    kLast,
+    {"p2p_fewest", nullptr, GroupKernel<FewestMessages>}, {"p2p_few", nullptr, GroupKernel<FewMessages>},
+    {"p2p_many", nullptr, GroupKernel<ManyMessages>},     {"mail_short", nullptr, MailKernel<ShortArgs>},
+    {"mail_any", nullptr, MailKernel<AnyMailArgs>},       kLast,
 };
 
 constexpr FakeImage ImageOf(const FakeKernel* kernels) { return {kFakeImageMagic, 90, kernels}; }

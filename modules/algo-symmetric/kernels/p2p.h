@@ -6,7 +6,8 @@
 // others; those of one queue lie in different blocks. All blocks of the launch must be resident at once. What a rank
 // sends itself is copied by blocks of its own.
 //
-// Short messages go as packets (mail.h), others in chunks through the inbox (channel.h).
+// Messages of up to some length go as packets (mail.h, short ones short_mail.h), others in chunks through the inbox
+// (channel.h).
 //
 // Long messages skip the inbox where the sender can reach the receiver's buffer: each channel of the receiver tells it
 // where, or 0, which sends the message through the inbox after all.
@@ -21,6 +22,7 @@
 #include "modules/algo-symmetric/kernels/meeting.h"
 #include "modules/algo-symmetric/kernels/move.h"
 #include "modules/algo-symmetric/kernels/p2p_args.h"
+#include "modules/algo-symmetric/kernels/short_mail.h"
 #include "modules/algo-symmetric/kernels/spread.h"
 #include "sdk/device/draw.h"
 #include "sdk/device/grid.h"
@@ -41,14 +43,9 @@ class P2pChannel {
         block_(block),
         own_(args.team, block, task_.peer, channel_),
         told_(told),
-        kept_(reinterpret_cast<ChannelCount*>(
-                  team_.At(team_.rank, task_.kind == TaskKind::kReceive ? team_.layout.received : team_.layout.sent)) +
-              own_.Index(task_.peer)) {
-    dev::Fetch(kept_);
-    dev::Fetch(args_.message[task_.first].user);
-    dev::Fetch(args_.message[task_.first].bytes);
-    dev::Fetch(args_.ways.mailed_bytes);
-    dev::Fetch(uint32_t{task_.count});
+        kept_(CountOf(args.team, task_.peer, channel_, task_.kind)) {
+    const Message& first = args_.message[task_.first];
+    dev::Fetch(kept_, first.user, first.bytes, args_.ways.mailed_bytes, task_.count);
   }
 
   SL_HD void Run() {
@@ -60,24 +57,32 @@ class P2pChannel {
       return;
     }
     const bool receives = task_.kind == TaskKind::kReceive;
-    ChannelCount count = *kept_;
-    Mail mail(team_, block_, task_.peer, channel_, count.mail);
+    uint64_t chunks = kept_->chunks;
+    uint64_t offers = kept_->offers;
+    Mail mail(team_, block_, task_.peer, channel_, &kept_->mail);
+    ShortMail short_mail(team_, block_, task_.peer, channel_, task_.kind);
     const bool done = EachMessage([&](const Message& message, uint64_t begin, uint64_t end) {
       uint8_t* user = message.user + begin;
+      if (args_.ways.IsShort(message.bytes)) {
+        const auto bytes = static_cast<uint32_t>(end - begin);
+        return receives ? short_mail.Receive(user, bytes) : short_mail.Send(user, bytes);
+      }
       if (message.bytes <= args_.ways.mailed_bytes) {
         return receives ? mail.Receive(user, end - begin) : mail.Send(user, end - begin);
       }
-      if (count.chunks == kEnded) return false;
+      if (chunks == kEnded) return false;
       if (args_.ways.offers) {
-        ++count.offers;
-        const Outcome outcome = receives ? Answer(message, count.offers) : Land(message, begin, end, count.offers);
+        ++offers;
+        const Outcome outcome = receives ? Answer(message, offers) : Land(message, begin, end, offers);
         if (outcome != Outcome::kOutOfReach) return outcome == Outcome::kInReach;
       }
-      return own_.Relay(receives, user, end - begin, &count.chunks);
+      return own_.Relay(receives, user, end - begin, &chunks);
     });
-    count.mail = mail.count();
     // All have read it: each message ended with a Sync, and without one nothing changes.
-    if (block_.thread() == 0) *kept_ = done ? count : ChannelCount{kEnded, kEnded, {kEnded, kEnded}};
+    if (block_.thread() != 0) return;
+    kept_->chunks = done ? chunks : kEnded;
+    kept_->offers = done ? offers : kEnded;
+    if (!done) kept_->mail = {kEnded, kEnded};
   }
 
  private:

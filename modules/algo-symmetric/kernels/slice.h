@@ -48,16 +48,25 @@ constexpr uint32_t kChannelsOfBlock = 4;  // whose hops overlap
 constexpr uint32_t kMostMessages = 1304;  // of a group
 constexpr uint32_t kMailUnits = 256;      // in flight on a channel; a power of two
 constexpr uint64_t kMailBatchBytes = kMailUnits / 2 * kLamportUnit * sizeof(dev::LamportPacket);
+constexpr uint32_t kShortPackets = 1024;  // of short messages, in flight on a channel; a power of two
 
 constexpr uint32_t kThreads = 512;  // of a block
+
+// Channels of short messages between two of so many ranks, each way: where all send to all, their blocks are no more
+// than those of packets.
+constexpr uint32_t ShortChannelsOf(uint32_t ranks) {
+  const uint32_t share = ranks > 1 ? kPacketBlocks / (2 * (ranks - 1)) : 1;
+  return share < 1 ? 1 : share > 8 ? 8 : share;
+}
 
 constexpr uint64_t kEnded = UINT64_MAX;
 constexpr uint32_t kEndedEpoch = UINT32_MAX;  // NextEpoch makes it 0
 
-// Packets of messages in one direction of a channel, counted in units.
-struct MailCount {
-  uint64_t units;  // sent, or read and made blank
-  uint64_t room;   // sending: how many the receiver has made blank, as far as known; receiving: of how many it told
+// What goes round a ring at the receiver, in one direction of a channel: units of packets, or short messages' packets.
+// All are kEnded once it gave up.
+struct alignas(16) MailCount {
+  uint64_t units;  // sent, or read
+  uint64_t room;   // sending: how many the receiver has read, as far as known; receiving: of how many it told
 };
 
 // How far one direction of a channel has come. All are kEnded once it gave up.
@@ -69,36 +78,41 @@ struct alignas(16) ChannelCount {
 
 // Offsets inside a lane of a slice.
 struct LaneLayout {
-  uint64_t epochs;      // [block]: the packet epoch that the block ran last; 0: none
-  uint64_t rounds;      // [block]: how many staged rounds the block has run
-  uint64_t staged;      // [block][rank]: rounds whose pieces stand in that rank's stage; written by that rank
-  uint64_t reduced;     // [block][rank]: rounds whose result stands in that rank's result slots
-  uint64_t consumed;    // [block][rank]: rounds after which that rank reads nothing of this one any more
-  uint64_t meetings;    // [block]: how many meetings the block has had
-  uint64_t met;         // [slot][block][rank][word]: what that rank has told; written by that rank
-  uint64_t left;        // [block][rank]: meetings after which that rank touches this one's buffers no more
-  uint64_t drawn;       // pieces of a direct operation that blocks have drawn; 0 between launches
-  uint64_t packets;     // [slot][block][sender][shot][packet]
-  uint64_t lamport;     // [slot][block][peer, beginning behind the owner][shot][packet]: of those that are all data
-  uint64_t notes;       // [slot][block][peer][shot][unit]: what is to be said of them
-  uint64_t stage;       // [block][slot]: one piece for every rank
-  uint64_t result;      // [block][slot]: one piece
-  uint64_t sent;        // [rank][channel]: ChannelCount of what goes to that rank
-  uint64_t received;    // [rank][channel]: ChannelCount of what comes from that rank
-  uint64_t arrived;     // [rank][channel]: chunks of that rank that stand in the inbox; written by that rank
-  uint64_t credit;      // [rank][channel]: chunks to that rank which it has copied out; written by that rank
-  uint64_t offer;       // [rank][channel][word]: what that rank told last; written by that rank
-  uint64_t landed;      // [rank][channel]: messages of that rank that stand where it was told; written by that rank
-  uint64_t inbox;       // [peer, beginning behind the owner][channel][slot]: one chunk
-  uint64_t room;        // [rank][channel]: units to that rank which it has made blank; written by that rank
-  uint64_t parts;       // [message]: pieces of a group's message that channels have drawn; 0 between launches
-  uint64_t mail;        // [peer, beginning behind the owner][channel][place]: packets of a unit
-  uint64_t mail_notes;  // the same: what is to be said of them
+  uint64_t epochs;          // [block]: the packet epoch that the block ran last; 0: none
+  uint64_t rounds;          // [block]: how many staged rounds the block has run
+  uint64_t staged;          // [block][rank]: rounds whose pieces stand in that rank's stage; written by that rank
+  uint64_t reduced;         // [block][rank]: rounds whose result stands in that rank's result slots
+  uint64_t consumed;        // [block][rank]: rounds after which that rank reads nothing of this one any more
+  uint64_t meetings;        // [block]: how many meetings the block has had
+  uint64_t met;             // [slot][block][rank][word]: what that rank has told; written by that rank
+  uint64_t left;            // [block][rank]: meetings after which that rank touches this one's buffers no more
+  uint64_t drawn;           // pieces of a direct operation that blocks have drawn; 0 between launches
+  uint64_t packets;         // [slot][block][sender][shot][packet]
+  uint64_t lamport;         // [slot][block][peer, beginning behind the owner][shot][packet]: of those that are all data
+  uint64_t notes;           // [slot][block][peer][shot][unit]: what is to be said of them
+  uint64_t stage;           // [block][slot]: one piece for every rank
+  uint64_t result;          // [block][slot]: one piece
+  uint64_t sent;            // [rank][channel]: ChannelCount of what goes to that rank
+  uint64_t received;        // [rank][channel]: ChannelCount of what comes from that rank
+  uint64_t arrived;         // [rank][channel]: chunks of that rank that stand in the inbox; written by that rank
+  uint64_t credit;          // [rank][channel]: chunks to that rank which it has copied out; written by that rank
+  uint64_t offer;           // [rank][channel][word]: what that rank told last; written by that rank
+  uint64_t landed;          // [rank][channel]: messages of that rank that stand where it was told; written by that rank
+  uint64_t inbox;           // [peer, beginning behind the owner][channel][slot]: one chunk
+  uint64_t room;            // [rank][channel]: units to that rank which it has read; written by that rank
+  uint64_t parts;           // [message]: pieces of a group's message that channels have drawn; 0 between launches
+  uint64_t mail;            // [peer, beginning behind the owner][channel][place]: packets of a unit
+  uint64_t mail_notes;      // the same: what is to be said of them
+  uint64_t short_sent;      // [rank][channel]: MailCount of short messages to that rank
+  uint64_t short_received;  // [rank][channel]: MailCount of those from that rank
+  uint64_t short_room;      // [rank][channel]: packets to that rank which it has read; written by that rank
+  uint64_t short_mail;      // [peer, beginning behind the owner][channel][place]: a packet
   uint64_t piece_bytes;
   uint64_t stage_slot_bytes;
   uint64_t total;
   uint32_t staged_blocks;      // of a grid that stages or meets, at most
   uint32_t channels;           // between two ranks, each way
+  uint32_t short_channels;     // of short messages
   uint32_t packets_per_block;  // from one sender, in one slot, of one shot
   uint32_t lamport_per_block;  // the same of those that are all data
 
@@ -149,6 +163,12 @@ struct LaneLayout {
     const uint64_t units = (channels - layout.channels) * kMailUnits;
     layout.mail = take(units * kLamportUnit * sizeof(dev::LamportPacket));
     layout.mail_notes = take(units * sizeof(uint64_t));
+    layout.short_channels = ShortChannelsOf(ranks);
+    const uint64_t shorts = uint64_t{ranks} * layout.short_channels;
+    layout.short_sent = take(shorts * sizeof(MailCount));
+    layout.short_received = take(shorts * sizeof(MailCount));
+    layout.short_room = take(shorts * sizeof(uint64_t));
+    layout.short_mail = take((shorts - layout.short_channels) * kShortPackets * sizeof(dev::LlPacket));
     layout.total = at;
     return layout;
   }

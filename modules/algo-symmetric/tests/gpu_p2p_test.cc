@@ -42,6 +42,11 @@ sl_op_t OpOf(Transfer& transfer, sl_op_kind_t kind) {
 // How long messages may be that go as packets, among so many ranks.
 uint64_t MailedAmong(uint32_t ranks) { return MailedBytes(LaneLayout::Of(ranks, 1).channels); }
 
+// And as short mail.
+uint64_t ShortAmong(uint32_t ranks) {
+  return WaysOf(GpuTeam::SettingsOf(1), ranks).short_channels * uint64_t{kShortBytesOfChannel};
+}
+
 // The part of a group that one rank calls; transfers between two ranks keep their order, everything else is shuffled.
 std::vector<sl_op_t> GroupOf(uint32_t rank, std::vector<Transfer>& transfers, std::mt19937& random) {
   std::vector<std::vector<sl_op_t>> queues(2 * 16);
@@ -64,13 +69,19 @@ std::vector<sl_op_t> GroupOf(uint32_t rank, std::vector<Transfer>& transfers, st
 // The launch of one rank, a thread for each block and for each of its channels.
 class RankLaunch {
  public:
-  RankLaunch(GpuTeam& team, uint32_t rank, const std::vector<sl_op_t>& ops) {
-    args_.team = team.team(rank);
+  // `may_be_mail`: of the kernel for mail, if it holds nothing else.
+  RankLaunch(GpuTeam& team, uint32_t rank, const std::vector<sl_op_t>& ops, bool may_be_mail = true) {
+    args_.team = mail_args_.team = team.team(rank);
     P2pGroup group = team.MakeGroup(rank);
-    uint32_t blocks = 0;
-    EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), &args_, &blocks), SL_OK);
+    const auto count = static_cast<uint32_t>(ops.size());
+    sl_launch_t launch{};
+    is_mail_ = may_be_mail && team.MakeMailGroup().Fill(ops.data(), count, &mail_args_, &launch) == SL_OK;
+    uint32_t blocks = launch.grid[0];
+    if (!is_mail_) {
+      EXPECT_EQ(group.Fill(ops.data(), count, &args_, &blocks), SL_OK);
+    }
     for (uint32_t block = 0; block < blocks; ++block) {
-      threads_.emplace_back([this, block] { RunChannels(args_, block); });
+      threads_.emplace_back([this, block] { is_mail_ ? RunMailBlock(mail_args_, block) : RunChannels(args_, block); });
     }
   }
   ~RankLaunch() {
@@ -79,16 +90,22 @@ class RankLaunch {
   RankLaunch(const RankLaunch&) = delete;
   RankLaunch& operator=(const RankLaunch&) = delete;
 
+  bool is_mail() const { return is_mail_; }
+
  private:
   FewMessages args_{};
+  AnyMailArgs mail_args_{};
+  bool is_mail_;
   std::vector<std::thread> threads_;
 };
 
-void RunGroup(GpuTeam& team, std::vector<Transfer>& transfers, std::mt19937& random) {
+// Whether all ranks' launches were of mail.
+bool RunGroup(GpuTeam& team, std::vector<Transfer>& transfers, std::mt19937& random) {
   std::vector<std::unique_ptr<RankLaunch>> launches;
   for (uint32_t r = 0; r < team.size(); ++r) {
     launches.push_back(std::make_unique<RankLaunch>(team, r, GroupOf(r, transfers, random)));
   }
+  return std::all_of(launches.begin(), launches.end(), [](const auto& launch) { return launch->is_mail(); });
 }
 
 bool HasArrived(const Transfer& transfer) {
@@ -238,7 +255,7 @@ TEST(GpuP2p, RefusesWhatDoesNotFit) {
   const std::vector<sl_op_t> ops(sizeof(FewMessages::message) / sizeof(Message) + 1, OpOf(transfer, SL_OP_SEND));
   auto args = std::make_unique<FewMessages>();
   args->team = team.team(0);
-  P2pGroup group(2, nullptr, nullptr, {MailedAmong(2), args->team.layout.channels, false});
+  P2pGroup group(2, nullptr, nullptr, {MailedAmong(2), args->team.layout.channels, false, 0});
   uint32_t blocks = 0;
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args.get(), &blocks), SL_ERR_LIMIT);
   EXPECT_EQ(group.Fill(ops.data(), static_cast<uint32_t>(ops.size()) - 1, args.get(), &blocks), SL_OK);
@@ -271,7 +288,7 @@ TEST(GpuP2p, AsksForBuffersOnlyWhenAllFits) {
     return SL_OK;
   };
   GpuTeam team(4, 1);
-  P2pGroup group(4, &reach, nullptr, {MailedAmong(4), team.team(3).layout.channels, true});
+  P2pGroup group(4, &reach, nullptr, {MailedAmong(4), team.team(3).layout.channels, true, 0});
   std::vector<sl_op_t> ops;
   alignas(16) static uint8_t buffer[16];  // not touched
   for (int i = 0; i < 6; ++i) {
@@ -305,7 +322,7 @@ TEST(GpuP2p, CopiesWhatStaysUnlessItIsInPlace) {
   std::vector<sl_op_t> ops = {OpOf(transfer, SL_OP_SEND), OpOf(transfer, SL_OP_RECV)};
   FewestMessages args{};
   args.team = team.team(1);
-  P2pGroup group(2, nullptr, nullptr, {MailedAmong(2), args.team.layout.channels, false});
+  P2pGroup group(2, nullptr, nullptr, {MailedAmong(2), args.team.layout.channels, false, 0});
   uint32_t blocks = 0;
   ASSERT_EQ(group.Fill(ops.data(), 2, &args, &blocks), SL_OK);
   EXPECT_EQ(blocks, 4u);
@@ -436,16 +453,18 @@ TEST(GpuP2p, MailsAheadOfTheReceiverAsLongAsThereIsRoom) {
 TEST(GpuP2p, GivesUpForWantOfRoomWhenAborted) {
   GpuTeam team(2, 1);
   std::mt19937 random(43);
-  Transfer transfer = MakeTransfer(0, 1, 8, random);
-  Sent(team, 0, 1)->mail.units = kMailUnits;
+  Transfer transfer = MakeTransfer(0, 1, ShortAmong(2) + 1, random);
+  for (uint32_t channel = 0; channel < team.team(0).layout.channels; ++channel) {
+    Sent(team, 0, 1)[channel].mail.units = kMailUnits;
+  }
   {
-    const RankLaunch sends(team, 0, {OpOf(transfer, SL_OP_SEND)});
+    const RankLaunch sends(team, 0, {OpOf(transfer, SL_OP_SEND)}, false);
     std::atomic_ref<int32_t>(team.control(0).abort).store(SL_ERR_ABORTED, std::memory_order_release);
   }
   EXPECT_EQ(team.control(0).fault, 1u);
   EXPECT_EQ(team.control(0).peer, 1);
   EXPECT_EQ(team.control(0).step, kStepRoom);
-  EXPECT_EQ(team.control(0).wanted, 1u);
+  EXPECT_EQ(team.control(0).wanted, 32u);
   EXPECT_EQ(Sent(team, 0, 1)->mail.units, kEnded) << "later launches leave at once";
   EXPECT_EQ(Sent(team, 0, 1)->chunks, kEnded);
   RankLaunch(team, 0, {OpOf(transfer, SL_OP_SEND)});
@@ -464,6 +483,236 @@ TEST(GpuP2p, GivesUpAndNamesThePeerWhenAborted) {
     EXPECT_EQ(team.control(0).fault, 1u);
     EXPECT_EQ(team.control(0).peer, 2);
     EXPECT_EQ(team.control(0).step, bytes <= MailedAmong(3) ? kStepMail : kStepArrived);
+  }
+}
+
+// One message, or none, for each queue of all ranks, and for what each keeps.
+std::vector<Transfer> MailOfAll(uint32_t size, std::mt19937& random) {
+  const uint64_t most = ShortAmong(size);
+  const uint64_t mailed = MailedAmong(size);
+  const uint64_t kinds[] = {0, 1, 7, 8, 9, 12, 100, 1025, 2048, most - 1, most, most + 1, 40000, mailed};
+  std::vector<Transfer> transfers;
+  for (uint32_t from = 0; from < size; ++from) {
+    for (uint32_t to = 0; to < size; ++to) {
+      if (random() % 5 != 0) {
+        transfers.push_back(MakeTransfer(from, to, kinds[random() % std::size(kinds)], random));
+      }
+    }
+  }
+  return transfers;
+}
+
+// The channels of short messages between `rank` and `other`, in one direction.
+MailCount* ShortCounts(GpuTeam& team, uint64_t LaneLayout::*table, uint32_t rank, uint32_t other) {
+  const Team view = team.team(rank);
+  return reinterpret_cast<MailCount*>(view.At(rank, view.layout.*table)) + other * view.layout.short_channels;
+}
+
+// Many times round the rings, with flags that wrap, in order and out of order.
+TEST(GpuMail, DeliversGroupsOfMail) {
+  for (uint32_t size : {2u, 3u, 4u}) {
+    for (uint32_t dawdle_ns : {0u, 5000u}) {
+      GpuSettings settings = GpuTeam::SettingsOf(1);
+      settings.dawdle_ns = dawdle_ns;
+      GpuTeam team(size, settings);
+      const uint64_t first = (uint64_t{UINT32_MAX} - 1) * kShortPackets;  // flags 2^32 - 1, 0, 1
+      for (uint32_t rank = 0; rank < size; ++rank) {
+        for (uint32_t other = 0; other < size; ++other) {
+          std::fill_n(ShortCounts(team, &LaneLayout::short_sent, rank, other), ShortChannelsOf(size),
+                      MailCount{first, first});
+          std::fill_n(ShortCounts(team, &LaneLayout::short_received, rank, other), ShortChannelsOf(size),
+                      MailCount{first, first});
+        }
+      }
+      std::mt19937 random(size);
+      for (int round = 0; round < (dawdle_ns == 0 ? 90 : 10); ++round) {
+        std::vector<Transfer> transfers = MailOfAll(size, random);
+        ASSERT_TRUE(RunGroup(team, transfers, random));
+        for (const Transfer& transfer : transfers) {
+          ASSERT_TRUE(HasArrived(transfer)) << "round " << round << " from " << transfer.from << " to " << transfer.to
+                                            << " bytes " << transfer.sent.size() - 1;
+        }
+      }
+      const MailCount sent = *ShortCounts(team, &LaneLayout::short_sent, 0, 1);
+      EXPECT_GT(sent.units - first, (dawdle_ns == 0 ? 3 : 0) * kShortPackets);
+      EXPECT_EQ(sent.units, ShortCounts(team, &LaneLayout::short_received, 1, 0)->units);
+    }
+  }
+}
+
+// How one end groups its messages is nothing to the other.
+TEST(GpuMail, MeetsGroupsThatHoldOthersToo) {
+  const uint64_t most = MailedAmong(2);
+  const uint64_t kinds[] = {100, ShortAmong(2), ShortAmong(2) + 1, 3, 200000, most, most + 1, 4000, 0, 8};
+  for (const bool sender_splits : {true, false}) {
+    GpuTeam team(2, 1);
+    std::mt19937 random(3);
+    for (int round = 0; round < 3; ++round) {
+      std::vector<Transfer> transfers;
+      for (const uint64_t bytes : kinds) transfers.push_back(MakeTransfer(0, 1, bytes, random));
+      std::vector<sl_op_t> sends;
+      std::vector<sl_op_t> receives;
+      for (Transfer& transfer : transfers) {
+        sends.push_back(OpOf(transfer, SL_OP_SEND));
+        receives.push_back(OpOf(transfer, SL_OP_RECV));
+      }
+      {
+        const RankLaunch all(team, sender_splits ? 1 : 0, sender_splits ? receives : sends);
+        EXPECT_FALSE(all.is_mail());
+        for (const sl_op_t& op : sender_splits ? sends : receives) {
+          const RankLaunch one(team, sender_splits ? 0 : 1, {op});
+          EXPECT_EQ(one.is_mail(), op.count <= most);
+        }
+      }
+      for (const Transfer& transfer : transfers) ASSERT_TRUE(HasArrived(transfer)) << transfer.sent.size() - 1;
+    }
+  }
+}
+
+// Every message follows the others, whichever launch it is in.
+TEST(GpuMail, KeepsTheOrderOfAQueue) {
+  GpuTeam team(2, 1);
+  std::mt19937 random(5);
+  std::vector<Transfer> transfers;
+  transfers.reserve(40);
+  for (int i = 0; i < 40; ++i) transfers.push_back(MakeTransfer(0, 1, 1 + random() % ShortAmong(2), random));
+  {
+    std::vector<sl_op_t> receives;
+    receives.reserve(transfers.size());
+    for (Transfer& transfer : transfers) receives.push_back(OpOf(transfer, SL_OP_RECV));
+    const RankLaunch all(team, 1, receives);
+    for (Transfer& transfer : transfers) RankLaunch(team, 0, {OpOf(transfer, SL_OP_SEND)}, random() % 2 == 0);
+  }
+  for (const Transfer& transfer : transfers) ASSERT_TRUE(HasArrived(transfer)) << transfer.sent.size() - 1;
+}
+
+// Messages that fill a ring to its last place need nobody who receives; the next one does.
+TEST(GpuMail, IsSentAheadOfTheReceiverAsLongAsThereIsRoom) {
+  GpuTeam team(2, 1);
+  constexpr uint32_t kFit = kShortPackets / (kShortBytesOfChannel / 8);
+  std::mt19937 random(7);
+  std::vector<Transfer> transfers;
+  for (uint32_t i = 0; i < kFit + 1; ++i) transfers.push_back(MakeTransfer(0, 1, ShortAmong(2), random));
+  const Team view = team.team(0);
+  const uint64_t* room = reinterpret_cast<uint64_t*>(view.At(0, view.layout.short_room)) + view.layout.short_channels;
+  for (uint32_t i = 0; i < kFit; ++i) RankLaunch(team, 0, {OpOf(transfers[i], SL_OP_SEND)});  // ends
+  EXPECT_EQ(ShortCounts(team, &LaneLayout::short_sent, 0, 1)->units, kShortPackets);
+  {
+    const RankLaunch waits(team, 0, {OpOf(transfers[kFit], SL_OP_SEND)});
+    for (Transfer& transfer : transfers) RankLaunch(team, 1, {OpOf(transfer, SL_OP_RECV)});
+  }
+  for (const Transfer& transfer : transfers) ASSERT_TRUE(HasArrived(transfer));
+  EXPECT_EQ(*room, kShortPackets) << "told at half a ring and at a whole one, and of nothing behind the last message";
+}
+
+TEST(GpuMail, GivesUpAndNamesThePeerWhenAborted) {
+  for (const bool may_be_mail : {true, false}) {
+    for (const sl_op_kind_t kind : {SL_OP_SEND, SL_OP_RECV}) {
+      GpuTeam team(3, 1);
+      std::mt19937 random(1);
+      Transfer transfer = kind == SL_OP_SEND ? MakeTransfer(0, 2, 100, random) : MakeTransfer(2, 0, 100, random);
+      MailCount* sent = ShortCounts(team, &LaneLayout::short_sent, 0, 2);
+      MailCount* received = ShortCounts(team, &LaneLayout::short_received, 0, 2);
+      sent->units = kShortPackets;
+      {
+        const RankLaunch waits(team, 0, {OpOf(transfer, kind)}, may_be_mail);
+        std::atomic_ref<int32_t>(team.control(0).abort).store(SL_ERR_ABORTED, std::memory_order_release);
+      }
+      EXPECT_EQ(team.control(0).fault, 1u);
+      EXPECT_EQ(team.control(0).peer, 2);
+      EXPECT_EQ(team.control(0).step, kind == SL_OP_SEND ? kStepRoom : kStepMail);
+      EXPECT_EQ(team.control(0).wanted, kind == SL_OP_SEND ? 13u : 0u);
+      EXPECT_EQ((kind == SL_OP_SEND ? sent : received)->units, kEnded) << "later launches leave at once";
+      RankLaunch(team, 0, {OpOf(transfer, kind)}, may_be_mail);
+    }
+  }
+}
+
+TEST(GpuMail, LeavesOtherGroupsToOtherKernels) {
+  std::mt19937 random(1);
+  MailGroup group(2, WaysOf(GpuTeam::SettingsOf(1), 2));
+  ShortArgs args{};
+  AnyMailArgs any{};
+  sl_launch_t launch{};
+  const auto fill = [&](const std::vector<sl_op_t>& ops, auto* args_of) {
+    return group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args_of, &launch);
+  };
+  Transfer sent = MakeTransfer(0, 1, ShortAmong(2), random);
+  Transfer received = MakeTransfer(1, 0, 9, random);
+  Transfer own = MakeTransfer(0, 0, ShortAmong(2), random);
+  ASSERT_EQ(fill({OpOf(received, SL_OP_RECV)}, &args), SL_OK);
+  EXPECT_EQ(launch.grid[0], 1u);
+  EXPECT_EQ(launch.block[0], 32u);
+  const std::vector<sl_op_t> ops = {OpOf(sent, SL_OP_SEND), OpOf(received, SL_OP_RECV), OpOf(own, SL_OP_RECV),
+                                    OpOf(own, SL_OP_SEND)};
+  ASSERT_EQ(fill(ops, &args), SL_OK);
+  EXPECT_EQ(launch.grid[0], ShortChannelsOf(2) + 1 + 4);
+  EXPECT_EQ(launch.block[0], kThreads);
+  EXPECT_EQ(args.task[ShortChannelsOf(2) + 1].kind, TaskKind::kCopy);
+  EXPECT_EQ(fill({ops[0], ops[0]}, &any), SL_ERR_LIMIT) << "two of a queue";
+  EXPECT_EQ(fill({ops[3]}, &any), SL_ERR_UNSUPPORTED) << "to itself, which does not receive";
+  sl_op_t op = ops[0];
+  op.count = ShortAmong(2) + 1;
+  EXPECT_EQ(fill({op}, &args), SL_ERR_LIMIT);
+  ASSERT_EQ(fill({ops[1], op}, &any), SL_OK);
+  EXPECT_EQ(any.waiting, 5u) << "of four channels each, in front";
+  EXPECT_EQ(any.task[5].kind, TaskKind::kReceive);
+  op.count = MailedAmong(2) + 1;
+  EXPECT_EQ(fill({op}, &any), SL_ERR_LIMIT);
+  op.kind = SL_OP_BROADCAST;
+  EXPECT_EQ(fill({op}, &any), SL_ERR_UNSUPPORTED);
+}
+
+TEST(GpuMail, HoldsAsManyBlocksAsFit) {
+  const uint32_t ranks = AnyMailArgs::kMost + 2;
+  MailGroup group(ranks, WaysOf(GpuTeam::SettingsOf(1), ranks));
+  std::mt19937 random(1);
+  Transfer transfer = MakeTransfer(0, 1, 8, random);
+  std::vector<sl_op_t> ops;
+  for (uint32_t peer = 1; peer < ranks; ++peer) {
+    ops.push_back(OpOf(transfer, SL_OP_SEND));
+    ops.back().peer = static_cast<int32_t>(peer);
+  }
+  AnyMailArgs args{};
+  sl_launch_t launch{};
+  EXPECT_EQ(group.Fill(ops.data(), AnyMailArgs::kMost + 1, &args, &launch), SL_ERR_LIMIT);
+  EXPECT_EQ(group.Fill(ops.data(), AnyMailArgs::kMost, &args, &launch), SL_OK);
+  EXPECT_EQ(launch.grid[0], AnyMailArgs::kMost);
+}
+
+// Forced families that are none of packets have no mail.
+TEST(GpuMail, IsNoneWhereOtherWaysAreForced) {
+  for (const Family family : {Family::kStaged, Family::kDirect}) {
+    GpuSettings settings = GpuTeam::SettingsOf(1);
+    settings.forced = true;
+    settings.family = family;
+    MailGroup group(2, WaysOf(settings, 2));
+    std::mt19937 random(1);
+    Transfer transfer = MakeTransfer(0, 1, 8, random);
+    const sl_op_t op = OpOf(transfer, SL_OP_SEND);
+    AnyMailArgs args{};
+    sl_launch_t launch{};
+    EXPECT_EQ(group.Fill(&op, 1, &args, &launch), SL_ERR_LIMIT);
+  }
+}
+
+// What stays is copied by as many blocks as are worth it, within the budget.
+TEST(GpuMail, CopiesOnSeveralBlocks) {
+  for (const uint32_t budget : {0u, 4u}) {
+    GpuSettings settings = GpuTeam::SettingsOf(1);
+    settings.budget.most = budget;
+    GpuTeam team(2, settings);
+    std::mt19937 random(11);
+    Transfer own = MakeTransfer(0, 0, 100001, random);
+    AnyMailArgs args{};
+    args.team = team.team(0);
+    sl_launch_t launch{};
+    const std::vector<sl_op_t> ops = {OpOf(own, SL_OP_SEND), OpOf(own, SL_OP_RECV)};
+    ASSERT_EQ(team.MakeMailGroup().Fill(ops.data(), 2, &args, &launch), SL_OK);
+    EXPECT_EQ(launch.grid[0], budget == 0 ? 13u : budget);
+    EXPECT_EQ(launch.block[0], kThreads);
+    for (uint32_t block = 0; block < launch.grid[0]; ++block) RunMailBlock(args, block);
+    EXPECT_TRUE(HasArrived(own));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "modules/algo-symmetric/kernels/direct.h"
+#include "modules/algo-symmetric/kernels/mail_group.h"
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/p2p.h"
 #include "modules/algo-symmetric/kernels/staged.h"
@@ -56,6 +57,18 @@ void RunChannels(const GroupArgs& args, uint32_t block) {
       uint32_t told[kOfferWords];
       P2pChannel(args, dev::Block::Whole(block), part, told).Run();
     });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+template <typename GroupArgs>
+void RunMailBlock(const GroupArgs& args, uint32_t block) {
+  const dev::Block whole = dev::Block::Whole(block);
+  if (block >= args.waiting) return RunShort(args.team, args.task[block], whole);
+  std::vector<std::thread> threads;
+  for (uint32_t part = 0; part < kChannelsOfBlock; ++part) {
+    const MailTask& task = args.task[WaitingTaskOf(block, part, args.waiting)];
+    threads.emplace_back([&args, &task, whole, part] { RunMail(args.team, task, whole, part); });
   }
   for (std::thread& thread : threads) thread.join();
 }
