@@ -262,9 +262,10 @@ template <typename GroupArgs>
 sl_status_t CudaAlgorithm::FillMail(const sl_op_t* ops, uint32_t count, uint32_t kernel, void* args, sl_launch_t* out) {
   auto* group = new (args) GroupArgs;
   group->team = TeamFor(ops[0].capture);
-  FillGrid(kP2p, kernel, 1, 1, out);
-  if (sl_status_t status = mail_.Fill(ops, count, group, out); status != SL_OK) return status;
+  MailGrid grid{};
+  if (sl_status_t status = mail_.Fill(ops, count, group, &grid); status != SL_OK) return status;
   operations_ += count;
+  FillGrid(kP2p, kernel, grid.blocks, grid.threads, out);
   out->args = group;
   out->args_bytes = sizeof(GroupArgs);
   return SL_OK;

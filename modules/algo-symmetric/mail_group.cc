@@ -84,7 +84,7 @@ uint32_t MailGroup::ThreadsFor(const Room& room) {
 }
 
 sl_status_t MailGroup::Fill(const sl_op_t* ops, uint32_t count, uint32_t rank, bool only_short, Room* room,
-                            sl_launch_t* out) {
+                            MailGrid* out) {
   Own own;
   if (count > room->most + 1) return SL_ERR_LIMIT;  // what stays has two ends
   if (sl_status_t status = Check(ops, count, rank, only_short, &own); status != SL_OK) return status;
@@ -99,8 +99,7 @@ sl_status_t MailGroup::Fill(const sl_op_t* ops, uint32_t count, uint32_t rank, b
     if (sl_status_t status = AddCopy(own, room); status != SL_OK) return status;
   }
   if (room->filled == 0) room->tasks[room->filled++] = {nullptr, nullptr, 0, 0, 0, TaskKind::kCopy, 0};
-  out->grid[0] = room->filled;
-  out->block[0] = ThreadsFor(*room);
+  *out = {room->filled, ThreadsFor(*room)};
   return SL_OK;
 }
 

@@ -7,9 +7,14 @@
 
 #include "modules/algo-symmetric/grid.h"
 #include "modules/algo-symmetric/kernels/mail_args.h"
-#include "sl_device.h"
 
 namespace sl::algo_symmetric {
+
+// What a launch goes on.
+struct MailGrid {
+  uint32_t blocks;
+  uint32_t threads;  // of each
+};
 
 class MailGroup {
  public:
@@ -17,15 +22,15 @@ class MailGroup {
   MailGroup(uint32_t ranks, const kernels::P2pWays& ways, const SmBudget& budget = {})
       : ranks_(ranks), ways_(ways), budget_(budget), queued_(2 * ranks) {}
 
-  // [data] Fill what follows args.team, and say how large the grid and its blocks are. Ours is the send to the own rank
+  // [data] Fill what follows args.team, and say what it goes on. Ours is the send to the own rank
   // that belongs to the receive from it.
   // returns: SL_OK | SL_ERR_UNSUPPORTED as P2pGroup::Fill | SL_ERR_LIMIT something is no mail, for ShortArgs not short;
   // a queue has several; or they do not fit
-  sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::ShortArgs* args, sl_launch_t* out) {
+  sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::ShortArgs* args, MailGrid* out) {
     Room room{args->task, kernels::ShortArgs::kMost, 0, &args->waiting};
     return Fill(ops, count, args->team.rank, true, &room, out);
   }
-  sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::AnyMailArgs* args, sl_launch_t* out) {
+  sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::AnyMailArgs* args, MailGrid* out) {
     Room room{args->task, kernels::AnyMailArgs::kMost, 0, &args->waiting};
     return Fill(ops, count, args->team.rank, false, &room, out);
   }
@@ -46,7 +51,7 @@ class MailGroup {
     bool Has(const sl_op_t* op) const { return op == send || op == recv; }
   };
 
-  sl_status_t Fill(const sl_op_t* ops, uint32_t count, uint32_t rank, bool only_short, Room* room, sl_launch_t* out);
+  sl_status_t Fill(const sl_op_t* ops, uint32_t count, uint32_t rank, bool only_short, Room* room, MailGrid* out);
   sl_status_t Check(const sl_op_t* ops, uint32_t count, uint32_t rank, bool only_short, Own* own);
   sl_status_t Add(const sl_op_t& op, Room* room) const;
   sl_status_t AddCopy(const Own& own, Room* room) const;

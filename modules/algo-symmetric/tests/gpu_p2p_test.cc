@@ -74,9 +74,9 @@ class RankLaunch {
     args_.team = mail_args_.team = team.team(rank);
     P2pGroup group = team.MakeGroup(rank);
     const auto count = static_cast<uint32_t>(ops.size());
-    sl_launch_t launch{};
-    is_mail_ = may_be_mail && team.MakeMailGroup().Fill(ops.data(), count, &mail_args_, &launch) == SL_OK;
-    uint32_t blocks = launch.grid[0];
+    MailGrid grid{};
+    is_mail_ = may_be_mail && team.MakeMailGroup().Fill(ops.data(), count, &mail_args_, &grid) == SL_OK;
+    uint32_t blocks = grid.blocks;
     if (!is_mail_) {
       EXPECT_EQ(group.Fill(ops.data(), count, &args_, &blocks), SL_OK);
     }
@@ -633,21 +633,21 @@ TEST(GpuMail, LeavesOtherGroupsToOtherKernels) {
   MailGroup group(2, WaysOf(GpuTeam::SettingsOf(1), 2));
   ShortArgs args{};
   AnyMailArgs any{};
-  sl_launch_t launch{};
+  MailGrid grid{};
   const auto fill = [&](const std::vector<sl_op_t>& ops, auto* args_of) {
-    return group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args_of, &launch);
+    return group.Fill(ops.data(), static_cast<uint32_t>(ops.size()), args_of, &grid);
   };
   Transfer sent = MakeTransfer(0, 1, ShortAmong(2), random);
   Transfer received = MakeTransfer(1, 0, 9, random);
   Transfer own = MakeTransfer(0, 0, ShortAmong(2), random);
   ASSERT_EQ(fill({OpOf(received, SL_OP_RECV)}, &args), SL_OK);
-  EXPECT_EQ(launch.grid[0], 1u);
-  EXPECT_EQ(launch.block[0], 32u);
+  EXPECT_EQ(grid.blocks, 1u);
+  EXPECT_EQ(grid.threads, 32u);
   const std::vector<sl_op_t> ops = {OpOf(sent, SL_OP_SEND), OpOf(received, SL_OP_RECV), OpOf(own, SL_OP_RECV),
                                     OpOf(own, SL_OP_SEND)};
   ASSERT_EQ(fill(ops, &args), SL_OK);
-  EXPECT_EQ(launch.grid[0], ShortChannelsOf(2) + 1 + 4);
-  EXPECT_EQ(launch.block[0], kThreads);
+  EXPECT_EQ(grid.blocks, ShortChannelsOf(2) + 1 + 4);
+  EXPECT_EQ(grid.threads, kThreads);
   EXPECT_EQ(args.task[ShortChannelsOf(2) + 1].kind, TaskKind::kCopy);
   EXPECT_EQ(fill({ops[0], ops[0]}, &any), SL_ERR_LIMIT) << "two of a queue";
   EXPECT_EQ(fill({ops[3]}, &any), SL_ERR_UNSUPPORTED) << "to itself, which does not receive";
@@ -674,10 +674,10 @@ TEST(GpuMail, HoldsAsManyBlocksAsFit) {
     ops.back().peer = static_cast<int32_t>(peer);
   }
   AnyMailArgs args{};
-  sl_launch_t launch{};
-  EXPECT_EQ(group.Fill(ops.data(), AnyMailArgs::kMost + 1, &args, &launch), SL_ERR_LIMIT);
-  EXPECT_EQ(group.Fill(ops.data(), AnyMailArgs::kMost, &args, &launch), SL_OK);
-  EXPECT_EQ(launch.grid[0], AnyMailArgs::kMost);
+  MailGrid grid{};
+  EXPECT_EQ(group.Fill(ops.data(), AnyMailArgs::kMost + 1, &args, &grid), SL_ERR_LIMIT);
+  EXPECT_EQ(group.Fill(ops.data(), AnyMailArgs::kMost, &args, &grid), SL_OK);
+  EXPECT_EQ(grid.blocks, AnyMailArgs::kMost);
 }
 
 // Forced families that are none of packets have no mail.
@@ -691,8 +691,8 @@ TEST(GpuMail, IsNoneWhereOtherWaysAreForced) {
     Transfer transfer = MakeTransfer(0, 1, 8, random);
     const sl_op_t op = OpOf(transfer, SL_OP_SEND);
     AnyMailArgs args{};
-    sl_launch_t launch{};
-    EXPECT_EQ(group.Fill(&op, 1, &args, &launch), SL_ERR_LIMIT);
+    MailGrid grid{};
+    EXPECT_EQ(group.Fill(&op, 1, &args, &grid), SL_ERR_LIMIT);
   }
 }
 
@@ -706,12 +706,12 @@ TEST(GpuMail, CopiesOnSeveralBlocks) {
     Transfer own = MakeTransfer(0, 0, 100001, random);
     AnyMailArgs args{};
     args.team = team.team(0);
-    sl_launch_t launch{};
+    MailGrid grid{};
     const std::vector<sl_op_t> ops = {OpOf(own, SL_OP_SEND), OpOf(own, SL_OP_RECV)};
-    ASSERT_EQ(team.MakeMailGroup().Fill(ops.data(), 2, &args, &launch), SL_OK);
-    EXPECT_EQ(launch.grid[0], budget == 0 ? 13u : budget);
-    EXPECT_EQ(launch.block[0], kThreads);
-    for (uint32_t block = 0; block < launch.grid[0]; ++block) RunMailBlock(args, block);
+    ASSERT_EQ(team.MakeMailGroup().Fill(ops.data(), 2, &args, &grid), SL_OK);
+    EXPECT_EQ(grid.blocks, budget == 0 ? 13u : budget);
+    EXPECT_EQ(grid.threads, kThreads);
+    for (uint32_t block = 0; block < grid.blocks; ++block) RunMailBlock(args, block);
     EXPECT_TRUE(HasArrived(own));
   }
 }
