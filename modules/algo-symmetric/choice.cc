@@ -5,6 +5,7 @@
 
 #include "modules/algo-symmetric/kernels/p2p_args.h"
 #include "modules/algo-symmetric/kernels/packet_format.h"
+#include "modules/algo-symmetric/transfer.h"
 #include "sdk/datatype.h"
 #include "sdk/device/packet.h"
 
@@ -465,7 +466,7 @@ kernels::P2pWays WaysOf(const GpuSettings& settings, uint32_t size) {
 }
 
 P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size, const GpuSettings& settings) {
-  const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
+  const uint64_t bytes = BytesOf(op);
   kernels::P2pWays unbound = ways;
   unbound.channels = LaneLayout::Of(size, 1).channels;
   const auto blocks_of = [&](const kernels::P2pWays& its) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "modules/algo-symmetric/transfer.h"
 #include "sdk/datatype.h"
 
 namespace sl::algo_symmetric {
@@ -82,7 +83,7 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       rank_(env.shape->rank),
       size_(env.shape->size),
       p2p_(env.shape->size, env.reach_ops, env.reach, WaysOf(settings_, env.shape->size), settings_.budget),
-      mail_(env.shape->size, p2p_.ways(), settings_.budget) {}
+      mail_(env.shape->rank, env.shape->size, p2p_.ways(), settings_.budget) {}
 
 CudaAlgorithm::~CudaAlgorithm() {
   if (settings_.forced && host != nullptr) {
@@ -133,8 +134,8 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   out->scratch_bytes = 0;
   out->determinism = SL_DETERMINISM_RANK;
   out->run = SL_RUN_LAUNCH;
-  if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
-    const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
+  if (IsTransfer(op)) {
+    const uint64_t bytes = BytesOf(op);
     const P2pCost cost = CostOf(op, p2p_.ways(), size_, settings_);
     out->processors = cost.blocks;
     out->time_ns = cost.time_ns;
@@ -237,7 +238,7 @@ void CudaAlgorithm::FillGrid(uint32_t image, uint32_t kernel, uint32_t blocks, u
 }
 
 sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* out) {
-  if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
+  if (IsTransfer(op)) {
     const sl_status_t status = FillMail(&op, 1, args, out);
     return status != SL_ERR_LIMIT ? status : FillGroup<FewestMessages>(&op, 1, kFewest, args, out);
   }
@@ -261,9 +262,9 @@ sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* ou
 template <typename GroupArgs>
 sl_status_t CudaAlgorithm::FillMail(const sl_op_t* ops, uint32_t count, uint32_t kernel, void* args, sl_launch_t* out) {
   auto* group = new (args) GroupArgs;
-  group->team = TeamFor(ops[0].capture);
   MailGrid grid{};
   if (sl_status_t status = mail_.Fill(ops, count, group, &grid); status != SL_OK) return status;
+  group->team = TeamFor(ops[0].capture);
   operations_ += count;
   FillGrid(kP2p, kernel, grid.blocks, grid.threads, out);
   out->args = group;

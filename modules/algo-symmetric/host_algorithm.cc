@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "modules/algo-symmetric/transfer.h"
 #include "sdk/datatype.h"
 
 namespace sl::algo_symmetric {
@@ -64,7 +65,7 @@ sl_status_t HostAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
   out->scratch_bytes = 0;
   out->determinism = SL_DETERMINISM_RANK;
   out->run = SL_RUN_LAUNCH;
-  if (op.kind == SL_OP_SEND || op.kind == SL_OP_RECV) {
+  if (IsTransfer(op)) {
     std::snprintf(out->reason, sizeof(out->reason), "point to point needs a link, not symmetric memory");
     return SL_ERR_UNSUPPORTED;
   }

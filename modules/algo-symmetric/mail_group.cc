@@ -55,7 +55,7 @@ sl_status_t MailGroup::AddCopy(const Own& own, Room* room) const {
 }
 
 // Whether it can be such a launch.
-sl_status_t MailGroup::Check(const sl_op_t* ops, uint32_t count, uint32_t rank, bool only_short, Own* own) {
+sl_status_t MailGroup::Check(const sl_op_t* ops, uint32_t count, bool only_short, Own* own) {
   std::fill(queued_.begin(), queued_.end(), false);
   for (const sl_op_t* op = ops; op != ops + count; ++op) {
     if (!IsTransfer(*op)) return SL_ERR_UNSUPPORTED;
@@ -64,7 +64,7 @@ sl_status_t MailGroup::Check(const sl_op_t* ops, uint32_t count, uint32_t rank, 
     const bool fits = only_short ? ways_.IsShort(bytes) : bytes <= ways_.mailed_bytes;
     if (!fits || queued_[queue]) return SL_ERR_LIMIT;
     queued_[queue] = true;
-    if (op->peer == static_cast<int32_t>(rank)) (op->kind == SL_OP_RECV ? own->recv : own->send) = op;
+    if (op->peer == static_cast<int32_t>(rank_)) (op->kind == SL_OP_RECV ? own->recv : own->send) = op;
   }
   if (own->send == nullptr && own->recv == nullptr) return SL_OK;
   const bool is_whole = own->send != nullptr && own->recv != nullptr && BytesOf(*own->send) == BytesOf(*own->recv);
@@ -83,11 +83,10 @@ uint32_t MailGroup::ThreadsFor(const Room& room) {
   return threads;
 }
 
-sl_status_t MailGroup::Fill(const sl_op_t* ops, uint32_t count, uint32_t rank, bool only_short, Room* room,
-                            MailGrid* out) {
+sl_status_t MailGroup::Fill(const sl_op_t* ops, uint32_t count, bool only_short, Room* room, MailGrid* out) {
   Own own;
   if (count > room->most + 1) return SL_ERR_LIMIT;  // what stays has two ends
-  if (sl_status_t status = Check(ops, count, rank, only_short, &own); status != SL_OK) return status;
+  if (sl_status_t status = Check(ops, count, only_short, &own); status != SL_OK) return status;
   for (const bool shorts : {false, true}) {
     for (const sl_op_t* op = ops; op != ops + count; ++op) {
       if (own.Has(op) || ways_.IsShort(BytesOf(*op)) != shorts) continue;

@@ -18,9 +18,9 @@ struct MailGrid {
 
 class MailGroup {
  public:
-  // As P2pGroup has it.
-  MailGroup(uint32_t ranks, const kernels::P2pWays& ways, const SmBudget& budget = {})
-      : ranks_(ranks), ways_(ways), budget_(budget), queued_(2 * ranks) {}
+  // Of rank `rank`; the rest as P2pGroup has it.
+  MailGroup(uint32_t rank, uint32_t ranks, const kernels::P2pWays& ways, const SmBudget& budget = {})
+      : rank_(rank), ranks_(ranks), ways_(ways), budget_(budget), queued_(2 * ranks) {}
 
   // [data] Fill what follows args.team, and say what it goes on. Ours is the send to the own rank
   // that belongs to the receive from it.
@@ -28,11 +28,11 @@ class MailGroup {
   // a queue has several; or they do not fit
   sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::ShortArgs* args, MailGrid* out) {
     Room room{args->task, kernels::ShortArgs::kMost, 0, &args->waiting};
-    return Fill(ops, count, args->team.rank, true, &room, out);
+    return Fill(ops, count, true, &room, out);
   }
   sl_status_t Fill(const sl_op_t* ops, uint32_t count, kernels::AnyMailArgs* args, MailGrid* out) {
     Room room{args->task, kernels::AnyMailArgs::kMost, 0, &args->waiting};
-    return Fill(ops, count, args->team.rank, false, &room, out);
+    return Fill(ops, count, false, &room, out);
   }
 
  private:
@@ -51,13 +51,14 @@ class MailGroup {
     bool Has(const sl_op_t* op) const { return op == send || op == recv; }
   };
 
-  sl_status_t Fill(const sl_op_t* ops, uint32_t count, uint32_t rank, bool only_short, Room* room, MailGrid* out);
-  sl_status_t Check(const sl_op_t* ops, uint32_t count, uint32_t rank, bool only_short, Own* own);
+  sl_status_t Fill(const sl_op_t* ops, uint32_t count, bool only_short, Room* room, MailGrid* out);
+  sl_status_t Check(const sl_op_t* ops, uint32_t count, bool only_short, Own* own);
   sl_status_t Add(const sl_op_t& op, Room* room) const;
   sl_status_t AddCopy(const Own& own, Room* room) const;
   static sl_status_t AddParts(const kernels::MailTask& task, uint32_t channels, uint32_t of_block, Room* room);
   static uint32_t ThreadsFor(const Room& room);
 
+  const uint32_t rank_;
   const uint32_t ranks_;
   const kernels::P2pWays ways_;
   const SmBudget budget_;

@@ -198,6 +198,9 @@ uint32_t CheckTransfers(const Effort& effort, uint32_t ranks, const std::string&
   std::barrier all_ready(ranks);
   team.InThreads([&](uint32_t r) {
     wrong += TransferAll(team, r, {1, 16, 4097, 65536, 1048583, 20000000, 0, 33}, &all_ready);
+    // One of a queue: mail, of each kernel that there is for it, and what is none.
+    for (const uint64_t bytes : {33u, 5000u, 40001u, 131072u, 1048583u})
+      wrong += TransferAll(team, r, {bytes}, &all_ready);
     std::mt19937 random(1);  // alike on all ranks
     for (uint32_t round = 0; round < rounds; ++round) {
       std::vector<uint64_t> sizes(1 + random() % 3);
@@ -206,7 +209,7 @@ uint32_t CheckTransfers(const Effort& effort, uint32_t ranks, const std::string&
     }
   });
   std::printf("%s: %u ranks, sends and receives, %s: %u groups, %u wrong\n", wrong == 0 ? "right" : "WRONG", ranks,
-              family.empty() ? "auto" : family.c_str(), 1 + rounds, wrong.load());
+              family.empty() ? "auto" : family.c_str(), 6 + rounds, wrong.load());
   return wrong;
 }
 

@@ -14,7 +14,7 @@ struct Message {
 };
 
 // Of a short message, on one channel: what one turn of a block moves.
-constexpr uint32_t kShortBytesOfChannel = 8 * kThreads;
+constexpr uint32_t kShortBytesOfChannel = sizeof(dev::Vec8) * kThreads;
 
 // How a message goes, by its length; equal on all ranks.
 struct P2pWays {

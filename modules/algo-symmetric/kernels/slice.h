@@ -69,7 +69,8 @@ struct alignas(16) MailCount {
   uint64_t room;   // sending: how many the receiver has read, as far as known; receiving: of how many it told
 };
 
-// How far one direction of a channel has come. All are kEnded once it gave up.
+// How far one direction of a channel has come. Once a launch gave up, all are kEnded; after one of nothing but mail,
+// the mail alone.
 struct alignas(16) ChannelCount {
   uint64_t chunks;  // pushed, or copied out
   uint64_t offers;  // messages for which the receiver told where they go

@@ -75,7 +75,7 @@ class RankLaunch {
     P2pGroup group = team.MakeGroup(rank);
     const auto count = static_cast<uint32_t>(ops.size());
     MailGrid grid{};
-    is_mail_ = may_be_mail && team.MakeMailGroup().Fill(ops.data(), count, &mail_args_, &grid) == SL_OK;
+    is_mail_ = may_be_mail && team.MakeMailGroup(rank).Fill(ops.data(), count, &mail_args_, &grid) == SL_OK;
     uint32_t blocks = grid.blocks;
     if (!is_mail_) {
       EXPECT_EQ(group.Fill(ops.data(), count, &args_, &blocks), SL_OK);
@@ -630,7 +630,7 @@ TEST(GpuMail, GivesUpAndNamesThePeerWhenAborted) {
 
 TEST(GpuMail, LeavesOtherGroupsToOtherKernels) {
   std::mt19937 random(1);
-  MailGroup group(2, WaysOf(GpuTeam::SettingsOf(1), 2));
+  MailGroup group(0, 2, WaysOf(GpuTeam::SettingsOf(1), 2));
   ShortArgs args{};
   AnyMailArgs any{};
   MailGrid grid{};
@@ -665,7 +665,7 @@ TEST(GpuMail, LeavesOtherGroupsToOtherKernels) {
 
 TEST(GpuMail, HoldsAsManyBlocksAsFit) {
   const uint32_t ranks = AnyMailArgs::kMost + 2;
-  MailGroup group(ranks, WaysOf(GpuTeam::SettingsOf(1), ranks));
+  MailGroup group(0, ranks, WaysOf(GpuTeam::SettingsOf(1), ranks));
   std::mt19937 random(1);
   Transfer transfer = MakeTransfer(0, 1, 8, random);
   std::vector<sl_op_t> ops;
@@ -686,7 +686,7 @@ TEST(GpuMail, IsNoneWhereOtherWaysAreForced) {
     GpuSettings settings = GpuTeam::SettingsOf(1);
     settings.forced = true;
     settings.family = family;
-    MailGroup group(2, WaysOf(settings, 2));
+    MailGroup group(0, 2, WaysOf(settings, 2));
     std::mt19937 random(1);
     Transfer transfer = MakeTransfer(0, 1, 8, random);
     const sl_op_t op = OpOf(transfer, SL_OP_SEND);
@@ -708,7 +708,7 @@ TEST(GpuMail, CopiesOnSeveralBlocks) {
     args.team = team.team(0);
     MailGrid grid{};
     const std::vector<sl_op_t> ops = {OpOf(own, SL_OP_SEND), OpOf(own, SL_OP_RECV)};
-    ASSERT_EQ(team.MakeMailGroup().Fill(ops.data(), 2, &args, &grid), SL_OK);
+    ASSERT_EQ(team.MakeMailGroup(0).Fill(ops.data(), 2, &args, &grid), SL_OK);
     EXPECT_EQ(grid.blocks, budget == 0 ? 13u : budget);
     EXPECT_EQ(grid.threads, kThreads);
     for (uint32_t block = 0; block < grid.blocks; ++block) RunMailBlock(args, block);

@@ -112,7 +112,7 @@ class GpuTeam {
     return {size(), &kFakeReachOps, reinterpret_cast<sl_reach_t*>(&reaches_[rank]), WaysOf(settings_, size()),
             settings_.budget};
   }
-  MailGroup MakeMailGroup() { return {size(), WaysOf(settings_, size()), settings_.budget}; }
+  MailGroup MakeMailGroup(uint32_t rank) { return {rank, size(), WaysOf(settings_, size()), settings_.budget}; }
   Team team(uint32_t rank) { return ranks_[rank]->ArgsFor(sl_op_t{}, Choice{}).team; }
 
   Choice ChoiceFor(uint32_t rank, const sl_op_t& op, Family family) const {
