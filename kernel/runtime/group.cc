@@ -15,6 +15,7 @@
 #include "kernel/runtime/copies.h"
 #include "kernel/runtime/op_life.h"
 #include "kernel/runtime/relay_job.h"
+#include "kernel/runtime/transfer_group.h"
 #include "kernel/runtime/transfer_steps.h"
 #include "sdk/datatype.h"
 
@@ -304,6 +305,7 @@ class GroupIssue {
     const Result<const Choice*> choice = ChooseForGroup(member.handle, ops.data(), count);
     AddGroupLaunch(member, first);
     SL_TRY(choice.status());
+    BeginTransfers(member.handle, ops.data(), count, *choice.value());
     const Status whole = FillOneForAll(*choice.value(), ops.data(), count);
     return whole.code() == SL_ERR_LIMIT ? FillSeveral(member, *choice.value(), ops) : whole;
   }
@@ -546,6 +548,7 @@ class GroupIssue {
 
 Status IssueGroup(const sl_group_entry_t* entries, uint32_t count) {
   if (count == 1) return Issue(entries[0].comm, *entries[0].op, entries[0].stream);
+  if (std::optional<Status> issued = IssueTransfers(entries, count)) return *std::move(issued);
   alignas(std::max_align_t) std::byte memory[kArenaBytes];
   std::pmr::monotonic_buffer_resource arena(memory, sizeof(memory));
   return GroupIssue(entries, count, &arena).Run();

@@ -99,7 +99,9 @@ struct sl_comm_t {
       : comm(process, std::move(config)), registrations(comm.device().ops, comm.device().handle) {}
 
   // By the thread that issues, and so without a locked instruction.   [data]
-  void CountOperation() { operations.store(operations.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void CountOperations(uint32_t count) {
+    operations.store(operations.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  }
   // Captures its operations are part of that are not gone yet.   [any]
   uint32_t graphs() const { return holds.load() - (is_dropped.load() ? 0 : 1); }
 

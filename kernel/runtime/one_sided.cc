@@ -115,7 +115,7 @@ Status IssuePut(sl_comm_t* handle, const IssueOrder& order, const Put& put, void
   }
   SL_TRY(calls.Issue(signal));
   if (order.capture == 0) ++handle->signals_raised[peer];
-  handle->CountOperation();
+  handle->CountOperations(1);
   return {};
 }
 
@@ -146,7 +146,7 @@ Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts,
   SL_ASSIGN(IssueOrder * order, JoinOrder(handle, stream));
   const StreamCalls calls(handle->comm.device(), stream);
   SL_TRY(calls.Issue(order->capture == 0 ? AwaitCounted(handle, counts) : TakeFlags(*handle, counts)));
-  handle->CountOperation();
+  handle->CountOperations(1);
   return MarkEnd(handle, *order, stream);
 }
 

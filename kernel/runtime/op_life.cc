@@ -99,10 +99,9 @@ Status EndUnmarked(sl_comm_t* handle, sl_stream_t* stream, const Status& why) {
   return why;
 }
 
-// All but its number, its signature and what lies in windows.
-void Prepare(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
+// All but the operation and what lies in windows.
+void Prepare(sl_comm_t* handle, Pending* pending) {
   pending->handle = handle;
-  pending->op = op;
   pending->run = nullptr;
   pending->send_window = pending->recv_window = nullptr;
   pending->unchanged_since_ns = 0;
@@ -178,24 +177,29 @@ Status MarkEndOf(const Status& issued, sl_comm_t* handle, const IssueOrder& orde
   return issued.ok() ? marked : issued;
 }
 
-// Numbers the operation and tells the log of calls.
+void EnterTransfer(const sl_op_t& op, const IssueOrder& order, sl_op_t* entered) {
+  *entered = op;
+  entered->signature = EncodeSignature(op);
+  entered->capture = order.capture;
+  entered->symmetric = 0;
+  entered->seq = 0;
+}
+
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending) {
   Communicator& comm = handle->comm;
-  Prepare(handle, op, pending);
-  pending->op.signature = EncodeSignature(op);
-  pending->op.capture = order.capture;
-  pending->op.symmetric = 0;
+  Prepare(handle, pending);
+  EnterTransfer(op, order, &pending->op);
   if (op.scalar != nullptr && comm.device().is_addressable()) {
     pending->op.scalar_bits = 0;
     std::memcpy(&pending->op.scalar_bits, op.scalar, DatatypeBytes(op.datatype));
     pending->op.scalar = nullptr;
   }
   const bool collective = op.kind != SL_OP_SEND && op.kind != SL_OP_RECV;
-  pending->op.seq = collective ? ++handle->collectives : 0;
+  if (collective) pending->op.seq = ++handle->collectives;
   if (collective) comm.op_log()->Write(pending->op.seq, pending->op.signature);
   if (collective && !handle->symmetric_windows.empty()) [[unlikely]]
     FindSymmetricBuffers(pending);
-  handle->CountOperation();
+  handle->CountOperations(1);
 }
 
 void TellBegin(const Pending& pending, uint32_t choice) {
@@ -203,7 +207,8 @@ void TellBegin(const Pending& pending, uint32_t choice) {
 }
 
 void EnterPart(const Pending& whole, const PartChoice& part, Pending* pending) {
-  Prepare(whole.handle, PartOp(part.part, whole.op), pending);
+  Prepare(whole.handle, pending);
+  pending->op = PartOp(part.part, whole.op);
   const auto window_at = [&whole](uint32_t buffer) {
     return buffer == SL_BUFFER_SEND ? whole.send_window : whole.recv_window;
   };
@@ -251,9 +256,12 @@ Result<const Choice*> ChooseForGroup(sl_comm_t* handle, const sl_op_t* ops, uint
     return Status(SL_ERR_UNSUPPORTED, std::string("a group whose transfers are served by ") + choice->name +
                                           " and by " + other->name + "; pin one by a [[select]] rule");
   }
-  handle->last_choice = choice;
-  for (uint32_t i = 0; i < count; ++i) EmitOp(handle->comm, ops[i], SL_EVENT_OP_BEGIN, ops[i].kind, choice->index);
   return choice;
+}
+
+void BeginTransfers(sl_comm_t* handle, const sl_op_t* ops, uint32_t count, const Choice& choice) {
+  handle->last_choice = &choice;
+  for (uint32_t i = 0; i < count; ++i) EmitOp(handle->comm, ops[i], SL_EVENT_OP_BEGIN, ops[i].kind, choice.index);
 }
 
 Status FillGroupLaunch(const Choice& choice, const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,

@@ -46,7 +46,9 @@ Result<IssueOrder*> JoinOrder(sl_comm_t* handle, sl_stream_t* stream);
 Status MarkEnd(sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream);
 // `issued`, and where that failed half-way the same for what the device has got of it.
 Status MarkEndOf(const Status& issued, sl_comm_t* handle, const IssueOrder& order, sl_stream_t* stream);
-// Numbers the operation and tells the log of calls.
+// A send or receive as algorithms take it. It is not counted yet.
+void EnterTransfer(const sl_op_t& op, const IssueOrder& order, sl_op_t* entered);
+// Numbers and counts the operation, and tells the log of calls.
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending);
 // Tells observers that it begins, served by the choice of that index.
 void TellBegin(const Pending& pending, uint32_t choice);
@@ -57,8 +59,10 @@ Result<const Choice*> Choose(Pending* pending);
 void EnterPart(const Pending& whole, const PartChoice& part, Pending* pending);
 // Fills the launch of a choice that is no list of copies and no sequence. Everything it points to lives in `pending`.
 Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch);
-// What serves several operations of one communicator in one launch; tells observers that they begin.
+// What serves several sends and receives of one communicator in one launch.
 Result<const Choice*> ChooseForGroup(sl_comm_t* handle, const sl_op_t* ops, uint32_t count);
+// Tells observers that they begin.
+void BeginTransfers(sl_comm_t* handle, const sl_op_t* ops, uint32_t count, const Choice& choice);
 // Fills one launch for them.
 // returns: SL_ERR_LIMIT it cannot take so many | errors of the algorithm
 Status FillGroupLaunch(const Choice& choice, const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity,

@@ -167,7 +167,8 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
 }
 
 [[gnu::cold, gnu::noinline]] ncclResult_t Grouped(const Kind& kind, const PendingOp& pending) {
-  return NoteInGroup(SubmitOp(kind.function, pending));
+  const ncclResult_t submitted = SubmitOp(kind.function, pending);
+  return submitted == ncclSuccess ? submitted : NoteInGroup(submitted);
 }
 
 [[gnu::cold, gnu::noinline]] ncclResult_t Refuse(const Kind& kind, const Call& call, bool* out_retry) {

@@ -255,7 +255,7 @@ ncclResult_t SubmitOneSided(OneSided call) {
 ncclResult_t StartGroup() noexcept {
   ThreadState* state = MyState();
   if (state == nullptr) return Fail(ncclSystemError, "ncclGroupStart: out of host memory");
-  if (t_group_depth++ == 0) state->group.Clear();
+  ++t_group_depth;
   return ncclSuccess;
 }
 
