@@ -81,6 +81,14 @@ struct Block {
     return mine;
 #endif
   }
+  // Whether all threads of the warp say so; all of them come.
+  SL_HD static bool AllOfWarp(bool mine) {
+#ifdef __CUDA_ARCH__
+    return __all_sync(0xffffffff, mine);
+#else
+    return mine;
+#endif
+  }
 };
 
 }  // namespace sl::dev

@@ -79,12 +79,10 @@ class Vigil {
 SL_HD bool AwaitAtLeast(const uint64_t* word, const Wanted& wanted, const Warden& warden) {
   Vigil vigil(warden);
   for (;;) {
-    const uint64_t seen = Poll(word);
-    if (seen >= wanted.value) break;
+    const uint64_t seen = LoadAcquire(word);
+    if (seen >= wanted.value) return true;
     if (vigil.GivesUp(wanted, seen)) return false;
   }
-  LoadAcquire(word);
-  return true;
 }
 
 }  // namespace sl::dev

@@ -20,6 +20,7 @@
 #include "modules/algo-symmetric/kernels/direct_reduce.h"
 #include "modules/algo-symmetric/kernels/spread.h"
 #include "sdk/device/draw.h"
+#include "sdk/device/grid.h"
 
 namespace sl::algo_symmetric::kernels {
 
@@ -64,7 +65,9 @@ class Direct {
   }
 
   SL_HD bool StoresToPeers() const {
-    return work_.kind != DirectKind::kPull && work_.taker != static_cast<int32_t>(team_.rank);
+    if (work_.kind == DirectKind::kPull || work_.taker == static_cast<int32_t>(team_.rank)) return false;
+    const bool spares_peer = work_.spared >= 0 && work_.spared != static_cast<int32_t>(team_.rank);
+    return team_.size - 1 > static_cast<uint32_t>(spares_peer);
   }
 
   // Once the places are known.
@@ -155,6 +158,7 @@ SL_HD bool RunDirect(const LongArgs& args, const dev::Block& block, DirectTable*
   if (outcome == Outcome::kInReach) {
     const Direct<F> direct(args, block, table);
     direct.Run();
+    dev::LetNextGridLaunch();  // all peers have met, and what is left does not take longer than it takes to come
     meeting.End(direct.StoresToPeers());
   }
   return outcome != Outcome::kOutOfReach;

@@ -47,16 +47,34 @@ struct Places {
   SL_HD uint64_t Recv(uint32_t r) const { return half[r][2] | static_cast<uint64_t>(half[r][3]) << 32; }
 };
 
-// Waits for the word whose upper half is wanted.value: *out_half becomes its lower half. What its writer's rank did
-// before is visible to this thread afterwards. False when the wait was ended.
-SL_HD bool AwaitMarked(const uint64_t* word, const dev::Wanted& wanted, const dev::Warden& warden, uint64_t* out_half) {
-  dev::Vigil vigil(warden);
-  uint64_t seen = 0;
-  while ((seen = dev::Poll(word)) >> 32 != wanted.value) {
-    if (vigil.GivesUp(wanted, seen >> 32)) return false;
+// A word whose upper half is to become wanted.value.
+struct Marked {
+  const uint64_t* word;
+  dev::Wanted wanted;
+};
+
+// Waits for marked(0) … marked(count - 1), each by a thread, and calls take(i, lower half). What their writers' ranks
+// did before is visible to that thread afterwards. A warp waits as one: threads that left on their own would take their
+// last turns one after the other. False in a thread whose wait was ended.
+template <typename MarkedAt, typename Take>
+SL_HD bool AwaitMarked(const dev::Block& block, uint32_t count, const dev::Warden& warden, const MarkedAt& marked,
+                       const Take& take) {
+  bool given_up = false;
+  for (uint32_t first = 0; first < count; first += block.threads()) {
+    const uint32_t i = first + block.thread();
+    const Marked mine = marked(i < count ? i : 0);
+    dev::Vigil vigil(warden);
+    bool waits = i < count && !given_up;
+    while (!dev::Block::AllOfWarp(!waits)) {
+      if (!waits) continue;
+      const uint64_t seen = dev::LoadAcquire(mine.word);
+      waits = seen >> 32 != mine.wanted.value;
+      if (!waits) take(i, static_cast<uint32_t>(seen));
+      if (waits && vigil.GivesUp(mine.wanted, seen >> 32)) given_up = true;
+      if (given_up) waits = false;
+    }
   }
-  *out_half = dev::LoadAcquire(word) & UINT32_MAX;
-  return true;
+  return !given_up;
 }
 
 enum class Outcome : uint32_t { kInReach, kOutOfReach, kGivenUp };
@@ -76,15 +94,13 @@ class Meeting {
       dev::Dawdle(team_.warden.dawdle_ns);
       dev::StoreNote(Word(peer, team_.rank, word), Number() << 32 | reach.Half(peer, word));
     }
-    bool given_up = false;
-    for (uint32_t i = block_.thread(); i < words + kMeetingWords && !given_up; i += block_.threads()) {
-      const uint32_t word = i % kMeetingWords;
-      const uint32_t from = i < words ? team_.Peer(i / kMeetingWords) : team_.rank;
-      uint64_t told = reach.Half(team_.rank, word);
-      if (i < words) given_up = !Await(from, word, &told);
-      places->half[from][word] = static_cast<uint32_t>(told);
+    for (uint32_t word = block_.thread(); word < kMeetingWords; word += block_.threads()) {
+      places->half[team_.rank][word] = static_cast<uint32_t>(reach.Half(team_.rank, word));
     }
-    const bool all_told = team_.HasCome(block_, given_up);
+    const bool mine_told = AwaitMarked(
+        block_, words, team_.warden, [&](uint32_t i) { return Told(i); },
+        [&](uint32_t i, uint32_t half) { places->half[team_.Peer(i / kMeetingWords)][i % kMeetingWords] = half; });
+    const bool all_told = team_.HasCome(block_, !mine_told);
     if (block_.thread() == 0) *Count(team_, block_) = all_told ? number_ : kEnded;
     if (!all_told) return Outcome::kGivenUp;
     bool refused = false;
@@ -129,9 +145,10 @@ class Meeting {
     return reinterpret_cast<uint64_t*>(team_.At(r, team_.layout.met)) + (slot * team_.size + from) * kMeetingWords +
            word;
   }
-  SL_HD bool Await(uint32_t from, uint32_t word, uint64_t* told) const {  // A6
-    const dev::Wanted wanted{static_cast<int32_t>(from), kStepMet, Number()};
-    return AwaitMarked(Word(team_.rank, from, word), wanted, team_.warden, told);
+  // The i-th word that this rank is told.
+  SL_HD Marked Told(uint32_t i) const {  // A6
+    const uint32_t from = team_.Peer(i / kMeetingWords);
+    return {Word(team_.rank, from, i % kMeetingWords), {static_cast<int32_t>(from), kStepMet, Number()}};
   }
 
   const Team& team_;

@@ -119,14 +119,14 @@ class P2pChannel {
   }
   // The sender's.
   SL_HD Outcome Land(const Message& message, uint64_t begin, uint64_t end, uint64_t number) const {
-    bool given_up = false;
-    for (uint32_t word = block_.thread(); word < kOfferWords; word += block_.threads()) {  // A8
-      const dev::Wanted wanted{static_cast<int32_t>(task_.peer), kStepOffer, number & UINT32_MAX};
-      uint64_t half = 0;
-      if (!AwaitMarked(OfferWord(team_.rank, task_.peer, word), wanted, team_.warden, &half)) given_up = true;
-      told_[word] = static_cast<uint32_t>(half);
-    }
-    if (!team_.HasCome(block_, given_up)) return Outcome::kGivenUp;
+    const dev::Wanted wanted{static_cast<int32_t>(task_.peer), kStepOffer, number & UINT32_MAX};
+    const bool has_told = AwaitMarked(  // A8
+        block_, kOfferWords, team_.warden,
+        [&](uint32_t word) {
+          return Marked{OfferWord(team_.rank, task_.peer, word), wanted};
+        },
+        [&](uint32_t word, uint32_t half) { told_[word] = half; });
+    if (!team_.HasCome(block_, !has_told)) return Outcome::kGivenUp;
     const uint64_t told = told_[0] | static_cast<uint64_t>(told_[1]) << 32;
     if (told == 0) return Outcome::kOutOfReach;
     auto* to = reinterpret_cast<uint8_t*>(told);
