@@ -35,13 +35,15 @@ struct Costs {
   Cost staged_broadcast;  // that every rank pulls from the root
   Cost direct_move;
   Cost direct_broadcast;  // through the other ranks
+  Cost direct_broadcast_of_two;
   Cost direct_reduce;
   Cost direct_all_reduce;
   Cost direct_all_reduce_of_two;
   Cost mail;
   Cost landed;
 };
-// Fitted to what 2 H200 took by packets, staged ones to 4 H200, direct ones to 2 H100 (docs/gpu-performance.md).
+// Fitted to what 2 H200 took by packets and a direct broadcast, staged ones to 4 H200, other direct ones to 2 H100
+// (docs/gpu-performance.md).
 constexpr Costs kDirectCosts = {
     .one_shot = {2600, 168},
     .two_shot = {3700, 185},
@@ -53,6 +55,7 @@ constexpr Costs kDirectCosts = {
     .staged_broadcast = {5600, 300},
     .direct_move = {5400, 345},
     .direct_broadcast = {6800, 360},
+    .direct_broadcast_of_two = {5300, 358},
     .direct_reduce = {5600, 329},
     .direct_all_reduce = {6800, 323},
     .direct_all_reduce_of_two = {6800, 337},
@@ -71,6 +74,7 @@ constexpr Costs kHostCosts = {
     .staged_broadcast = {11000, 46},
     .direct_move = {},  // there is no such way
     .direct_broadcast = {},
+    .direct_broadcast_of_two = {},
     .direct_reduce = {},
     .direct_all_reduce = {},
     .direct_all_reduce_of_two = {},
@@ -386,7 +390,8 @@ const Cost& DirectCost(sl_op_kind_t kind, uint32_t size) {
   const Costs& costs = kDirectCosts;
   if (kind == SL_OP_ALL_REDUCE) return size == 2 ? costs.direct_all_reduce_of_two : costs.direct_all_reduce;
   if (HasReduction(kind)) return costs.direct_reduce;
-  return kind == SL_OP_BROADCAST ? costs.direct_broadcast : costs.direct_move;
+  if (kind != SL_OP_BROADCAST) return costs.direct_move;
+  return size == 2 ? costs.direct_broadcast_of_two : costs.direct_broadcast;
 }
 
 Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings, uint32_t most_blocks,
