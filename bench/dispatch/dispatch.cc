@@ -20,7 +20,7 @@
 
 namespace {
 
-using sl::bench::NowNs;
+using sl::NowNs;
 using sl::bench::Ticks;
 
 constexpr int kWarmCalls = 20000;

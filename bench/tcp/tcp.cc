@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "bench/tcp/path.h"
+#include "sdk/clock.h"
 
 namespace sl::bench_tcp {
 
@@ -47,11 +47,7 @@ struct Options {
   std::string right;
 };
 
-double Now() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
+double Now() { return static_cast<double>(NowNs()) * 1e-9; }
 
 struct Numbers {
   std::vector<double> one_way_us;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // transport-tcp as a link of the kernel uses it: slots of a window, a signal that counts messages, one that gives slots
 // back, a notice after each burst.
-#include <time.h>
-
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +10,7 @@
 
 #include "bench/tcp/path.h"
 #include "modules/transport-tcp/transport.h"
+#include "sdk/clock.h"
 #include "sl_transport.h"
 
 namespace sl::bench_tcp {
@@ -31,11 +30,7 @@ const sl_host_t* Host() {
       std::fprintf(stderr, "%s\n", text);
       return status;
     };
-    made.now_ns = [](void*) {
-      timespec now;
-      clock_gettime(CLOCK_MONOTONIC, &now);
-      return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-    };
+    made.now_ns = [](void*) { return NowNs(); };
     return made;
   }();
   return &host;

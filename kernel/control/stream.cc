@@ -5,7 +5,6 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -30,12 +29,6 @@ bool RaiseDescriptorLimit() {
   Logf(SL_LOG_INFO, "raised this process's limit on descriptors from {} to {}, all that is allowed", before,
        limit.rlim_max);
   return true;
-}
-
-uint64_t NowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
 void FillRandom(std::span<uint8_t> bytes) {

@@ -12,13 +12,11 @@
 #include <utility>
 
 #include "kernel/control/tls.h"
+#include "sdk/clock.h"
 #include "sdk/fd.h"
 #include "sdk/status.h"
 
 namespace sl::kernel {
-
-// CLOCK_MONOTONIC now, in ns.
-uint64_t NowNs();
 
 // How long a caller is ready to wait: until a deadline, or until somebody sets `cancel` (looked at every 50 ms).
 struct Patience {

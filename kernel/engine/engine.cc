@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "sdk/clock.h"
 #include "sdk/doorbell.h"
 
 namespace sl::kernel {
@@ -18,12 +18,6 @@ namespace {
 constexpr uint64_t kIdleNs = 3'600'000'000'000u;
 // Whoever stores an abort word rings nothing that is known here.
 constexpr uint64_t kAbortLookNs = 10'000'000;
-
-uint64_t NowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
 
 uint64_t LoadWord(const uint64_t* word) {
   return std::atomic_ref<uint64_t>(*const_cast<uint64_t*>(word)).load(std::memory_order_acquire);

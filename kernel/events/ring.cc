@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/events/ring.h"
-
-#include <time.h>
+#include "sdk/clock.h"
 
 #include <algorithm>
 #include <bit>
@@ -83,12 +82,6 @@ class ThreadRing {
 };
 
 thread_local ThreadRing t_ring;
-
-uint64_t NowNs() noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
 
 }  // namespace
 

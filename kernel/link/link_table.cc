@@ -2,7 +2,6 @@
 #include "kernel/link/link_table.h"
 
 #include <poll.h>
-#include <time.h>
 
 #include <algorithm>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include "kernel/events/log.h"
 #include "kernel/link/keeper.h"
+#include "sdk/clock.h"
 
 namespace sl::kernel {
 namespace {
@@ -17,14 +17,8 @@ namespace {
 constexpr uint64_t kLongestTickNs = 5'000'000;
 constexpr uint32_t kCallsPerClock = 16;
 
-uint64_t MonotonicNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 LinkTableConfig WithDefaults(LinkTableConfig config) {
-  if (config.now_ns == nullptr) config.now_ns = MonotonicNs;
+  if (config.now_ns == nullptr) config.now_ns = NowNs;
   config.slots = std::max(config.slots, 1u);
   config.lanes = std::clamp(config.lanes, 1u, LinkTable::kPlanLanes);
   return config;

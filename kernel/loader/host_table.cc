@@ -2,13 +2,13 @@
 #include "kernel/loader/host_table.h"
 
 #include <fmt/format.h>
-#include <time.h>
 
 #include <cstring>
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/events/ring.h"
+#include "sdk/clock.h"
 
 namespace sl::kernel {
 
@@ -52,11 +52,7 @@ sl_status_t HostTable::SetError(void* ctx, sl_status_t status, const char* text)
   return SetLastError(status, std::string_view(buffer, kept < sizeof(buffer) ? kept : sizeof(buffer) - 1));
 }
 
-uint64_t HostTable::NowNs(void*) noexcept {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
-}
+uint64_t HostTable::NowNs(void*) noexcept { return sl::NowNs(); }
 
 void HostTable::Emit(void*, const sl_record_t* record) noexcept {
   if (record != nullptr && record->kind < 64) sl::kernel::Emit(*record);

@@ -179,7 +179,7 @@ Status sl_device_t::DestroyStream(sl_stream_t* stream) {
     }
   }
   auto* native = reinterpret_cast<cu::Stream*>(stream);
-  const Status drained = WaitIdle(native, sl::device_cuda::NowNs() + instance->drain_timeout_ns);
+  const Status drained = WaitIdle(native, sl::NowNs() + instance->drain_timeout_ns);
   if (drained.code() == SL_ERR_TIMEOUT) {
     instance->host->log(
         instance->host->ctx, SL_LOG_WARN,
@@ -214,5 +214,5 @@ Status sl_device_t::WaitIdle(cu::Stream* stream, uint64_t deadline_ns) const {
 
 Status sl_device_t::Zero(cu::Address address, uint64_t bytes) const {
   SL_TRY(SL_CUDA(*this, MemsetD8Async, address, 0, bytes, zeroing_));
-  return WaitIdle(zeroing_, sl::device_cuda::NowNs() + kZeroTimeoutNs);
+  return WaitIdle(zeroing_, sl::NowNs() + kZeroTimeoutNs);
 }

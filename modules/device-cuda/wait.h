@@ -9,14 +9,9 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace sl::device_cuda {
+#include "sdk/clock.h"
 
-// CLOCK_MONOTONIC.
-inline uint64_t NowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
+namespace sl::device_cuda {
 
 class Naps {
  public:

@@ -146,7 +146,7 @@ Status sl_device_t::DestroyStream(sl_stream_t* stream) {
     std::lock_guard lock(mutex_);
     if (streams_.erase(stream) == 0) return {SL_ERR_INVALID, "device-host: no such stream, or it was destroyed"};
   }
-  const bool drained = stream->WaitIdle(sl::device_host::NowNs() + instance->tuning.drain_timeout_ns) == SL_OK;
+  const bool drained = stream->WaitIdle(sl::NowNs() + instance->tuning.drain_timeout_ns) == SL_OK;
   delete stream;
   if (!drained) {
     instance->host->log(instance->host->ctx, SL_LOG_WARN,

@@ -61,12 +61,6 @@ sl_status_t LookAt(Task* task, const int32_t* cancel_word, uint64_t now_ns) {
 
 }  // namespace
 
-uint64_t NowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
 Task MakeTask(const sl_launch_t& launch, sl_host_kernel_fn run, const void* args, void* frame) {
   Task task;
   task.run = run;

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "sdk/clock.h"
 #include "sdk/doorbell.h"
 #include "sl_device.h"
 
@@ -54,8 +55,6 @@ struct Counters {
   std::atomic<uint64_t> threads{0};    // stream threads ever started
 };
 inline void Count(std::atomic<uint64_t>* counter) { counter->fetch_add(1, std::memory_order_relaxed); }
-
-uint64_t NowNs();
 
 // What a task of one group waits for in another group of its batch. Outlives both groups: whoever builds the batch
 // gives each group a share in it.

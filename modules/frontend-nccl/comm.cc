@@ -11,6 +11,7 @@
 #include "modules/frontend-nccl/runtime.h"
 #include "modules/frontend-nccl/status.h"
 #include "modules/frontend-nccl/window.h"
+#include "sdk/clock.h"
 #include "sdk/status.h"
 
 namespace sl::frontend_nccl {
@@ -26,12 +27,6 @@ constinit std::deque<uint32_t>* g_slots_free = nullptr;  // guarded by g_slots_m
 constexpr uint64_t kWaitSliceNs = 20'000'000;
 constexpr uint64_t kLeavingNs = 2'000'000'000;   // for those inside, once what they wait for is cancelled
 constexpr uint64_t kPatienceNs = 1'000'000'000;  // with ranks of other processes that are late to end a communicator
-
-uint64_t NowNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 // A slot's number; kMaxComms when there is none left. Old slots rest as long as there are fresh ones to spare.
 uint32_t TakeSlot() {

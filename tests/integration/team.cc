@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/integration/team.h"
+#include "sdk/clock.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -52,11 +53,7 @@ std::string HowItEnded(int status) {
 
 }  // namespace
 
-double Seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
+double Seconds() { return static_cast<double>(NowNs()) * 1e-9; }
 
 bool WaitUntil(double seconds, const std::function<bool()>& condition) {
   const double deadline = Seconds() + seconds;

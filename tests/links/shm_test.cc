@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,15 +16,10 @@
 
 #include "kernel/events/log.h"
 #include "kernel/link/link_table.h"
+#include "sdk/clock.h"
 
 namespace sl::kernel {
 namespace {
-
-uint64_t NowNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 using Values = std::map<std::string, int64_t>;
 

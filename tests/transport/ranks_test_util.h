@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -15,15 +14,10 @@
 #include <filesystem>
 #include <memory>
 
+#include "sdk/clock.h"
 #include "sl_transport.h"
 
 namespace sl::transport_test {
-
-inline uint64_t NowNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 // True as soon as `condition` is; false when `seconds` have passed.
 template <typename Condition>

@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
+#include "sdk/clock.h"
 #include "tools/starling/bench_error.h"
 #include "tools/starling/launch_local.h"
 
@@ -57,11 +57,7 @@ void CloseFd(int* fd) {
 
 }  // namespace
 
-uint64_t NowMs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000 + static_cast<uint64_t>(now.tv_nsec) / 1'000'000;
-}
+uint64_t NowMs() { return NowNs() / 1'000'000; }
 
 Process::Process(const std::vector<std::string>& arguments, uint64_t limit_ms)
     : started_ms_(NowMs()), deadline_ms_(started_ms_ + limit_ms) {

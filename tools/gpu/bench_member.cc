@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/gpu/bench_member.h"
 
-#include <time.h>
-
 #include <algorithm>
 
+#include "sdk/clock.h"
 #include "tools/starling/bench_error.h"
 
 namespace sl::bench {
@@ -15,11 +14,7 @@ constexpr int kWarmUps = 3;
 constexpr size_t kRoom = 4096;       // for blocks that are rounded up
 constexpr size_t kLooked = 1 << 20;  // bytes of a result that are compared, at its start and at its end
 
-double Now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
-}
+double Now() { return static_cast<double>(NowNs()) / 1e3; }
 
 // 0 … 3 in the format of `type`, the same in all libraries' runs.
 std::vector<uint8_t> Pattern(tools::DataType type, size_t bytes, int rank) {

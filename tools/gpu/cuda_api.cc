@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/gpu/cuda_api.h"
+#include "sdk/clock.h"
 
 #include <dlfcn.h>
 #include <time.h>
@@ -91,11 +92,7 @@ bool Find(void* library, const char* name, Function* out) {
 
 uint64_t Address(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
 
-double Seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
+double Seconds() { return static_cast<double>(NowNs()) * 1e-9; }
 
 bool IsIdle(CudaStream stream) {
   const int status = driver.stream_query(stream);

@@ -17,6 +17,7 @@
 #include <system_error>
 #include <thread>
 
+#include "sdk/clock.h"
 #include "tools/starling/bench_error.h"
 
 namespace sl::tools {
@@ -94,11 +95,7 @@ bool AwaitGeneration(Segment* segment, uint32_t seen, int timeout_s) {
 
 }  // namespace
 
-int64_t MonotonicNs() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
+int64_t MonotonicNs() { return static_cast<int64_t>(NowNs()); }
 
 size_t SharedSegment::BytesFor(int workers) {
   return sizeof(Segment) + static_cast<size_t>(workers) * sizeof(WorkerSlot);

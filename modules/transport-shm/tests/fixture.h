@@ -19,7 +19,6 @@ namespace sl::transport_shm {
 using transport_test::Args;
 using transport_test::Eventually;
 using transport_test::MakePut;
-using transport_test::NowNs;
 using transport_test::OpenFds;
 using transport_test::Signal;
 

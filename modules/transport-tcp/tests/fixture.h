@@ -16,7 +16,6 @@ namespace sl::transport_tcp {
 using transport_test::Args;
 using transport_test::Eventually;
 using transport_test::MakePut;
-using transport_test::NowNs;
 using transport_test::OpenFds;
 using transport_test::Signal;
 
