@@ -3,8 +3,8 @@
 // A pipe through shared memory by which one thread moves bytes in bulk, many loads and stores under way.
 #pragma once
 
+#include "bench/gpu/bulk.h"
 #include "bench/gpu/wire.h"
-#include "sdk/device/bulk.h"
 
 namespace sl::bench {
 
@@ -13,7 +13,7 @@ constexpr uint32_t kStages = 5;
 constexpr uint32_t kStageBytes = 8192;
 struct BulkPipe {
   alignas(128) uint8_t stage[kStages][kStageBytes];
-  dev::BulkArrival arrival[kStages];
+  BulkArrival arrival[kStages];
   uint8_t* to[kStages];
 };
 static_assert(sizeof(BulkPipe) == kPipeBytes);
@@ -26,7 +26,7 @@ struct BulkPiece {
 // Moves the pieces that next(&piece) gives until it returns false: store(to, stage, bytes) begins a group of stores.
 template <typename Next, typename Store>
 __device__ void BulkStream(BulkPipe& pipe, const Next& next, const Store& store) {
-  for (dev::BulkArrival& arrival : pipe.arrival) arrival.Init();
+  for (BulkArrival& arrival : pipe.arrival) arrival.Init();
   uint32_t bytes[kStages] = {};
   uint32_t loaded = 0;
   uint32_t stored = 0;
@@ -35,11 +35,11 @@ __device__ void BulkStream(BulkPipe& pipe, const Next& next, const Store& store)
       BulkPiece piece;
       more = next(&piece);
       if (!more) break;
-      dev::BulkAwaitRead<1>();  // of all but the last store, hence of the stage taken over
+      BulkAwaitRead<1>();  // of all but the last store, hence of the stage taken over
       const uint32_t s = loaded++ % kStages;
       pipe.to[s] = piece.to;
       bytes[s] = piece.bytes;
-      dev::BulkLoad(pipe.stage[s], piece.from, piece.bytes, &pipe.arrival[s]);
+      BulkLoad(pipe.stage[s], piece.from, piece.bytes, &pipe.arrival[s]);
     }
     if (stored == loaded) break;
     const uint32_t s = stored % kStages;
@@ -47,7 +47,7 @@ __device__ void BulkStream(BulkPipe& pipe, const Next& next, const Store& store)
     store(pipe.to[s], pipe.stage[s], bytes[s]);
     ++stored;
   }
-  dev::BulkAwaitStores();
+  BulkAwaitStores();
 }
 
 // This thread's pipe; NULL: it has none. kPipes threads of a block have one.

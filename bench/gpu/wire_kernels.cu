@@ -187,7 +187,7 @@ __device__ void PushDrawn(const WireArgs& args) {
 }
 
 struct StoreOnce {
-  __device__ void operator()(uint8_t* to, const void* stage, uint32_t bytes) const { dev::BulkStore(to, stage, bytes); }
+  __device__ void operator()(uint8_t* to, const void* stage, uint32_t bytes) const { BulkStore(to, stage, bytes); }
 };
 
 // Every pipe has a part of the share.
@@ -281,8 +281,8 @@ __device__ void BulkReduce(const WireArgs& args, uint8_t* memory) {
   };
   const auto to_all = [&](uint8_t* to, const void* stage, uint32_t some) {
     const uint64_t offset = to - args.peer[0];
-    for (uint32_t p = 1; p < args.peers; ++p) dev::BulkPut(args.peer[p] + offset, stage, some);
-    dev::BulkStore(to, stage, some);
+    for (uint32_t p = 1; p < args.peers; ++p) BulkPut(args.peer[p] + offset, stage, some);
+    BulkStore(to, stage, some);
   };
   BulkStream(*pipe, next, to_all);
 }

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace sl::dev {
+namespace sl::bench {
 
 // Tells when the bytes of one load stand in shared memory. Lies in shared memory; one thread waits on it.
 struct alignas(8) BulkArrival {
@@ -62,6 +62,6 @@ __device__ inline void BulkAwaitRead() {
 // Until all stores of this thread are done.
 __device__ inline void BulkAwaitStores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
-}  // namespace sl::dev
+}  // namespace sl::bench
 
 #endif  // __CUDACC__
