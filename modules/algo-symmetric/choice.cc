@@ -3,16 +3,16 @@
 
 #include <algorithm>
 
+#include "modules/algo-symmetric/direct_work.h"
 #include "modules/algo-symmetric/kernels/p2p_args.h"
 #include "modules/algo-symmetric/kernels/packet_format.h"
 #include "modules/algo-symmetric/transfer.h"
 #include "sdk/datatype.h"
 #include "sdk/device/packet.h"
+#include "sdk/plan_cut.h"
 
 namespace sl::algo_symmetric {
 
-using kernels::DirectKind;
-using kernels::DirectWork;
 using kernels::kChannelsOfBlock;
 using kernels::kPacketBlocks;
 using kernels::kPieceBytes;
@@ -96,8 +96,6 @@ constexpr uint64_t kDirectBytesOfBlock = 64 << 10;
 constexpr uint64_t kDirectLineBytes = 128;  // what a GPU moves at once
 // A broadcast that scatters first pays for a second hop above this size.
 constexpr uint64_t kScatteredBroadcastBytes = 256 << 10;
-
-uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 // Of the longer buffer of a rank.
 uint64_t LongerBytes(const sl_op_t& op, uint32_t size) {
@@ -287,98 +285,6 @@ Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
   return choice;
 }
 
-// Blocks of the direct reduction or broadcast of a vector: one for every owner, in whole lines.
-DirectWork OwnedBlock(const sl_op_t& op, uint64_t element_bytes, uint32_t owner, uint32_t owners) {
-  const uint64_t line = dev::kLineBytes / element_bytes;
-  const uint64_t block = DivideUp(DivideUp(op.count, owners), line) * line;
-  const uint64_t begin = std::min(owner * block, op.count);
-  DirectWork work{};
-  work.taker = work.spared = -1;
-  work.bytes = std::min(block, op.count - begin) * element_bytes;
-  work.from = work.to = begin * element_bytes;
-  return work;
-}
-
-// What one rank does of an operation whose buffers are all in reach. Of a vector with a root, the root owns no block:
-// its wire is busy with everybody else's.
-DirectWork DirectOf(const sl_op_t& op, uint32_t rank, uint32_t size, bool pushes) {
-  const uint64_t element_bytes = DatatypeBytes(op.datatype);
-  const uint64_t bytes = op.count * element_bytes;
-  const auto own = static_cast<int32_t>(rank);
-  const bool is_root = op.root == own;
-  const uint32_t behind_root = (rank + size - static_cast<uint32_t>(std::max(op.root, 0)) - 1) % size;
-  DirectWork work{};
-  switch (op.kind) {
-    case SL_OP_ALL_REDUCE:
-      work = OwnedBlock(op, element_bytes, rank, size);
-      work.kind = DirectKind::kReduce;
-      return work;
-    case SL_OP_REDUCE:
-      work = is_root ? DirectWork{} : OwnedBlock(op, element_bytes, behind_root, size - 1);
-      work.kind = DirectKind::kReduce;
-      work.taker = op.root;
-      return work;
-    case SL_OP_REDUCE_SCATTER:
-      return {DirectKind::kReduce, -1, own, -1, bytes, 0, rank * bytes, 0, 0, 0};
-    case SL_OP_BROADCAST:
-      if (is_root) return {DirectKind::kSpread, own, own, -1, bytes, 0, 0, 0, 0, 0};  // to its own receive buffer
-      work = OwnedBlock(op, element_bytes, behind_root, size - 1);
-      work.kind = DirectKind::kSpread;
-      work.giver = work.spared = op.root;
-      return work;
-    case SL_OP_GATHER:
-      return {DirectKind::kSpread, own, op.root, -1, bytes, 0, 0, 0, rank * bytes, 0};
-    case SL_OP_SCATTER:
-      return {DirectKind::kSpread, op.root, own, -1, bytes, 0, rank * bytes, 0, 0, 0};
-    case SL_OP_ALL_GATHER:
-      if (pushes) return {DirectKind::kSpread, own, -1, -1, bytes, 0, 0, 0, rank * bytes, 0};
-      return {DirectKind::kPull, -1, -1, -1, bytes, 0, 0, 0, 0, bytes};
-    default:  // all-to-all
-      if (pushes) return {DirectKind::kPush, -1, -1, -1, bytes, 0, 0, bytes, rank * bytes, 0};
-      return {DirectKind::kPull, -1, -1, -1, bytes, 0, rank * bytes, 0, 0, bytes};
-  }
-}
-
-// Long work is drawn, or blocks that get less of the wire would be waited for. Ranks need not agree on it.
-void CutDrawn(uint32_t size, const GpuSettings& settings, uint32_t blocks, DirectWork* work) {
-  const bool pairs = work->kind == DirectKind::kPull || work->kind == DirectKind::kPush;
-  const uint64_t bytes = work->bytes * (pairs ? size : 1);
-  if (bytes < settings.drawn_bytes) return;
-  work->blocks = blocks;
-  work->piece_bytes = kernels::DrawnBytes(bytes, blocks * (kThreads / 32));
-}
-
-// Which buffers of this rank peers touch.
-void MarkReached(const sl_op_t& op, uint32_t rank, bool pushes, Choice* choice) {
-  const bool is_root = op.root == static_cast<int32_t>(rank);
-  switch (op.kind) {
-    case SL_OP_ALL_REDUCE:
-      choice->send_reached = choice->recv_reached = true;
-      return;
-    case SL_OP_REDUCE:
-      choice->send_reached = true;
-      choice->recv_reached = is_root;
-      return;
-    case SL_OP_REDUCE_SCATTER:
-      choice->send_reached = true;
-      return;
-    case SL_OP_BROADCAST:
-      choice->send_reached = is_root;
-      choice->recv_reached = !is_root;
-      return;
-    case SL_OP_GATHER:
-      choice->recv_reached = is_root;
-      return;
-    case SL_OP_SCATTER:
-      choice->send_reached = is_root;
-      return;
-    default:
-      choice->send_reached = !pushes;
-      choice->recv_reached = pushes;
-      return;
-  }
-}
-
 // Scalars of premultiplied sums differ from rank to rank, and only rounds multiply before others read.
 bool FitsDirect(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
   return settings.reaches && size >= 2 && size <= kReachRanks &&
@@ -412,8 +318,10 @@ Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
   choice.blocks = blocks;
   choice.direct = DirectOf(op, rank, size, settings.pushes);
   choice.direct.share_bytes = DivideUp(DivideUp(choice.direct.bytes, blocks), kDirectLineBytes) * kDirectLineBytes;
-  CutDrawn(size, settings, blocks, &choice.direct);
-  MarkReached(op, rank, settings.pushes, &choice);
+  if (BytesDrawn(choice.direct, size) >= settings.drawn_bytes) Draw(size, blocks, &choice.direct);
+  const Reached reached = ReachedOf(op, rank, settings.pushes);
+  choice.send_reached = reached.send;
+  choice.recv_reached = reached.recv;
   choice.time_ns = work.NanosecondsOn(blocks);
   return choice;
 }
