@@ -98,10 +98,10 @@ Status Communicator::Join(const std::vector<RendezvousId>& given) {
   nonce_ = id.nonce();
   SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), id.secret));
   const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
-  SL_ASSIGN(const Endpoint parent,
+  SL_ASSIGN(const TreeNeighbours where,
             Meet({ids, config_.rank, config_.size, extension_.get(), config_.timeout_ns, silence_ns, &cancelled_ns_}));
   deadline_ns_ = NowNs() + config_.timeout_ns;
-  return WhyGivenUp(SetUp({config_.rank, config_.size, nonce_, id.secret}, parent));
+  return WhyGivenUp(SetUp({config_.rank, config_.size, nonce_, id.secret}, where));
 }
 
 Status Communicator::JoinAsChild(Seat seat) {
@@ -109,7 +109,7 @@ Status Communicator::JoinAsChild(Seat seat) {
   config_.size = seat.identity.size;
   deadline_ns_ = NowNs() + config_.timeout_ns;
   extension_ = std::move(seat.extension);
-  return WhyGivenUp(SetUp(seat.identity, seat.parent, seat.origin.get()));
+  return WhyGivenUp(SetUp(seat.identity, seat.neighbours, seat.origin.get()));
 }
 
 Result<Stream> Communicator::CallRank(uint32_t rank, FrameType type, std::span<const uint8_t> body,
@@ -117,13 +117,13 @@ Result<Stream> Communicator::CallRank(uint32_t rank, FrameType type, std::span<c
   return process_->switchboard()->Call(roster_->cards()[rank].endpoint, tree_->identity().secret, type, body, patience);
 }
 
-Status Communicator::SetUp(const TreeIdentity& identity, const Endpoint& parent, const ControlTree* origin) {
+Status Communicator::SetUp(const TreeIdentity& identity, const TreeNeighbours& where, const ControlTree* origin) {
   const LogRankScope rank_scope(config_.rank);
   nonce_ = identity.nonce;
   auto on_fate = [this](uint32_t rank, Fate fate) { OnFate(rank, fate); };
   auto on_report = [this](uint32_t rank, const Status& failure) { OnReport(rank, failure); };
   const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
-  SL_ASSIGN(tree_, ControlTree::Build(process_->control(), identity, extension_.get(), parent, silence_ns, on_fate,
+  SL_ASSIGN(tree_, ControlTree::Build(process_->control(), identity, extension_.get(), where, silence_ns, on_fate,
                                       on_report, patience(), origin));
   SL_TRY(MeetOthers());
   FillShape();

@@ -200,7 +200,7 @@ class Communicator {
   std::atomic<State> state{State::kJoining};
 
  private:
-  Status SetUp(const TreeIdentity& identity, const Endpoint& parent, const ControlTree* origin = nullptr);
+  Status SetUp(const TreeIdentity& identity, const TreeNeighbours& where, const ControlTree* origin = nullptr);
   Status MeetOthers();
   Result<std::shared_ptr<const Roster>> ExchangeCards(uint64_t key);
   ProcessorBounds MyBounds() const;
@@ -293,7 +293,7 @@ class Communicator {
 struct Communicator::Seat {
   TreeIdentity identity{};
   std::unique_ptr<Extension> extension;  // none: no seat is taken
-  Endpoint parent;
+  TreeNeighbours neighbours;
   std::shared_ptr<const ControlTree> origin = {};  // of the communicator that is split, which may go meanwhile
 };
 

@@ -98,7 +98,8 @@ Result<Communicator::Seat> Communicator::Split(const SplitTurn& turn, int32_t co
   const auto rank = static_cast<uint32_t>(me - members.begin());
   seat.identity.rank = rank;
   seat.identity.size = static_cast<uint32_t>(members.size());
-  if (rank != 0) seat.parent = members[ParentOf(rank)].endpoint;
+  seat.neighbours =
+      TreeNeighbours::Of(rank, seat.identity.size, [&members](uint32_t member) { return members[member].endpoint; });
   seat.origin = tree_;
   return seat;
 }

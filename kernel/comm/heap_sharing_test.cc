@@ -112,10 +112,10 @@ class HeapSharingTest : public ::testing::Test {
     const RendezvousId id = rendezvous_->NewId().Take();
     ForAll([&](uint32_t rank) {
       extensions_[rank] = Extension::Open(switchboard_.get(), id.secret).Take();
-      const Endpoint parent =
+      const TreeNeighbours where =
           Meet({{&id, 1}, rank, kRanks, extensions_[rank].get(), 10 * kSecond, kSecond, nullptr}).Take();
       trees_[rank] = ControlTree::Build(control_.get(), {rank, kRanks, id.nonce(), id.secret}, extensions_[rank].get(),
-                                        parent, kSecond, nullptr, nullptr, {NowNs() + 10 * kSecond})
+                                        where, kSecond, nullptr, nullptr, {NowNs() + 10 * kSecond})
                          .Take();
       devices_[rank].ops = &ops_;
       devices_[rank].handle = reinterpret_cast<sl_device_t*>(&fakes_[rank]);

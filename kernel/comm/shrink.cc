@@ -133,7 +133,7 @@ Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const 
   desk->End(welcome.status());
   SL_TRY(welcome.status());
   seat.identity.nonce = welcome.value().nonce;
-  seat.parent = welcome.value().parent;
+  seat.neighbours = welcome.value().neighbours;
   return seat;
 }
 

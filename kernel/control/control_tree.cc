@@ -16,6 +16,8 @@ constexpr size_t kMaxReportText = 1024;
 constexpr size_t kMaxTold = CallLedger::kMaxCalls;  // calls in a frame
 constexpr uint64_t kBeatsPerSilence = 6;            // so that a few may come late
 constexpr uint64_t kLookEveryNs = 50'000'000;
+constexpr uint64_t kAskEveryNs = 500'000'000;         // children that have not come
+constexpr uint64_t kAnswerNs = 1'000'000'000;         // at most
 constexpr uint64_t kTroubledGraceNs = 5'000'000'000;  // who connects at all, trouble or not, does so within this
 constexpr uint64_t kLateBeats = 2;                    // that many missed, and its host is asked
 
@@ -35,9 +37,10 @@ const char* FateText(Fate fate) {
 }
 
 Result<std::shared_ptr<ControlTree>> ControlTree::Build(ControlThread* control, const TreeIdentity& identity,
-                                                        Extension* mine, const Endpoint& parent, uint64_t silence_ns,
-                                                        FateHandler on_fate, ReportHandler on_report,
-                                                        const Patience& patience, const ControlTree* origin) {
+                                                        Extension* mine, const TreeNeighbours& where,
+                                                        uint64_t silence_ns, FateHandler on_fate,
+                                                        ReportHandler on_report, const Patience& patience,
+                                                        const ControlTree* origin) {
   std::shared_ptr<ControlTree> tree(
       new ControlTree(control, identity, silence_ns, std::move(on_fate), std::move(on_report)));
   std::map<uint32_t, Stream> streams;
@@ -46,14 +49,14 @@ Result<std::shared_ptr<ControlTree>> ControlTree::Build(ControlThread* control, 
     Writer hello;
     hello.Put(identity.rank);
     Result<Stream> stream =
-        mine->switchboard()->Call(parent, identity.secret, FrameType::kChild, hello.bytes(), patience);
+        mine->switchboard()->Call(where.parent, identity.secret, FrameType::kChild, hello.bytes(), patience);
     if (!stream.ok()) {
       return Status(stream.status().code(),
-                    tree->Name(parent_rank) + " (" + ToText(parent) + "): " + stream.status().message());
+                    tree->Name(parent_rank) + " (" + ToText(where.parent) + "): " + stream.status().message());
     }
     streams.emplace(parent_rank, stream.Take());
   }
-  const Status accepted = tree->AcceptChildren(mine, &streams, patience, origin);
+  const Status accepted = tree->AcceptChildren(mine, where, &streams, patience, origin);
   SL_TRY(tree->OpenChannels(std::move(streams)));
   if (!accepted.ok()) {  // those who came wait for this rank
     tree->Report(accepted);
@@ -80,17 +83,47 @@ std::string ControlTree::Absent(const std::map<uint32_t, Stream>& children) cons
   return absent + " did not connect to " + Name(identity_.rank) + " in the control tree";
 }
 
-// A child may have failed or ended before it knew whom to call, and nothing else would tell.
-Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Stream>* out_children, const Patience& patience,
+// Why a child that has not called never will; SL_OK: nothing is known. Who does not answer may be kept from running.
+Status ControlTree::WhyGone(const Extension& mine, const TreeNeighbours& where,
+                            const std::map<uint32_t, Stream>& children, const Patience& patience) const {
+  const std::vector<uint32_t> expected = ChildrenOf(identity_.rank, identity_.size);
+  for (size_t i = 0; i < std::min(expected.size(), where.children.size()); ++i) {
+    if (children.count(expected[i]) != 0) continue;
+    const Endpoint& child = where.children[i];
+    Patience brief = patience;
+    brief.deadline_ns = std::min(patience.deadline_ns, NowNs() + kAnswerNs);
+    const Status there = mine.switchboard()->Call(child, identity_.secret, FrameType::kBeat, {}, brief).status();
+    const bool has_ended = there.code() == SL_ERR_PEER_LOST;
+    if (!has_ended && there.code() != SL_ERR_STATE) continue;
+    return {SL_ERR_PEER_LOST, Name(expected[i]) + " (" + ToText(child) + ") " +
+                                  (has_ended ? "was lost" : "has given up") + " before it connected to " +
+                                  Name(identity_.rank) + " in the control tree: " + there.message()};
+  }
+  return {};
+}
+
+// A child may have failed or ended before it knew whom to call, and nothing else would tell. What it is asked may
+// overtake its own call: so who is gone is asked once more before it is believed.
+Status ControlTree::AcceptChildren(Extension* mine, const TreeNeighbours& where,
+                                   std::map<uint32_t, Stream>* out_children, const Patience& patience,
                                    const ControlTree* origin) {
   const std::vector<uint32_t> expected = ChildrenOf(identity_.rank, identity_.size);
   uint64_t give_up_ns = SL_NO_DEADLINE;
+  uint64_t ask_ns = NowNs() + kAskEveryNs;
+  Status gone;
   for (size_t accepted = 0; accepted < expected.size();) {
     Patience brief = patience;
-    if (origin != nullptr) brief.deadline_ns = std::min(patience.deadline_ns, NowNs() + kLookEveryNs);
+    brief.deadline_ns = std::min(patience.deadline_ns, NowNs() + kLookEveryNs);
     Result<Switchboard::Caller> caller = mine->Take(FrameType::kChild, brief);
     if (caller.status().code() == SL_ERR_TIMEOUT) {
       if (NowNs() >= patience.deadline_ns) return {SL_ERR_TIMEOUT, Absent(*out_children) + "; see its output"};
+      if (NowNs() >= ask_ns) {
+        const bool was_gone = !gone.ok();
+        gone = WhyGone(*mine, where, *out_children, patience);
+        if (was_gone) SL_TRY(gone);
+        ask_ns = NowNs() + kAskEveryNs;
+      }
+      if (origin == nullptr) continue;
       const Status trouble = origin->Trouble();
       if (trouble.ok()) continue;
       if (give_up_ns == SL_NO_DEADLINE) give_up_ns = NowNs() + kTroubledGraceNs;
@@ -107,6 +140,7 @@ Status ControlTree::AcceptChildren(Extension* mine, std::map<uint32_t, Stream>* 
       continue;
     }
     ++accepted;
+    gone = {};
   }
   return {};
 }

@@ -24,6 +24,7 @@
 #include "kernel/control/contributions.h"
 #include "kernel/control/extension.h"
 #include "kernel/control/host_probe.h"
+#include "kernel/control/tree_shape.h"
 
 namespace sl::kernel {
 
@@ -49,11 +50,12 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   // Hears, once, of the first failure that another rank reported, on the control thread.
   using ReportHandler = std::function<void(uint32_t rank, const Status& failure)>;
 
-  // Calls the parent, takes the calls of the children. shared_ptr: the node outlives its communicator while it relays.
-  // `silence_ns`: how long another host may be silent. `origin`: of which these ranks were ranks when they agreed to
-  // meet, or nothing: after trouble there they are not waited for much longer.
+  // Calls the parent, takes the calls of the children; one that does not call is asked whether it is there. shared_ptr:
+  // the node outlives its communicator while it relays. `silence_ns`: how long another host may be silent. `origin`: of
+  // which these ranks were ranks when they agreed to meet, or nothing: after trouble there they are not waited for much
+  // longer.
   static Result<std::shared_ptr<ControlTree>> Build(ControlThread* control, const TreeIdentity& identity,
-                                                    Extension* mine, const Endpoint& parent, uint64_t silence_ns,
+                                                    Extension* mine, const TreeNeighbours& where, uint64_t silence_ns,
                                                     FateHandler on_fate, ReportHandler on_report,
                                                     const Patience& patience, const ControlTree* origin = nullptr);
   ~ControlTree() override;
@@ -125,8 +127,10 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
         on_fate_(std::move(on_fate)),
         on_report_(std::move(on_report)) {}
   std::string Name(uint32_t rank) const;  // "rank 3"
-  Status AcceptChildren(Extension* mine, std::map<uint32_t, Stream>* out_children, const Patience& patience,
-                        const ControlTree* origin);
+  Status AcceptChildren(Extension* mine, const TreeNeighbours& where, std::map<uint32_t, Stream>* out_children,
+                        const Patience& patience, const ControlTree* origin);
+  Status WhyGone(const Extension& mine, const TreeNeighbours& where, const std::map<uint32_t, Stream>& children,
+                 const Patience& patience) const;
   std::string Absent(const std::map<uint32_t, Stream>& children) const;
   void BeatLater();
   void Beat();

@@ -52,8 +52,8 @@ class ControlTreeTest : public testing::Test {
                                               ControlTree::ReportHandler on_report = nullptr,
                                               const std::atomic<uint64_t>* cancel = nullptr) {
     SL_ASSIGN(const std::unique_ptr<Extension> extension, Extension::Open(switchboard_.get(), id.secret));
-    SL_ASSIGN(const Endpoint parent, Meet({{&id, 1}, rank, size, extension.get(), 10 * kSecond, kSecond, cancel}));
-    return ControlTree::Build(control_.get(), {rank, size, id.nonce(), id.secret}, extension.get(), parent, kSecond,
+    SL_ASSIGN(const TreeNeighbours where, Meet({{&id, 1}, rank, size, extension.get(), 10 * kSecond, kSecond, cancel}));
+    return ControlTree::Build(control_.get(), {rank, size, id.nonce(), id.secret}, extension.get(), where, kSecond,
                               std::move(on_fate), std::move(on_report), Brief());
   }
 
@@ -246,6 +246,33 @@ TEST_F(ControlTreeTest, NamesTheRanksThatNeverArrive) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Nothing else tells its parent, to whom it has never spoken.
+TEST_F(ControlTreeTest, NamesAChildThatGoesBeforeItConnects) {
+  for (const bool process_ends : {false, true}) {
+    const RendezvousId id = rendezvous_->NewId().Take();
+    std::thread goes([&] {
+      Switchboard other(control_.get(), NetChoice{});
+      Switchboard* own = process_ends ? &other : switchboard_.get();
+      const std::unique_ptr<Extension> extension = Extension::Open(own, id.secret).Take();
+      EXPECT_TRUE(Meet({{&id, 1}, 2, 3, extension.get(), 10 * kSecond, kSecond, nullptr}).ok());
+    });
+    std::thread child([&] {
+      auto tree = JoinAs(id, 1, 3);
+      ASSERT_TRUE(tree.ok()) << tree.status().message();
+      const auto all = tree.value()->AllGather(tree.value()->TakeNumber(), {}, Brief());
+      EXPECT_EQ(all.status().code(), SL_ERR_PEER_FAILED);
+      EXPECT_NE(all.status().message().find("rank 0 has failed: rank 2 "), std::string::npos) << all.status().message();
+      tree.value()->Depart(Fate::kAborted);
+    });
+    const Status parent = JoinAs(id, 0, 3).status();
+    EXPECT_EQ(parent.code(), SL_ERR_PEER_LOST);
+    const char* what = process_ends ? " was lost before it connected to rank 0" : " has given up before it connected";
+    EXPECT_NE(parent.message().find(what), std::string::npos) << parent.message();
+    goes.join();
+    child.join();
+  }
+}
+
 // Two that cannot both be right: there will be no communicator, and whoever has come, or comes later, hears why.
 TEST_F(ControlTreeTest, RefusesWrongNumbers) {
   struct Claim {
@@ -310,11 +337,12 @@ class SeveralHostsTest : public testing::Test {
     FakeProcess* process = processes_[rank % processes_.size()].get();
     const Patience patience{NowNs() + 20 * kSecond};
     SL_ASSIGN(const std::unique_ptr<Extension> extension, Extension::Open(process->switchboard.get(), id.secret));
-    SL_ASSIGN(const Endpoint parent, Meet({{&id, 1}, rank, size, extension.get(), 15 * kSecond, kSecond, nullptr}));
+    SL_ASSIGN(const TreeNeighbours where,
+              Meet({{&id, 1}, rank, size, extension.get(), 15 * kSecond, kSecond, nullptr}));
     auto on_fate = [this, rank](uint32_t lost, Fate fate) {
       if (IsLost(fate)) heard_[rank] = static_cast<int64_t>(fate) << 32 | lost;
     };
-    return ControlTree::Build(process->control.get(), {rank, size, id.nonce(), id.secret}, extension.get(), parent,
+    return ControlTree::Build(process->control.get(), {rank, size, id.nonce(), id.secret}, extension.get(), where,
                               silence_ns, on_fate, nullptr, patience);
   }
   void GatherAll() {

@@ -21,7 +21,7 @@ using Bytes = std::vector<uint8_t, PageAllocator<uint8_t>>;
 
 enum class FrameType : uint16_t {
   kJoin = 1,      // rank -> rendezvous
-  kWelcome = 2,   // rendezvous -> rank: where the parent is
+  kWelcome = 2,   // rendezvous -> rank: where its neighbours are
   kRefuse = 3,    // either way: status and text
   kChild = 4,     // child -> parent, first frame
   kGather = 5,    // child -> parent: contributions of a subtree
@@ -53,7 +53,7 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 24);
 
 constexpr uint32_t kFrameMagic = 0x52464c53;  // "SLFR"
-constexpr uint16_t kFrameVersion = 3;
+constexpr uint16_t kFrameVersion = 4;
 constexpr uint32_t kMaxFrameBytes = 64u << 20;
 constexpr uint32_t kMaxHelloBytes = 4096;  // before a peer has proved who it is
 

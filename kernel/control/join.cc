@@ -40,9 +40,14 @@ Result<Welcome> AwaitWelcome(const Stream& stream, Switchboard* switchboard, con
     Reader in(frame.payload);
     if (frame.header.type == FrameType::kWelcome) {
       Welcome welcome;
-      welcome.parent = in.Get<Endpoint>();
       welcome.nonce = in.Get<uint64_t>();
-      if (in.ok() && IsWellFormed(welcome.parent)) return welcome;
+      welcome.neighbours.parent = in.Get<Endpoint>();
+      bool is_good = IsWellFormed(welcome.neighbours.parent);
+      while (in.ok() && !in.empty()) {
+        const Endpoint& child = welcome.neighbours.children.emplace_back(in.Get<Endpoint>());
+        is_good = is_good && IsWellFormed(child);
+      }
+      if (in.ok() && is_good) return welcome;
     }
     if (frame.header.type != FrameType::kOpen) return Status(SL_ERR_LINK_CORRUPT, "the rendezvous spoke out of turn");
     const Result<NetAddress> opened = switchboard->OpenNet();
@@ -56,8 +61,8 @@ Result<Welcome> AwaitWelcome(const Stream& stream, Switchboard* switchboard, con
   }
 }
 
-Result<Endpoint> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
-                                const Patience& patience) {
+Result<TreeNeighbours> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
+                                      const Patience& patience) {
   const Result<Stream> stream =
       switchboard->Call(id.rendezvous, id.secret, FrameType::kJoin, request.Encode(), patience);
   if (!stream.ok()) {
@@ -69,7 +74,7 @@ Result<Endpoint> JoinRendezvous(const RendezvousId& id, const JoinRequest& reque
                                   ")");
   }
   const Result<Welcome> welcome = AwaitWelcome(stream.value(), switchboard, patience, nullptr);
-  if (welcome.ok()) return welcome.value().parent;
+  if (welcome.ok()) return welcome.value().neighbours;
   const Status& why = welcome.status();
   if (why.code() != SL_ERR_PEER_LOST) return why;
   return Status(why.code(), "the ranks did not meet at " + ToText(id.rendezvous) +

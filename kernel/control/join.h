@@ -7,14 +7,15 @@
 
 #include "kernel/control/extension.h"
 #include "kernel/control/join_request.h"
+#include "kernel/control/tree_shape.h"
 #include "kernel/control/unique_id.h"
 
 namespace sl::kernel {
 
 // What a rank hears when all have come.
 struct Welcome {
-  Endpoint parent;     // in the control tree; zero for rank 0
   uint64_t nonce = 0;  // of the communicator
+  TreeNeighbours neighbours;
 };
 
 // Waits for the welcome on a stream to a rendezvous. Every 20 ms `look` may find that waiting has become pointless; the
@@ -22,10 +23,10 @@ struct Welcome {
 Result<Welcome> AwaitWelcome(const Stream& stream, Switchboard* switchboard, const Patience& patience,
                              const std::function<Status()>& look);
 
-// Reports to the rendezvous of `id` and returns where the parent in the control tree of those who meet is; for rank 0
-// the answer means only that all have come.
-Result<Endpoint> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
-                                const Patience& patience);
+// Reports to the rendezvous of `id`; once all have come, returns where the neighbours in the control tree of those who
+// meet are.
+Result<TreeNeighbours> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
+                                      const Patience& patience);
 
 // Where the first ranks of the groups of several ids meet: beside the meeting of the first id's own group.
 RendezvousId LeadersId(const RendezvousId& first);

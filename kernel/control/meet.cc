@@ -31,8 +31,8 @@ class Circle {
     const Patience patience = {NowNs() + meeting_.timeout_ns + kRendezvousGivesUpFirstNs, meeting_.cancel_ns};
     const JoinRequest request{identity_.rank, identity_.size, meeting_.mine->endpoint(),
                               meeting_.rank,  meeting_.size,  terms_};
-    SL_ASSIGN(const Endpoint parent, JoinRendezvous(id_, request, switchboard, patience));
-    SL_ASSIGN(tree_, ControlTree::Build(switchboard->control(), identity_, meeting_.mine, parent, meeting_.silence_ns,
+    SL_ASSIGN(const TreeNeighbours where, JoinRendezvous(id_, request, switchboard, patience));
+    SL_ASSIGN(tree_, ControlTree::Build(switchboard->control(), identity_, meeting_.mine, where, meeting_.silence_ns,
                                         nullptr, nullptr, patience));
     return {};
   }
@@ -62,7 +62,7 @@ std::string TermsOf(const Meeting& meeting) {
   return "with " + std::to_string(meeting.size) + " ranks and " + std::to_string(meeting.ids.size()) + " ids";
 }
 
-Result<Endpoint> MeetByOne(const Meeting& meeting) {
+Result<TreeNeighbours> MeetByOne(const Meeting& meeting) {
   const RendezvousId& id = meeting.ids[0];
   Switchboard* switchboard = meeting.mine->switchboard();
   // Its children are on other hosts, or may be.
@@ -84,7 +84,7 @@ Result<Bytes> MeetLeaders(const Meeting& meeting, const IdGroups& groups, const 
   return leaders.Gather(own.value());
 }
 
-Result<Endpoint> MeetBySeveral(const Meeting& meeting) {
+Result<TreeNeighbours> MeetBySeveral(const Meeting& meeting) {
   Switchboard* switchboard = meeting.mine->switchboard();
   const IdGroups groups{meeting.size, static_cast<uint32_t>(meeting.ids.size())};
   const uint32_t group = groups.Of(meeting.rank);
@@ -109,17 +109,21 @@ Result<Endpoint> MeetBySeveral(const Meeting& meeting) {
   if (all.value().size() != meeting.size * sizeof(Endpoint)) {
     return Status(SL_ERR_LINK_CORRUPT, "ranks that met said something else than where they are");
   }
-  Endpoint parent;
-  if (meeting.rank == 0) return parent;
-  std::memcpy(static_cast<void*>(&parent), all.value().data() + ParentOf(meeting.rank) * sizeof(parent),
-              sizeof(parent));
-  if (!IsWellFormed(parent)) return Status(SL_ERR_LINK_CORRUPT, "the place of a rank is damaged");
-  return parent;
+  bool is_good = true;
+  const auto endpoint_of = [&](uint32_t rank) {
+    Endpoint endpoint;
+    std::memcpy(static_cast<void*>(&endpoint), all.value().data() + rank * sizeof(endpoint), sizeof(endpoint));
+    is_good = is_good && IsWellFormed(endpoint);
+    return endpoint;
+  };
+  TreeNeighbours neighbours = TreeNeighbours::Of(meeting.rank, meeting.size, endpoint_of);
+  if (!is_good) return Status(SL_ERR_LINK_CORRUPT, "the place of a rank is damaged");
+  return neighbours;
 }
 
 }  // namespace
 
-Result<Endpoint> Meet(const Meeting& meeting) {
+Result<TreeNeighbours> Meet(const Meeting& meeting) {
   return meeting.ids.size() == 1 ? MeetByOne(meeting) : MeetBySeveral(meeting);
 }
 

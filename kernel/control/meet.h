@@ -23,8 +23,8 @@ struct Meeting {
   const std::atomic<uint64_t>* cancel_ns;
 };
 
-// Where the parent in the control tree of all is; zero for rank 0.
+// Where the neighbours in the control tree of all are.
 // returns: SL_ERR_TIMEOUT naming who is absent | SL_ERR_MISMATCH | SL_ERR_PEER_LOST
-Result<Endpoint> Meet(const Meeting& meeting);
+Result<TreeNeighbours> Meet(const Meeting& meeting);
 
 }  // namespace sl::kernel

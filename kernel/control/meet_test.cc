@@ -75,10 +75,10 @@ class MeetTest : public testing::Test {
     Process* process = ProcessOf(rank % ids.size());
     const Secret& secret = ids[0].secret;
     SL_ASSIGN(const std::unique_ptr<Extension> extension, Extension::Open(process->switchboard.get(), secret));
-    SL_ASSIGN(const Endpoint parent, Meet({ids, rank, size, extension.get(), patience_ns_, kSecond, &cancel_}));
+    SL_ASSIGN(const TreeNeighbours where, Meet({ids, rank, size, extension.get(), patience_ns_, kSecond, &cancel_}));
     const Patience patience{NowNs() + patience_ns_};
     SL_ASSIGN(const std::shared_ptr<ControlTree> tree,
-              ControlTree::Build(process->control.get(), {rank, size, ids[0].nonce(), secret}, extension.get(), parent,
+              ControlTree::Build(process->control.get(), {rank, size, ids[0].nonce(), secret}, extension.get(), where,
                                  kSecond, nullptr, nullptr, patience));
     const auto number = static_cast<uint8_t>(rank);
     const Result<Contributions> all = tree->AllGather(tree->TakeNumber(), {&number, 1}, patience);

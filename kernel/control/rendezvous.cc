@@ -82,8 +82,7 @@ void Rendezvous::CallOff(uint64_t nonce, const Status& why) {
   if (found != sessions_.end()) RefuseAll(nonce, &found->second, why);
 }
 
-// Who calls has the secret: one of the ranks in error means that they will not all meet. Those who have come hear why,
-// and so do those who come later, here or where the leaders meet.
+// Who calls has the secret: one of the ranks in error means that they will not all meet.
 void Rendezvous::Admit(uint64_t nonce, Switchboard::Caller caller) {
   const Status joined = Join(nonce, &caller);
   if (joined.ok()) return;
@@ -91,13 +90,17 @@ void Rendezvous::Admit(uint64_t nonce, Switchboard::Caller caller) {
   [[maybe_unused]] const Status sent = SendAll(caller.stream, EncodeRefusal(joined), {NowNs()});  // fits
   std::lock_guard lock(mutex_);
   const auto found = sessions_.find(nonce);
-  if (found == sessions_.end() || !found->second.refused.ok()) return;
-  if (found->second.gathering != nullptr) return RefuseAll(nonce, &found->second, joined);
-  for (const uint64_t place : {found->second.leaders, nonce}) {
-    const auto session = sessions_.find(place);
-    if (session == sessions_.end()) continue;
-    TellRefusal(&session->second, joined);
-    session->second.refused = joined;
+  if (found != sessions_.end() && found->second.refused.ok()) RefuseAllToCome(nonce, &found->second, joined);
+}
+
+// Those who have come hear why, and so do those who come later, here or where the leaders meet.
+void Rendezvous::RefuseAllToCome(uint64_t nonce, Session* session, const Status& why) {
+  if (session->gathering != nullptr || session->full) return RefuseAll(nonce, session, why);
+  for (const uint64_t place : {session->leaders, nonce}) {
+    const auto found = sessions_.find(place);
+    if (found == sessions_.end()) continue;
+    TellRefusal(&found->second, why);
+    found->second.refused = why;
   }
 }
 
@@ -208,9 +211,12 @@ void Rendezvous::OnFrame(Channel* channel, const FrameHeader& header, Bytes payl
 
 void Rendezvous::Welcome(uint64_t nonce, Session* session) {
   for (const auto& [rank, guest] : session->ranks) {
+    const auto neighbours =
+        TreeNeighbours::Of(rank, session->size, [session](uint32_t r) { return session->ranks[r]->tree; });
     Writer welcome;
-    welcome.Put(rank == 0 ? Endpoint{} : session->ranks[ParentOf(rank)]->tree);
     welcome.Put(nonce);
+    welcome.Put(neighbours.parent);
+    for (const Endpoint& child : neighbours.children) welcome.Put(child);
     guest->channel->Send(FrameType::kWelcome, 0, welcome.bytes());
   }
   End(nonce, session);
@@ -271,7 +277,7 @@ void Rendezvous::OnClosed(Channel* channel, const Status&) {
                    session.Name(guest->rank) + " (" + ToText(guest->tree) + ") left while the ranks met");
   const uint64_t nonce = guest->nonce;
   Drop(guest);
-  if (session.full || session.gathering != nullptr) RefuseAll(nonce, &session, why);
+  RefuseAllToCome(nonce, &session, why);
 }
 
 void Rendezvous::End(uint64_t nonce, Session* session) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where ranks meet. The process that makes a unique id serves it, under an extension of its switchboard: every rank
-// reports once, and when all have come each is told where its parent in the control tree is. Ranks that know each other
-// already, because they shrink a communicator, meet at one of them without an id. With several ids each is where a
-// group of ranks meets, and the first one also where the first ranks of all groups do (meet.h).
+// reports once, and when all have come each is told where its neighbours in the control tree are. Ranks that know each
+// other already, because they shrink a communicator, meet at one of them without an id. With several ids each is where
+// a group of ranks meets, and the first one also where the first ranks of all groups do (meet.h).
 //
 // A job within one host opens no port but that of the id, which cannot know where ranks will come from. Only when all
 // have come and some are on other hosts, those that cannot be reached from there are asked to open one.
@@ -92,6 +92,7 @@ class Rendezvous : public Channel::Owner {
   void Expire(uint64_t nonce);
   void TellRefusal(Session* session, const Status& why);
   void RefuseAll(uint64_t nonce, Session* session, const Status& why);
+  void RefuseAllToCome(uint64_t nonce, Session* session, const Status& why);
   void End(uint64_t nonce, Session* session);
   void Drop(Guest* guest);
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernel/control/endpoint.h"
+
 namespace sl::kernel {
 
 inline uint32_t ParentOf(uint32_t rank) { return (rank - 1) / 2; }
@@ -18,5 +20,20 @@ inline std::vector<uint32_t> ChildrenOf(uint32_t rank, uint32_t size) {
   }
   return children;
 }
+
+// Where a rank's neighbours are called.
+struct TreeNeighbours {
+  Endpoint parent;                 // zero for rank 0
+  std::vector<Endpoint> children;  // in the order of ChildrenOf
+
+  // `endpoint`: of a rank.
+  template <typename EndpointOf>
+  static TreeNeighbours Of(uint32_t rank, uint32_t size, const EndpointOf& endpoint) {
+    TreeNeighbours neighbours;
+    if (rank != 0) neighbours.parent = endpoint(ParentOf(rank));
+    for (const uint32_t child : ChildrenOf(rank, size)) neighbours.children.push_back(endpoint(child));
+    return neighbours;
+  }
+};
 
 }  // namespace sl::kernel
