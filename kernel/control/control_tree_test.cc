@@ -246,6 +246,23 @@ TEST_F(ControlTreeTest, NamesTheRanksThatNeverArrive) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST_F(ControlTreeTest, ARankThatLeavesBeforeAllHaveComeEndsTheMeeting) {
+  const RendezvousId id = rendezvous_->NewId().Take();
+  std::atomic<uint64_t> cancel{SL_NO_DEADLINE};
+  Status waits;
+  std::thread stays([&] { waits = JoinAs(id, 0, 3).status(); });
+  std::thread leaves([&] { EXPECT_EQ(JoinAs(id, 1, 3, nullptr, nullptr, &cancel).status().code(), SL_ERR_ABORTED); });
+  while (rendezvous_->admitted() < 2) std::this_thread::yield();
+  cancel = 0;
+  leaves.join();
+  stays.join();
+  const Status late = JoinAs(id, 2, 3).status();
+  for (const Status& told : {waits, late}) {
+    EXPECT_EQ(told.code(), SL_ERR_PEER_LOST);
+    EXPECT_NE(told.message().find("left while the ranks met"), std::string::npos) << told.message();
+  }
+}
+
 // Nothing else tells its parent, to whom it has never spoken.
 TEST_F(ControlTreeTest, NamesAChildThatGoesBeforeItConnects) {
   for (const bool process_ends : {false, true}) {
