@@ -86,7 +86,7 @@ void Communicator::KeepMemoryOnly() {
   if (reach_ != nullptr) process_->reach_keeper()->Remove(reach_.get());
 }
 
-Status Communicator::Join(const std::vector<RendezvousId>& given) {
+Status Communicator::Join(const std::vector<RendezvousId>& given, const ControlTree* origin) {
   std::vector<RendezvousId> ids = given;
   std::unique_ptr<IdDesk> desk;  // until all have met
   if (IsAddressOnly(ids[0])) {
@@ -99,7 +99,8 @@ Status Communicator::Join(const std::vector<RendezvousId>& given) {
   SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), id.secret));
   const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
   SL_ASSIGN(const TreeNeighbours where,
-            Meet({ids, config_.rank, config_.size, extension_.get(), config_.timeout_ns, silence_ns, &cancelled_ns_}));
+            Meet({ids, config_.rank, config_.size, extension_.get(), config_.timeout_ns, silence_ns, &cancelled_ns_,
+                  [origin] { return origin != nullptr ? origin->Loss() : Status(); }}));
   deadline_ns_ = NowNs() + config_.timeout_ns;
   return WhyGivenUp(SetUp({config_.rank, config_.size, nonce_, id.secret}, where));
 }

@@ -51,7 +51,8 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   // Set-up, one of the three, once. Blocks; every wait is bounded by the timeout and by Cancel().
-  Status Join(const std::vector<RendezvousId>& given);
+  // `origin`: of the communicator that grows, whose ranks come, too; or nothing.
+  Status Join(const std::vector<RendezvousId>& given, const ControlTree* origin = nullptr);
   // `seat` came from Split or MeetShrunk.
   struct Seat;
   Status JoinAsChild(Seat seat);
@@ -136,6 +137,8 @@ class Communicator {
 
   // How a rank that is waited for stands: appended to messages; empty when nothing is known.
   bool FateOf(uint32_t rank, Fate* out_fate) const { return tree_ != nullptr && tree_->FateOf(rank, out_fate); }
+  // What hears of its ranks, also when the communicator has gone.
+  std::shared_ptr<const ControlTree> tree() const { return tree_; }
   // One load: no rank was lost, has left or has reported a failure.   [data]
   bool complete() const { return !incomplete_.load(std::memory_order_acquire); }
   // A rank that was lost, or -1.

@@ -216,19 +216,27 @@ void ControlTree::SendToChildren(uint64_t number, const Bytes& all) {
   for (uint32_t child : ChildrenOf(identity_.rank, identity_.size)) SendTo(child, FrameType::kSpread, number, all);
 }
 
+Status ControlTree::LossLocked() const {
+  const auto lost = std::find_if(fates_.begin(), fates_.end(), [](const auto& entry) { return IsLost(entry.second); });
+  if (lost == fates_.end()) return {};
+  return {SL_ERR_PEER_LOST, Name(lost->first) + " " + FateText(lost->second)};
+}
+
 // A loss explains what others report, and a report why its rank has left.
 Status ControlTree::TroubleLocked() const {
-  const auto gone = [this](const auto& entry) {
-    return Status(SL_ERR_PEER_LOST, Name(entry.first) + " " + FateText(entry.second));
-  };
-  const auto lost = std::find_if(fates_.begin(), fates_.end(), [](const auto& entry) { return IsLost(entry.second); });
-  if (lost != fates_.end()) return gone(*lost);
+  SL_TRY(LossLocked());
   if (!failure_.ok() && failed_rank_ != identity_.rank && !disregards_) {
     return {SL_ERR_PEER_FAILED, Name(failed_rank_) + " has failed: " + failure_.message()};
   }
   const auto hasty =
       std::find_if(fates_.begin(), fates_.end(), [](const auto& entry) { return entry.second == Fate::kAborted; });
-  return hasty == fates_.end() ? Status() : gone(*hasty);
+  if (hasty == fates_.end()) return {};
+  return {SL_ERR_PEER_LOST, Name(hasty->first) + " " + FateText(hasty->second)};
+}
+
+Status ControlTree::Loss() const {
+  std::lock_guard lock(mutex_);
+  return LossLocked();
 }
 
 Status ControlTree::Trouble() const {

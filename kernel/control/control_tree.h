@@ -104,6 +104,8 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
 
   // What is known about a rank; false: nothing, it should be alive.   thread: [any]
   bool FateOf(uint32_t rank, Fate* out_fate) const;
+  // SL_ERR_PEER_LOST naming a rank that was lost, or SL_OK.   thread: [any]
+  Status Loss() const;
   // What kept, or may keep, a rank from its part: one was lost, left in haste or has failed; SL_OK: nothing. Goes on
   // hearing of it after Depart.   thread: [any]
   Status Trouble() const;
@@ -139,6 +141,7 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   Status OpenChannels(std::map<uint32_t, Stream> streams);
   void SendToChildren(uint64_t number, const Bytes& all);
   void SendContributed(uint64_t number);
+  Status LossLocked() const;
   Status TroubleLocked() const;
   Status WhyInVainLocked() const;
   Result<Bytes> Await(uint64_t number, uint32_t from, const Patience& patience);

@@ -263,6 +263,28 @@ TEST_F(ControlTreeTest, ARankThatLeavesBeforeAllHaveComeEndsTheMeeting) {
   }
 }
 
+// As ranks of a communicator that grows do.
+TEST_F(ControlTreeTest, ARankThatKnowsOfALossEndsTheMeeting) {
+  const RendezvousId id = rendezvous_->NewId().Take();
+  const std::unique_ptr<Extension> extension = Extension::Open(switchboard_.get(), id.secret).Take();
+  std::atomic<bool> is_lost{false};
+  const auto look = [&] { return is_lost ? Status(SL_ERR_PEER_LOST, "rank 7 was lost") : Status(); };
+  Status knows, waits;
+  std::thread knowing([&] {
+    knows = Meet({{&id, 1}, 0, 3, extension.get(), 10 * kSecond, kSecond, nullptr, look}).status();
+  });
+  std::thread waiting([&] { waits = JoinAs(id, 1, 3).status(); });
+  while (rendezvous_->admitted() < 2) std::this_thread::yield();
+  is_lost = true;
+  knowing.join();
+  waiting.join();
+  const Status late = JoinAs(id, 2, 3).status();
+  for (const Status& told : {knows, waits, late}) {
+    EXPECT_EQ(told.code(), SL_ERR_PEER_LOST);
+    EXPECT_NE(told.message().find("rank 7 was lost"), std::string::npos) << told.message();
+  }
+}
+
 // Nothing else tells its parent, to whom it has never spoken.
 TEST_F(ControlTreeTest, NamesAChildThatGoesBeforeItConnects) {
   for (const bool process_ends : {false, true}) {

@@ -62,7 +62,7 @@ Result<Welcome> AwaitWelcome(const Stream& stream, Switchboard* switchboard, con
 }
 
 Result<TreeNeighbours> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
-                                      const Patience& patience) {
+                                      const Patience& patience, const std::function<Status()>& look) {
   const Result<Stream> stream =
       switchboard->Call(id.rendezvous, id.secret, FrameType::kJoin, request.Encode(), patience);
   if (!stream.ok()) {
@@ -73,7 +73,7 @@ Result<TreeNeighbours> JoinRendezvous(const RendezvousId& id, const JoinRequest&
                                   ", which made it, has ended or is out of reach" + or_else + " (" + why.message() +
                                   ")");
   }
-  const Result<Welcome> welcome = AwaitWelcome(stream.value(), switchboard, patience, nullptr);
+  const Result<Welcome> welcome = AwaitWelcome(stream.value(), switchboard, patience, look);
   if (welcome.ok()) return welcome.value().neighbours;
   const Status& why = welcome.status();
   if (why.code() != SL_ERR_PEER_LOST) return why;

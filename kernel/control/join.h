@@ -24,9 +24,9 @@ Result<Welcome> AwaitWelcome(const Stream& stream, Switchboard* switchboard, con
                              const std::function<Status()>& look);
 
 // Reports to the rendezvous of `id`; once all have come, returns where the neighbours in the control tree of those who
-// meet are.
+// meet are. `look` as above.
 Result<TreeNeighbours> JoinRendezvous(const RendezvousId& id, const JoinRequest& request, Switchboard* switchboard,
-                                      const Patience& patience);
+                                      const Patience& patience, const std::function<Status()>& look = nullptr);
 
 // Where the first ranks of the groups of several ids meet: beside the meeting of the first id's own group.
 RendezvousId LeadersId(const RendezvousId& first);

@@ -69,7 +69,7 @@ Result<TreeNeighbours> MeetByOne(const Meeting& meeting) {
   if (!switchboard->IsHere(id.rendezvous.space)) SL_TRY(switchboard->OpenNet().status());
   const JoinRequest request{meeting.rank, meeting.size, meeting.mine->endpoint(), meeting.rank, meeting.size, ""};
   return JoinRendezvous(id, request, switchboard,
-                        {NowNs() + meeting.timeout_ns + kRendezvousGivesUpFirstNs, meeting.cancel_ns});
+                        {NowNs() + meeting.timeout_ns + kRendezvousGivesUpFirstNs, meeting.cancel_ns}, meeting.look);
 }
 
 // Where all ranks are, as their leaders tell each other. A leader whose own group failed comes, too: to say so.

@@ -21,6 +21,8 @@ struct Meeting {
   uint64_t timeout_ns;
   uint64_t silence_ns;  // of hosts
   const std::atomic<uint64_t>* cancel_ns;
+  // By one id: looks, 50 times a second, whether waiting has become pointless, which all others are told then.
+  std::function<Status()> look = {};
 };
 
 // Where the neighbours in the control tree of all are.

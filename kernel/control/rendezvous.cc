@@ -204,7 +204,8 @@ void Rendezvous::OnFrame(Channel* channel, const FrameHeader& header, Bytes payl
   const std::string who = session.Name(guest->rank) + " (" + ToText(guest->tree) + ")";
   if (header.type == FrameType::kRefuse) {
     const auto code = in.Get<sl_status_t>();
-    return RefuseAll(guest->nonce, &session, Status(code < 0 ? code : SL_ERR_INTERNAL, who + ": " + in.GetText()));
+    return RefuseAllToCome(guest->nonce, &session,
+                           Status(code < 0 ? code : SL_ERR_INTERNAL, who + ": " + in.GetText()));
   }
   RefuseAll(guest->nonce, &session, Status(SL_ERR_LINK_CORRUPT, who + " spoke out of turn while the ranks met"));
 }

@@ -161,9 +161,10 @@ Status GrowComm(sl_comm_t* parent, uint32_t size, const sl_unique_id_t* id, cons
   auto visit = std::make_shared<Visit>(parent);
   auto call = [raw, parent, visit = std::move(visit), turn, mine]() mutable {
     const Result<RendezvousId> known = parent->comm.AgreeOnId(turn, mine, raw->comm);
+    const std::shared_ptr<const ControlTree> origin = parent->comm.tree();
     visit.reset();
     if (!known.ok()) return BecomeReady(raw, known.status());
-    return BecomeReady(raw, raw->comm.Join({known.value()}));
+    return BecomeReady(raw, raw->comm.Join({known.value()}, origin.get()));
   };
   Status status = RunCall(raw, raw->nonblocking, std::move(call), decline);
   if (!status.ok()) {
