@@ -97,7 +97,8 @@ Status ControlTree::WhyGone(const Extension& mine, const TreeNeighbours& where,
     if (!has_ended && there.code() != SL_ERR_STATE) continue;
     return {SL_ERR_PEER_LOST, Name(expected[i]) + " (" + ToText(child) + ") " +
                                   (has_ended ? "was lost" : "has given up") + " before it connected to " +
-                                  Name(identity_.rank) + " in the control tree: " + there.message()};
+                                  Name(identity_.rank) + " in the control tree; see its output (" + there.message() +
+                                  ")"};
   }
   return {};
 }
