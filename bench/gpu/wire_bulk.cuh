@@ -1,21 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A pipe through shared memory by which one thread moves bytes in bulk, many loads and stores under way.
+// Moving pieces in bulk, by the copy unit: one thread issues everything of a pipe.
 #pragma once
 
-#include "bench/gpu/bulk.h"
 #include "bench/gpu/wire.h"
+#include "sdk/device/bulk.h"
 
 namespace sl::bench {
 
-// By the copy unit, through shared memory; one thread issues everything of a pipe.
-constexpr uint32_t kStages = 5;
 constexpr uint32_t kStageBytes = 8192;
-struct BulkPipe {
-  alignas(128) uint8_t stage[kStages][kStageBytes];
-  BulkArrival arrival[kStages];
-  uint8_t* to[kStages];
-};
+using BulkPipe = dev::BulkStages<uint8_t*, 5, kStageBytes>;
 static_assert(sizeof(BulkPipe) == kPipeBytes);
 
 struct BulkPiece {
@@ -23,31 +17,13 @@ struct BulkPiece {
   uint8_t* to;
   uint32_t bytes;  // kStageBytes at most
 };
-// Moves the pieces that next(&piece) gives until it returns false: store(to, stage, bytes) begins a group of stores.
+// Moves the pieces that next(&piece) gives until it returns false; store(stage, bytes, to) stores one.
 template <typename Next, typename Store>
-__device__ void BulkStream(BulkPipe& pipe, const Next& next, const Store& store) {
-  for (BulkArrival& arrival : pipe.arrival) arrival.Init();
-  uint32_t bytes[kStages] = {};
-  uint32_t loaded = 0;
-  uint32_t stored = 0;
-  for (bool more = true;;) {
-    while (more && loaded - stored < kStages - 1) {
-      BulkPiece piece;
-      more = next(&piece);
-      if (!more) break;
-      BulkAwaitRead<1>();  // of all but the last store, hence of the stage taken over
-      const uint32_t s = loaded++ % kStages;
-      pipe.to[s] = piece.to;
-      bytes[s] = piece.bytes;
-      BulkLoad(pipe.stage[s], piece.from, piece.bytes, &pipe.arrival[s]);
-    }
-    if (stored == loaded) break;
-    const uint32_t s = stored % kStages;
-    pipe.arrival[s].Await(stored / kStages % 2);
-    store(pipe.to[s], pipe.stage[s], bytes[s]);
-    ++stored;
-  }
-  BulkAwaitStores();
+__device__ void BulkMove(BulkPipe* pipe, const Next& next, const Store& store) {
+  dev::BulkStream<BulkPipe, Store> stream(pipe, store);
+  stream.Begin();
+  for (BulkPiece piece; next(&piece);) stream.Load(piece.from, piece.bytes, piece.to);
+  stream.Finish();
 }
 
 // This thread's pipe; NULL: it has none. kPipes threads of a block have one.

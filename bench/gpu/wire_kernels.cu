@@ -187,7 +187,9 @@ __device__ void PushDrawn(const WireArgs& args) {
 }
 
 struct StoreOnce {
-  __device__ void operator()(uint8_t* to, const void* stage, uint32_t bytes) const { BulkStore(to, stage, bytes); }
+  __device__ void operator()(const uint8_t* stage, uint32_t bytes, uint8_t* to) const {
+    dev::BulkPut(to, stage, bytes);
+  }
 };
 
 // Every pipe has a part of the share.
@@ -213,7 +215,7 @@ __device__ void Bulk(const WireArgs& args, bool pushes, uint8_t* memory) {
     }
     return true;
   };
-  BulkStream(*pipe, next, StoreOnce{});
+  BulkMove(pipe, next, StoreOnce{});
 }
 
 // Pipes draw pieces of kDrawnBytes, or, not `drawn`, take them in turn.
@@ -255,8 +257,8 @@ __device__ void BulkDrawn(const WireArgs& args, bool drawn, uint8_t* memory) {
   BulkPipe* pipe = OwnPipe<kPipes>(memory);
   if (pipe == nullptr) return;
   DrawnPieces pieces(args, blockIdx.x * kPipes + threadIdx.x / 32, gridDim.x * kPipes, drawn);
-  BulkStream(
-      *pipe, [&](BulkPiece* piece) { return pieces.Next(piece); }, StoreOnce{});
+  BulkMove(
+      pipe, [&](BulkPiece* piece) { return pieces.Next(piece); }, StoreOnce{});
 }
 
 // An all-reduce by stores alone, in bulk, without arithmetic: one pipe of a block stores to every peer what it wants,
@@ -266,8 +268,8 @@ __device__ void BulkReduce(const WireArgs& args, uint8_t* memory) {
   if (pipe == nullptr) return;
   if (threadIdx.x == 0) {
     DrawnPieces pieces(args, blockIdx.x, gridDim.x, true);
-    return BulkStream(
-        *pipe, [&](BulkPiece* piece) { return pieces.Next(piece); }, StoreOnce{});
+    return BulkMove(
+        pipe, [&](BulkPiece* piece) { return pieces.Next(piece); }, StoreOnce{});
   }
   const Share share(args, blockIdx.x, gridDim.x);
   const uint32_t bytes = share.vectors * sizeof(Vec16);
@@ -279,12 +281,12 @@ __device__ void BulkReduce(const WireArgs& args, uint8_t* memory) {
     at += piece->bytes;
     return true;
   };
-  const auto to_all = [&](uint8_t* to, const void* stage, uint32_t some) {
+  const auto to_all = [&](const uint8_t* stage, uint32_t some, uint8_t* to) {
     const uint64_t offset = to - args.peer[0];
-    for (uint32_t p = 1; p < args.peers; ++p) BulkPut(args.peer[p] + offset, stage, some);
-    BulkStore(to, stage, some);
+    for (uint32_t p = 1; p < args.peers; ++p) dev::BulkPut(args.peer[p] + offset, stage, some);
+    dev::BulkPut(to, stage, some);
   };
-  BulkStream(*pipe, next, to_all);
+  BulkMove(pipe, next, to_all);
 }
 
 }  // namespace

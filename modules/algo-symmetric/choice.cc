@@ -34,6 +34,7 @@ struct Costs {
   Cost staged_two_shot;
   Cost staged_broadcast;  // that every rank pulls from the root
   Cost direct_move;
+  Cost direct_in_bulk;    // moves
   Cost direct_broadcast;  // through the other ranks
   Cost direct_broadcast_of_two;
   Cost direct_reduce;
@@ -54,6 +55,7 @@ constexpr Costs kDirectCosts = {
     .staged_two_shot = {17000, 245},
     .staged_broadcast = {5600, 300},
     .direct_move = {5400, 345},
+    .direct_in_bulk = {12000, 371},
     .direct_broadcast = {6800, 360},
     .direct_broadcast_of_two = {5300, 358},
     .direct_reduce = {5600, 329},
@@ -73,6 +75,7 @@ constexpr Costs kHostCosts = {
     .staged_two_shot = {19000, 35},
     .staged_broadcast = {11000, 46},
     .direct_move = {},  // there is no such way
+    .direct_in_bulk = {},
     .direct_broadcast = {},
     .direct_broadcast_of_two = {},
     .direct_reduce = {},
@@ -300,25 +303,31 @@ const Cost& DirectCost(sl_op_kind_t kind, uint32_t size) {
   return size == 2 ? costs.direct_broadcast_of_two : costs.direct_broadcast;
 }
 
-Choice ChooseDirect(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings, uint32_t most_blocks,
-                    bool spares) {
+bool FitsBulk(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
+  return FitsDirect(op, size, settings) && !HasReduction(op.kind);
+}
+
+Choice ChooseDirect(Family family, const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings,
+                    uint32_t most_blocks, bool spares) {
+  const bool in_bulk = family == Family::kBulk;
   const uint64_t bytes = op.count * DatatypeBytes(op.datatype);
   const bool goes_through_peers = op.kind == SL_OP_REDUCE || op.kind == SL_OP_BROADCAST;  // see DirectOf
   const uint64_t moved = LongerBytes(op, size);
   const double sent =
       goes_through_peers ? static_cast<double>(bytes) : SentBytes(op, size, op.kind == SL_OP_ALL_REDUCE);
-  const uint32_t enough = BlocksForWire(op.kind, size);
-  const uint32_t useful =
-      spares && moved >= kLongBytes ? std::min(enough, settings.staged_blocks) : settings.staged_blocks;
+  const uint32_t enough = in_bulk ? WithHomeWork(kBulkBlocks, size) : BlocksForWire(op.kind, size);
+  const bool all_serve = !in_bulk && (!spares || moved < kLongBytes);
+  const uint32_t useful = all_serve ? settings.staged_blocks : std::min(enough, settings.staged_blocks);
   const auto wanted = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, useful));
-  const GridWork work{DirectCost(op.kind, size), sent, wanted, enough};
+  const Cost& cost = in_bulk ? kDirectCosts.direct_in_bulk : DirectCost(op.kind, size);
+  const GridWork work{cost, sent, wanted, enough};
   const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
   Choice choice = CutRounds(op, rank, size, settings, blocks);
-  choice.family = Family::kDirect;
+  choice.family = family;
   choice.blocks = blocks;
   choice.direct = DirectOf(op, rank, size, settings.pushes);
   choice.direct.share_bytes = DivideUp(DivideUp(choice.direct.bytes, blocks), kDirectLineBytes) * kDirectLineBytes;
-  if (BytesDrawn(choice.direct, size) >= settings.drawn_bytes) Draw(size, blocks, &choice.direct);
+  if (in_bulk || BytesDrawn(choice.direct, size) >= settings.drawn_bytes) Draw(size, blocks, in_bulk, &choice.direct);
   const Reached reached = ReachedOf(op, rank, settings.pushes);
   choice.send_reached = reached.send;
   choice.recv_reached = reached.recv;
@@ -351,7 +360,9 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
     const bool better = settings.forced ? other.family == settings.family : cost_of(other) <= cost_of(best);
     if (other.is_told || (better && !best.is_told)) best = other;
   };
-  if (FitsDirect(op, size, settings)) consider(ChooseDirect(op, rank, size, settings, blocks, spares));
+  const auto direct = [&](Family family) { return ChooseDirect(family, op, rank, size, settings, blocks, spares); };
+  if (FitsDirect(op, size, settings)) consider(direct(Family::kDirect));
+  if (FitsBulk(op, size, settings)) consider(direct(Family::kBulk));
   for (const PacketKind* kind : {&kLamportKind, &kLlKind}) {
     const SmBudget& budget = settings.budget;
     if (FitsTwoShot(*kind, op, size, budget)) consider(ChooseTwoShot(*kind, op, rank, size, settings));
@@ -368,7 +379,7 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
 
 kernels::P2pWays WaysOf(const GpuSettings& settings, uint32_t size) {
   const bool staged = settings.forced && settings.family == Family::kStaged;
-  const bool direct = settings.forced && settings.family == Family::kDirect;
+  const bool direct = settings.forced && IsDirect(settings.family);
   const uint32_t most = LaneLayout::Of(size, 1).channels;
   const uint32_t queues = 2 * std::max(size - 1, 1u);
   const uint32_t shared = kChannelsOfBlock * std::max(settings.budget.most / queues, 1u);

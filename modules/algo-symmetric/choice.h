@@ -47,7 +47,7 @@ struct Choice {
   uint64_t piece_elements;
   uint64_t rounds;
   uint64_t time_ns;
-  kernels::DirectWork direct;  // of kind kNone unless the family is kDirect; what else is here cuts its rounds
+  kernels::DirectWork direct;  // of kind kNone unless the family is direct; what else is here cuts its rounds
   bool send_reached;           // direct: peers load from this rank's send buffer
   bool recv_reached;           // direct: and store to its receive buffer
   bool is_told;                // by the table

@@ -19,13 +19,15 @@
 
 namespace sl::algo_symmetric {
 
-enum class Family : uint32_t { kOneShot, kTwoShot, kStaged, kDirect, kLamportOneShot, kLamportTwoShot };
-constexpr uint32_t kFamilies = 6;
+enum class Family : uint32_t { kOneShot, kTwoShot, kStaged, kDirect, kLamportOneShot, kLamportTwoShot, kBulk };
+constexpr uint32_t kFamilies = 7;
 constexpr bool IsOneShot(Family family) { return family == Family::kOneShot || family == Family::kLamportOneShot; }
 constexpr bool IsTwoShot(Family family) { return family == Family::kTwoShot || family == Family::kLamportTwoShot; }
 constexpr bool IsLamport(Family family) {
   return family == Family::kLamportOneShot || family == Family::kLamportTwoShot;
 }
+// From callers' buffers to callers' buffers.
+constexpr bool IsDirect(Family family) { return family == Family::kDirect || family == Family::kBulk; }
 // For people, and as options call it.
 const char* FamilyName(Family family);
 const char* FamilyOption(Family family);

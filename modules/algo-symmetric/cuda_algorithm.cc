@@ -222,7 +222,7 @@ Reach CudaAlgorithm::ReachFor(const sl_op_t& op, const Choice& choice) {
 
 LongArgs CudaAlgorithm::LongArgsFor(const sl_op_t& op, const Choice& choice) {
   LongArgs args{ArgsFor(op, choice), choice.direct, {}};
-  if (choice.family == Family::kDirect) args.reach = ReachFor(op, choice);
+  if (IsDirect(choice.family)) args.reach = ReachFor(op, choice);
   return args;
 }
 
@@ -255,6 +255,7 @@ sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* ou
     new (args) LongArgs(LongArgsFor(op, choice));
     out->args_bytes = sizeof(LongArgs);
     if (HasReduction(op.kind)) out->shared_bytes = dev::Ahead::SharedBytes(choice.threads);
+    if (choice.direct.in_bulk) out->shared_bytes = kernels::kBulkSharedBytes;
   }
   return SL_OK;
 }
@@ -285,7 +286,7 @@ sl_status_t CudaAlgorithm::FillGroup(const sl_op_t* ops, uint32_t count, uint32_
   uint32_t blocks = 0;
   if (sl_status_t status = p2p_.Fill(ops, count, group, &blocks); status != SL_OK) return status;
   operations_ += count;
-  if (settings_.family == Family::kStaged || settings_.family == Family::kDirect) served_ += count;
+  if (settings_.family == Family::kStaged || IsDirect(settings_.family)) served_ += count;
   FillGrid(kP2p, kernel, blocks, kernels::kThreads, out);
   out->args = group;
   out->args_bytes = sizeof(GroupArgs);

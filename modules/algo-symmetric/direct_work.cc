@@ -71,9 +71,12 @@ uint64_t BytesDrawn(const DirectWork& work, uint32_t size) {
   return work.bytes * (pairs ? size : 1);
 }
 
-void Draw(uint32_t size, uint32_t blocks, DirectWork* work) {
+void Draw(uint32_t size, uint32_t blocks, bool in_bulk, DirectWork* work) {
+  const uint64_t bytes = BytesDrawn(*work, size);
   work->blocks = blocks;
-  work->piece_bytes = kernels::DrawnBytes(BytesDrawn(*work, size), blocks * (kernels::kThreads / 32));
+  work->in_bulk = in_bulk;
+  work->piece_bytes = in_bulk ? kernels::DrawnBytes(bytes, blocks * kernels::kBulkPipes, kernels::kMostBulkPiece)
+                              : kernels::DrawnBytes(bytes, blocks * (kernels::kThreads / 32));
 }
 
 Reached ReachedOf(const sl_op_t& op, uint32_t rank, bool pushes) {

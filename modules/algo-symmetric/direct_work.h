@@ -15,9 +15,9 @@ kernels::DirectWork DirectOf(const sl_op_t& op, uint32_t rank, uint32_t size, bo
 
 // How many bytes the rank moves or reduces.
 uint64_t BytesDrawn(const kernels::DirectWork& work, uint32_t size);
-// Has it drawn by the warps of so many CUDA blocks, since of long work those that get less of the wire would be waited
-// for. Ranks need not agree on it.
-void Draw(uint32_t size, uint32_t blocks, kernels::DirectWork* work);
+// Has it drawn by the warps of so many CUDA blocks, or in bulk by some threads of each, since of long work those that
+// get less of the wire would be waited for. Ranks need not agree on it.
+void Draw(uint32_t size, uint32_t blocks, bool in_bulk, kernels::DirectWork* work);
 
 // Which buffers of a rank its peers touch.
 struct Reached {

@@ -81,6 +81,12 @@ struct Block {
     return mine;
 #endif
   }
+  // Threads of a warp go on together.
+  SL_HD static void SyncWarp() {
+#ifdef __CUDA_ARCH__
+    __syncwarp();
+#endif
+  }
   // Whether all threads of the warp say so; all of them come.
   SL_HD static bool AllOfWarp(bool mine) {
 #ifdef __CUDA_ARCH__

@@ -384,8 +384,8 @@ void SweepTypes(uint32_t ranks) {
   }
 }
 
-constexpr const char* kFamilyNames[] = {"one_shot",         "two_shot", "lamport_one_shot",
-                                        "lamport_two_shot", "staged",   "direct"};
+constexpr const char* kFamilyNames[] = {"one_shot", "two_shot", "lamport_one_shot", "lamport_two_shot", "staged",
+                                        "direct",   "bulk"};
 
 void Bench(uint32_t ranks) {
   struct Column {
@@ -403,6 +403,7 @@ void Bench(uint32_t ranks) {
       {"ag one-shot", "one_shot", SL_OP_ALL_GATHER},
       {"ag lamport 1", "lamport_one_shot", SL_OP_ALL_GATHER},
       {"ag direct", "direct", SL_OP_ALL_GATHER},
+      {"ag bulk", "bulk", SL_OP_ALL_GATHER},
       {"rs one-shot", "one_shot", SL_OP_REDUCE_SCATTER},
       {"rs lamport 1", "lamport_one_shot", SL_OP_REDUCE_SCATTER},
       {"rs direct", "direct", SL_OP_REDUCE_SCATTER},

@@ -17,6 +17,7 @@
 
 #include <type_traits>
 
+#include "modules/algo-symmetric/kernels/bulk_spread.h"
 #include "modules/algo-symmetric/kernels/direct_reduce.h"
 #include "modules/algo-symmetric/kernels/spread.h"
 #include "sdk/device/draw.h"
@@ -40,6 +41,7 @@ struct DirectWork {
   uint64_t to_step;
   uint32_t blocks = 0;       // of the grid
   uint32_t piece_bytes = 0;  // of the range, or of every peer's, what is drawn at a time; 0: every block has its share
+  bool in_bulk = false;      // what is drawn is moved by bulk copies, where the GPU has them and addresses are aligned
 };
 
 // A collective that may take rounds: how, and what to do instead if all buffers are in reach.
@@ -79,7 +81,11 @@ class Direct {
     if (work_.kind == DirectKind::kSpread && takers == 1 && table_->to[0] == nullptr) return;  // a root in place
     const dev::Block worker = is_drawn() ? dev::Draws::WorkerOf(block_) : block_;
     if constexpr (std::is_void_v<F>) {
-      Draws().Each([&](uint32_t piece) {
+      if constexpr (dev::kHasBulk) {
+        const BulkRanges in{table_, Ranges(), takers, work_.piece_bytes, bytes_};
+        if (goes_in_bulk()) return SpreadInBulk(Draws(BulkWorkersOf(block_.count)), block_, in);
+      }
+      Draws(dev::Draws::WorkersOf(block_.count)).Each([&](uint32_t piece) {
         const uint32_t range = is_pairs() ? RangeOf(piece) : 0;
         const uint64_t begin = uint64_t{piece / Ranges()} * work_.piece_bytes;
         const Spread spread{table_->from[range], table_->to + range, takers, begin};
@@ -90,7 +96,7 @@ class Direct {
     } else {
       const bool aligned = table_->Misaligned(0, team_.size, 0, takers) == 0;
       const DirectOperands in{*table_, 0, bytes_, team_.size, takers, args_.AverageOver(), aligned};
-      ReduceDirect<F>(Draws(), worker, in, work_.piece_bytes, args_.reduction);
+      ReduceDirect<F>(Draws(dev::Draws::WorkersOf(block_.count)), worker, in, work_.piece_bytes, args_.reduction);
     }
   }
 
@@ -101,11 +107,17 @@ class Direct {
   SL_HD uint32_t Takers() const { return work_.taker < 0 && !is_pairs() ? team_.size : 1; }
   SL_HD uint32_t Ranges() const { return is_pairs() ? team_.size : 1; }
 
-  SL_HD dev::Draws Draws() const {
+  SL_HD bool goes_in_bulk() const {
+    const uint32_t takers = is_pairs() ? team_.size : Takers();
+    return work_.in_bulk && table_->Misaligned(0, Ranges(), 0, takers) == 0;
+  }
+
+  // `workers`: of every block.
+  SL_HD dev::Draws Draws(uint32_t workers) const {
     if (!is_drawn()) return {nullptr, Ranges(), 0};
     auto* counter = reinterpret_cast<uint32_t*>(team_.At(team_.rank, team_.layout.drawn));
     const uint64_t pieces = (bytes_ + work_.piece_bytes - 1) / work_.piece_bytes * Ranges();
-    return {counter, static_cast<uint32_t>(pieces), work_.blocks * dev::Draws::WorkersOf(block_.count)};
+    return {counter, static_cast<uint32_t>(pieces), work_.blocks * workers};
   }
   // Pairs. At any time a rank deals with many, many deal with it, and what it copies within its own memory does not
   // leave the wire idle: consecutive pieces, or, where blocks have shares, consecutive blocks, are of different ranges.

@@ -10,11 +10,10 @@ namespace sl::algo_symmetric::kernels {
 
 // How much of so many bytes is drawn at a time: what every worker does eight times or so, in pieces that are worth a
 // draw, and not so long that who draws the last one is waited for.
-SL_HD uint32_t DrawnBytes(uint64_t bytes, uint32_t workers) {
+SL_HD uint32_t DrawnBytes(uint64_t bytes, uint32_t workers, uint64_t most = 32 << 10) {
   constexpr uint64_t kLeast = 4 << 10;  // 8 vectors of each thread of a warp
-  constexpr uint64_t kMost = 32 << 10;
   const uint64_t eighth = bytes / (8 * workers) / kLeast * kLeast;
-  return static_cast<uint32_t>(eighth < kLeast ? kLeast : eighth > kMost ? kMost : eighth);
+  return static_cast<uint32_t>(eighth < kLeast ? kLeast : eighth > most ? most : eighth);
 }
 
 // One source, and `takers` places for it, some of them NULL.
