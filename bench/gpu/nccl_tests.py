@@ -11,7 +11,7 @@ RUNS = (("all_reduce", "graph", (8, 512, 32 << 10, 2 << 20, 128 << 20)), ("all_r
 STEP = 64
 APART = 0.15       # figures that differ by more are marked
 PATIENCE_S = 120   # for a run
-ISSUE = {"eager": ["-n", "100"], "graph": ["-n", "20", "-G", "5"]}  # -n operations in a graph, launched -G times
+ISSUE = {"eager": ["-n", "400"], "graph": ["-n", "200", "-G", "2"]}  # -n operations in a graph, launched -G times
 
 
 def program(folder, collective):

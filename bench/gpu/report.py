@@ -3,9 +3,10 @@
 """What a comparison on GPUs comes to, from its record alone: tables of every point, means, what was lost, how that stands
 to NCCL's best and to its claims, as CSV, and as a plot. `./run gpu-bench` calls it; for records from elsewhere:
 
-    python3 bench/gpu/report.py FILE... [--csv FILE] [--svg FILE]
+    python3 bench/gpu/report.py FILE... [--csv FILE] [--svg FILE] [--floor FILE]
 
-Several files are slices of one grid, measured alike. A point is lost (LOSS) when ours is less than 0.97 times as fast as the
+Several files are slices of one grid, measured alike. --floor names what bench_floor wrote of the same machine: how fast any
+library could be there is weighed, too. A point is lost (LOSS) when ours is less than 0.97 times as fast as the
 peer; its rounds are NOISY when they differ by more than half; WRONG, when libraries left different results. Only the
 standard library. Exit code: 0 whoever won, 1 a file that cannot be reported on, 2 bad usage.
 """
@@ -14,6 +15,7 @@ import csv
 import math
 import sys
 
+import floor
 import plot
 from record import LOSS, NOISY, OURS, PEER, Failure, geometric_mean, groups, merge, size_text, number_text
 
@@ -136,10 +138,8 @@ def claims(record):
 
 
 def bus_bandwidth(point, library, gpus):
-    """GB/s that a link sees, as nccl-tests counts them; sends count once."""
-    share = (gpus - 1) / gpus
-    factor = {"all_reduce": 2 * share, "broadcast": 1, "reduce": 1, "sendrecv": 1}.get(point.collective, share)
-    return factor * point.bytes / point.median(library) / 1e3
+    """GB/s."""
+    return floor.wire_bytes(point, gpus) / point.median(library) / 1e3
 
 
 def budgets(record):
@@ -201,10 +201,13 @@ def write_csv(record, path):
                            "" if point.ctas is None else point.ctas, *us, int(point.right)])
 
 
-def report(files, csv_path=None, svg_path=None):
+def report(files, csv_path=None, svg_path=None, floor_path=None):
     record = merge(files)
+    lowest = floor.read(floor_path, record) if floor_path else None
     for line in text(record):
         print(line)
+    if lowest:
+        print("\n".join(floor.weigh(record, lowest)))
     if csv_path:
         write_csv(record, csv_path)
     if svg_path:
@@ -218,8 +221,9 @@ def main():
     parser.add_argument("files", nargs="+", metavar="FILE", help="what bench_gpu wrote by --json")
     parser.add_argument("--csv", help="the medians, as a file")
     parser.add_argument("--svg", help="the plot, as a file")
+    parser.add_argument("--floor", help="what bench_floor wrote of this machine by --json")
     arguments = parser.parse_args()
-    report(arguments.files, arguments.csv, arguments.svg)
+    report(arguments.files, arguments.csv, arguments.svg, arguments.floor)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
+import floor
 import nccl_tests
 import plot
 import record
@@ -180,6 +181,45 @@ class Report(Case):
             rows = list(csv.reader(file))
         self.assertEqual(rows[1:], [["all_reduce", "graph", "plain", "8", "", "4", "8", "1"],
                                     ["all_gather", "graph", "plain", "8", "2", "4", "", "1"]])
+
+
+class Floor(Case):
+    FIGURES = {"gpu": "A GPU", "gpus": 4, "launch_us": 4, "dependent_launch_us": 3, "operation_us": 2,
+               "wire_gb_per_s": 300}
+
+    def figures(self, **more):
+        path = os.path.join(self.folder, "floor.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({**self.FIGURES, **more}, file)
+        return path
+
+    def test_weighs_what_could_be_beside_what_is(self):
+        # 4 µs on the wire: an all-reduce of 4 ranks sends 1.5 times its bytes.
+        file = self.file([point("all_reduce", "graph", "plain", 800000, 8, 12), point("all_reduce", "eager", "plain", 8, 6, 9),
+                          point("all_reduce", "eager", "symmetric", 8, 1, 9)])
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out):
+            report.report([file], floor_path=self.figures())
+        lines = out.getvalue().splitlines()
+        at = next(i for i, line in enumerate(lines) if line.startswith("floor, by bench_floor"))
+        self.assertIn("an operation 2.00 µs, a launch 3.00, the wire 300 GB/s", lines[at])
+        self.assertRegex(lines[at + 1], r"graph +2\.00 at the floor, ours 1\.50, 75 %  \(1 points\)")
+        self.assertRegex(lines[at + 2], r"eager +3\.00 at the floor, ours 1\.50, 50 %  \(1 points\)")
+        self.assertRegex(lines[at + 3], r"all +2\.45 at the floor, ours 1\.50, 61 %  \(2 points\)")
+
+    def test_refuses_figures_of_another_machine_or_none(self):
+        measured = record.read(self.file([point("all_reduce", "graph", "plain", 8, 4, 8)]))
+        with self.assertRaisesRegex(record.Failure, "floor.json: of 2 x A GPU, but the record is of 4 x A GPU"):
+            floor.read(self.figures(gpus=2), measured)
+        path = self.figures()
+        for text, wrong in (("{}", "it lacks gpu, gpus"), ("3", "not what bench_floor writes"), ("{", "not what bench_floor")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            with self.assertRaisesRegex(record.Failure, wrong):
+                floor.read(path, measured)
+
+    def test_says_when_nothing_is_to_be_weighed(self):
+        self.assertIn("nothing to hold", self.part([], lambda of: floor.weigh(of, self.FIGURES))[0])
 
 
 class NcclTests(Case):

@@ -60,7 +60,7 @@ constexpr Costs kDirectCosts = {
     .direct_broadcast_of_two = {5300, 358},
     .direct_reduce = {5600, 329},
     .direct_all_reduce = {6800, 323},
-    .direct_all_reduce_of_two = {6800, 337},
+    .direct_all_reduce_of_two = {7800, 345},
     .mail = {3050, 205},
     .landed = {4600, 340},
 };

@@ -52,13 +52,13 @@ Point PointOf(const std::string& collective, const std::string& issue, const std
 }
 
 Effort EffortFor(const Point& point) {
-  const int operations = point.bytes <= (64u << 10)    ? 100
-                         : point.bytes <= (2u << 20)   ? 50
-                         : point.bytes <= (32u << 20)  ? 20
-                         : point.bytes <= (512u << 20) ? 6
-                                                       : 3;
+  const int operations = point.bytes <= (64u << 10)    ? 400
+                         : point.bytes <= (2u << 20)   ? 200
+                         : point.bytes <= (32u << 20)  ? 60
+                         : point.bytes <= (512u << 20) ? 12
+                                                       : 4;
   if (point.issue != Issue::kGraph) return {operations, 1};
-  const int captured = std::min(operations, 20);
+  const int captured = std::min(operations, 200);
   return {captured, std::max(operations / captured, 1)};
 }
 

@@ -53,7 +53,7 @@ TEST(BenchEffort, ReplaysGraphsAlone) {
   for (const char* issue : {"eager", "dependent"}) {
     const Effort effort = EffortFor(PointOf("all_reduce", issue, "plain", 8));
     EXPECT_EQ(effort.replays, 1) << issue;
-    EXPECT_EQ(effort.operations, 100) << issue;
+    EXPECT_EQ(effort.operations, 400) << issue;
   }
 }
 
