@@ -36,8 +36,8 @@ const char* Name(Memory memory);
 // From names. Throws CommandError (usage) with the names that exist.
 Point PointOf(const std::string& collective, const std::string& issue, const std::string& memory, size_t bytes);
 
-// How many operations a measurement times: some milliseconds' worth, so that the start of the first one and the noticing
-// of the last one's end, some 10 us together, are little of each.
+// How many operations a measurement times: some milliseconds' worth, so that the start of the first one and the
+// noticing of the last one's end, some 10 us together, are little of each.
 struct Effort {
   int operations;  // launched one by one, or captured in one graph
   int replays;     // of that graph; eager: 1
