@@ -151,7 +151,7 @@ void RunEveryBlock(GpuTeam& team, Case& one) {
     const Choice choice = team.ChoiceFor(r, op, one.family);
     const LongArgs args = team.ArgsOf(r, op, choice);
     for (uint32_t b = 0; b < choice.blocks; ++b) {
-      threads.emplace_back([op, choice, args, b] { RunBlock(choice, op.datatype, args, b); });
+      threads.emplace_back([op, choice, args, b] { RunBlock(choice.family, op.datatype, args, b); });
     }
   }
   for (std::thread& thread : threads) thread.join();

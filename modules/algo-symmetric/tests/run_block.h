@@ -12,7 +12,6 @@
 #include "modules/algo-symmetric/kernels/mail_group.h"
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/p2p.h"
-#include "modules/algo-symmetric/kernels/prompt.h"
 #include "modules/algo-symmetric/kernels/staged.h"
 #include "modules/algo-symmetric/kernels/two_shot.h"
 
