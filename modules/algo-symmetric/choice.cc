@@ -43,8 +43,8 @@ struct Costs {
   Cost mail;
   Cost landed;
 };
-// Fitted to what 2 H200 took by packets and a direct broadcast, staged ones to 4 H200, other direct ones to 2 H100
-// (docs/gpu-performance.md).
+// Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two, staged ones to 4 H200,
+// other direct ones to 2 H100 (docs/gpu-performance.md).
 constexpr Costs kDirectCosts = {
     .one_shot = {2600, 168},
     .two_shot = {3700, 185},

@@ -286,7 +286,7 @@ sl_status_t CudaAlgorithm::FillGroup(const sl_op_t* ops, uint32_t count, uint32_
   uint32_t blocks = 0;
   if (sl_status_t status = p2p_.Fill(ops, count, group, &blocks); status != SL_OK) return status;
   operations_ += count;
-  if (settings_.family == Family::kStaged || IsDirect(settings_.family)) served_ += count;
+  if (settings_.family == Family::kStaged || settings_.family == Family::kDirect) served_ += count;
   FillGrid(kP2p, kernel, blocks, kernels::kThreads, out);
   out->args = group;
   out->args_bytes = sizeof(GroupArgs);
