@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "modules/algo-symmetric/kernels/prompt.h"
 #include "modules/algo-symmetric/transfer.h"
 #include "sdk/datatype.h"
 
@@ -17,6 +18,7 @@ using kernels::AnyMailArgs;
 using kernels::Args;
 using kernels::FewestMessages;
 using kernels::FewMessages;
+using kernels::IsPrompt;
 using kernels::kSliceHeadBytes;
 using kernels::LaneLayout;
 using kernels::LongArgs;
@@ -245,18 +247,19 @@ sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* ou
   const Choice& choice = choices_.Of(op, rank_, size_, settings_);
   ++operations_;
   if (choice.family == settings_.family) ++served_;
-  const KernelRef kernel = KernelFor(choice.family, HasReduction(op.kind), op.datatype);
-  FillGrid(kernel.image, kernel.kernel, choice.blocks, choice.threads, out);
+  KernelRef kernel = KernelFor(choice.family, HasReduction(op.kind), op.datatype);
   out->args = args;
   if (IsOneShot(choice.family) || IsTwoShot(choice.family)) {
-    new (args) Args(ArgsFor(op, choice));
+    const Args& told = *new (args) Args(ArgsFor(op, choice));
     out->args_bytes = sizeof(Args);
+    if (choice.family == Family::kOneShot && IsPrompt(told, choice.blocks, choice.threads)) kernel.image = kPrompt;
   } else {
     new (args) LongArgs(LongArgsFor(op, choice));
     out->args_bytes = sizeof(LongArgs);
     if (HasReduction(op.kind)) out->shared_bytes = dev::Ahead::SharedBytes(choice.threads);
     if (choice.direct.in_bulk) out->shared_bytes = kernels::kBulkSharedBytes;
   }
+  FillGrid(kernel.image, kernel.kernel, choice.blocks, choice.threads, out);
   return SL_OK;
 }
 

@@ -4,6 +4,8 @@
 #include <iterator>
 
 extern "C" {
+extern const unsigned char sl_image_prompt[];
+extern const uint64_t sl_image_prompt_size;
 extern const unsigned char sl_image_packets[];
 extern const uint64_t sl_image_packets_size;
 extern const unsigned char sl_image_p2p[];
@@ -26,6 +28,11 @@ const char* const kPacketKernels[] = {
     "two_shot_int32",   "two_shot_uint32",  "two_shot_int64",    "two_shot_uint64",  "two_shot_float16",
     "two_shot_float32", "two_shot_float64", "two_shot_bfloat16", "two_shot_fp8e4m3", "two_shot_fp8e5m2",
 };
+const char* const kPromptKernels[] = {
+    "prompt_int8",    "prompt_uint8",   "prompt_int32",   "prompt_uint32",  "prompt_int64",
+    "prompt_uint64",  "prompt_float16", "prompt_float32", "prompt_float64", "prompt_bfloat16",
+    "prompt_fp8e4m3", "prompt_fp8e5m2", "prompt_move",
+};
 const char* const kP2pKernels[] = {"p2p_fewest", "p2p_few", "p2p_many", "mail_short", "mail_any"};
 const char* const kIntegerKernels[] = {
     "staged_int8", "staged_uint8", "staged_int32", "staged_uint32", "staged_int64", "staged_uint64", "staged_move",
@@ -42,6 +49,7 @@ struct Image {
 };
 
 static_assert(std::size(kPacketKernels) == 2 * SL_DATATYPE_COUNT + 1);
+static_assert(std::size(kPromptKernels) == SL_DATATYPE_COUNT + 1);
 static_assert(std::size(kIntegerKernels) == kMovingIntegers + 1 && kMovingIntegers == SL_FLOAT16);
 static_assert(std::size(kFloatKernels) == SL_DATATYPE_COUNT - SL_FLOAT16);
 static_assert(std::size(kP2pKernels) == kMailAny + 1);
@@ -50,6 +58,8 @@ Image ImageOf(uint32_t index) {
   switch (index) {
     case kPackets:
       return {sl_image_packets, sl_image_packets_size, kPacketKernels, std::size(kPacketKernels)};
+    case kPrompt:
+      return {sl_image_prompt, sl_image_prompt_size, kPromptKernels, std::size(kPromptKernels)};
     case kIntegers:
       return {sl_image_staged_integers, sl_image_staged_integers_size, kIntegerKernels, std::size(kIntegerKernels)};
     case kFloats:

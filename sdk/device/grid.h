@@ -40,7 +40,7 @@ SL_HD void Fetch([[maybe_unused]] const Values&... values) {
 
 // The next grid may be put on the GPU, once all blocks have said so or are over. Not before this block knows that its
 // counterparts on all peers run: a grid that waits on the GPU holds SMs, which kernels of other streams may need for
-// these peers to come.
+// these peers to come; unless both grids are so small that others fit beside them.
 SL_HD void LetNextGridLaunch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -101,6 +101,31 @@ SL_HD void StoreWords(uint8_t* to, const Vector<kBytes>& v, uint32_t valid) {
 }
 SL_HD bool IsInWords(const uint8_t* address, uint32_t bytes) { return IsAligned(address, 4) && bytes % 4 == 0; }
 
+// A word, or its lower half or quarter: 4, 2 or 1 bytes at an address aligned to them. What is not loaded becomes 0.
+SL_HD uint32_t LoadPart(const uint8_t* from, uint32_t bytes) {
+#ifdef __CUDA_ARCH__
+  if (bytes == 4) return LoadOwnWord(reinterpret_cast<const uint32_t*>(from));
+  return bytes == 2 ? *reinterpret_cast<const uint16_t*>(from) : *from;
+#else
+  uint32_t word = 0;
+  std::memcpy(&word, from, bytes);
+  return word;
+#endif
+}
+SL_HD void StorePart(uint8_t* to, uint32_t word, uint32_t bytes) {
+#ifdef __CUDA_ARCH__
+  if (bytes == 4) {
+    *reinterpret_cast<uint32_t*>(to) = word;
+  } else if (bytes == 2) {
+    *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(word);
+  } else {
+    *to = static_cast<uint8_t>(word);
+  }
+#else
+  std::memcpy(to, &word, bytes);
+#endif
+}
+
 // Assembles a vector from pieces as wide as the address allows; `valid` of its bytes exist, the others become 0.
 template <uint32_t kBytes>
 SL_HD Vector<kBytes> LoadAny(const uint8_t* from, uint32_t valid) {

@@ -18,6 +18,10 @@ void PacketKernel(const void* args, uint32_t block) {
   RunPackets<Protocol, F, Format>(ArgsOf<Args>(args), block);
 }
 template <typename F>
+void PromptKernel(const void* args, uint32_t block) {
+  Prompt<F>(ArgsOf<Args>(args), dev::Block::Whole(block)).Run();
+}
+template <typename F>
 void LongKernel(const void* args, uint32_t block) {
   RunLong<F>(ArgsOf<LongArgs>(args), block);
 }
@@ -43,6 +47,8 @@ void MailKernel(const void* args, uint32_t block) {
   { "one_shot_" #name, nullptr, PacketKernel<OneShotPackets, dev::FormatOf<type>, Format> }
 #define SL_TWO_SHOT(name, type) \
   { "two_shot_" #name, nullptr, PacketKernel<TwoShotPackets, dev::FormatOf<type>, Format> }
+#define SL_PROMPT(name, type) \
+  { "prompt_" #name, nullptr, PromptKernel<dev::FormatOf<type>> }
 #define SL_STAGED(name, type) \
   { "staged_" #name, nullptr, LongKernel<dev::FormatOf<type>> }
 
@@ -55,6 +61,12 @@ constexpr FakeKernel kPackets[] = {
     SL_FLOAT_KERNELS(SL_ONE_SHOT),
     SL_INTEGER_KERNELS(SL_TWO_SHOT),
     SL_FLOAT_KERNELS(SL_TWO_SHOT),
+    kLast,
+};
+constexpr FakeKernel kPrompts[] = {
+    {"prompt_move", nullptr, PromptKernel<void>},
+    SL_INTEGER_KERNELS(SL_PROMPT),
+    SL_FLOAT_KERNELS(SL_PROMPT),
     kLast,
 };
 constexpr FakeKernel kIntegers[] = {
@@ -86,6 +98,7 @@ using namespace sl::algo_symmetric;  // NOLINT(google-build-using-namespace)
 extern "C" {
 SL_HOST_IMAGE(packets, kPackets<LlFormat>)
 SL_HOST_IMAGE(lamport, kPackets<LamportFormat>)
+SL_HOST_IMAGE(prompt, kPrompts)
 SL_HOST_IMAGE(p2p, kGroups)
 SL_HOST_IMAGE(staged_integers, kIntegers)
 SL_HOST_IMAGE(staged_floats, kFloats)

@@ -155,6 +155,26 @@ SL_HD void ReducePair(Data (&first)[kUnit], const Data (&second)[kUnit], sl_redu
   ReducePairBy<F, SL_MIN>(first, second, 0);
 }
 
+// Up to kRanks ranks' packets, in rank order: the first becomes their reduction.
+template <typename F, sl_reduction_t kReduction, typename Data, uint32_t kRanks>
+SL_HD void ReduceRanksBy(Data (&of_rank)[kRanks], uint32_t ranks, uint32_t average_over) {
+  dev::Accumulator<F, kReduction, sizeof(Data)> sum;
+  sum.Start(of_rank[0]);
+  SL_UNROLL
+  for (uint32_t r = 1; r < kRanks; ++r) {
+    if (kRanks == 2 || r < ranks) sum.Add(of_rank[r]);
+  }
+  of_rank[0] = sum.Finish(average_over);
+}
+
+template <typename F, typename Data, uint32_t kRanks>
+SL_HD void ReduceRanks(Data (&of_rank)[kRanks], uint32_t ranks, sl_reduction_t reduction, uint32_t average_over) {
+  if (IsSum(reduction)) return ReduceRanksBy<F, SL_SUM>(of_rank, ranks, average_over);
+  if (reduction == SL_PROD) return ReduceRanksBy<F, SL_PROD>(of_rank, ranks, 0);
+  if (reduction == SL_MAX) return ReduceRanksBy<F, SL_MAX>(of_rank, ranks, 0);
+  ReduceRanksBy<F, SL_MIN>(of_rank, ranks, 0);
+}
+
 template <typename F, typename Data, typename StoreSum>
 SL_HD void ReducePackets(const dev::Block& block, const Data* shared, uint32_t ranks, uint32_t count,
                          sl_reduction_t reduction, uint32_t average_over, const StoreSum& store) {

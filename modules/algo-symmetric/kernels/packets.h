@@ -23,8 +23,9 @@ class PacketBox {
     epoch_ = dev::NextEpoch(dev::LoadOwnWord(Epoch()));
     return epoch_ != 0;
   }
-  // Which packet Close stamps: worked out while nothing has come yet.
+  // Which packet Close stamps: worked out while nothing has come yet, by a thread that waits for few packets at most.
   SL_HD void PrepareToClose() {
+    if (block_.opposite() != 0) return;
     const uint32_t packets = kShots * team_.size * team_.layout.packets_per_block;
     stamped_ = team_.Packets(team_.rank, 0, epoch_, block_.index, 0) + epoch_ / kPacketSlots % packets;
   }
@@ -47,11 +48,37 @@ class PacketBox {
     return true;
   }
 
+  // The same of a unit of every other of up to kRanks ranks, all looked for at once. What stands at other places is
+  // lost.
+  template <uint32_t kRanks>
+  SL_HD bool AwaitAll(uint32_t shot, const Unit& unit, Data (&of_rank)[kRanks]) const {
+    static_assert(kUnit == 1);
+    const auto peer_at = [this](uint32_t r) { return r < team_.size && r != team_.rank ? r : team_.Peer(0); };
+    dev::Vigil vigil(team_.warden);
+    for (;;) {
+      uint32_t seen = 0;
+      uint32_t late = kRanks;
+      SL_UNROLL
+      for (uint32_t r = 0; r < kRanks; ++r) {
+        Data data[1];
+        uint32_t its = 0;
+        const auto inbox = Format::InboxOf(team_, team_.rank, shot, epoch_, block_.index, peer_at(r));
+        if (!Format::Poll(inbox, unit, epoch_, data, &its)) {
+          late = r;
+          seen = its;
+        }
+        of_rank[r] = data[0];
+      }
+      if (late == kRanks) return true;
+      const dev::Wanted wanted{static_cast<int32_t>(peer_at(late)), shot == 0 ? kStepPacket : kStepResult, epoch_};
+      if (vigil.GivesUp(wanted, seen)) return false;
+    }
+  }
+
   // Ends the epoch, once all threads have read all packets and passed a Sync.
   SL_HD void Close() const {
-    if (block_.thread() != 0) return;
-    dev::StorePacket(stamped_, {}, epoch_);
-    *Epoch() = epoch_;
+    if (block_.opposite() == 0) dev::StorePacket(stamped_, {}, epoch_);
+    if (block_.thread() == 0) *Epoch() = epoch_;
   }
   // Gives up, once all threads have passed a Sync.
   SL_HD void End() const {

@@ -26,6 +26,7 @@ Case Case::Random(uint32_t size, std::mt19937& random) {
   one.op.count = kCounts[random() % std::size(kCounts)];
   one.family = static_cast<Family>(random() % kFamilies);
   one.offset = random() % 3 == 0 ? random() % 16 : 0;
+  if (random() % 4 == 0) one.askew = static_cast<int32_t>(random() % size);
   one.in_place = random() % 4 == 0 && one.op.kind != SL_OP_REDUCE_SCATTER && one.op.kind != SL_OP_SCATTER;
   one.Fill();
   return one;
@@ -37,7 +38,8 @@ void Case::Fill() {
   WithFormat(op.datatype, [&](auto* format) {
     using F = std::remove_pointer_t<decltype(format)>;
     for (uint32_t r = 0; r < size; ++r) {
-      const uint64_t bytes = RecvOffset() + std::max(InCount(), OutCount()) * Element() + sizeof(Image::Line);
+      const uint64_t bytes =
+          (offset + 1) * Element() + std::max(InCount(), OutCount()) * Element() + sizeof(Image::Line);
       send[r].Assign(bytes, 0xA5);
       recv[r].Assign(bytes, kUntouched);
       uint8_t* to = (in_place ? recv[r] : send[r]).data() + SendOffset(r);
@@ -54,7 +56,7 @@ void Case::Fill() {
 sl_op_t Case::For(uint32_t r, uint8_t* send_at, uint8_t* recv_at) const {
   sl_op_t mine = op;
   mine.send = (in_place ? recv_at : send_at) + SendOffset(r);
-  mine.recv = recv_at + RecvOffset();
+  mine.recv = recv_at + RecvOffset(r);
   return mine;
 }
 
@@ -104,14 +106,15 @@ std::string Case::Wrong() {
   const auto say = [&](uint32_t r, const std::string& what) {
     wrong = std::string(OpKindName(op.kind)) + " " + DatatypeName(op.datatype) + " " + ReductionName(op.reduction) +
             " count " + std::to_string(op.count) + " root " + std::to_string(op.root) + " offset " +
-            std::to_string(offset) + (in_place ? " in place, " : ", ") + FamilyName(family) + ": rank " +
-            std::to_string(r) + " of " + std::to_string(size) + ": " + what;
+            std::to_string(offset) + (askew < 0 ? "" : ", of rank " + std::to_string(askew) + " one more,") +
+            (in_place ? " in place, " : ", ") + FamilyName(family) + ": rank " + std::to_string(r) + " of " +
+            std::to_string(size) + ": " + what;
   };
   WithFormat(op.datatype, [&](auto* format) {
     using F = std::remove_pointer_t<decltype(format)>;
     for (uint32_t r = 0; r < size && wrong.empty(); ++r) {
       if (!Receives(r)) continue;
-      const uint8_t* result = recv[r].data() + RecvOffset();
+      const uint8_t* result = recv[r].data() + RecvOffset(r);
       for (uint64_t i = 0; i < OutCount() && wrong.empty(); ++i) {
         const typename F::Lane lane = Wanted<F>(r, i);
         if (std::memcmp(result + i * Element(), &lane, Element()) != 0) say(r, "element " + std::to_string(i));

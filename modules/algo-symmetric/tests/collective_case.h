@@ -68,6 +68,7 @@ struct Case {
   Family family = Family::kStaged;
   uint32_t size = 0;
   uint32_t offset = 0;  // of the buffers in their images, in elements
+  int32_t askew = -1;   // the only rank whose buffers begin an element further on; -1: none
   bool in_place = false;
   std::vector<Image> send, recv;
 
@@ -94,11 +95,11 @@ struct Case {
   uint64_t Element() const { return DatatypeBytes(op.datatype); }
   uint64_t InCount() const { return op.count * (ManyIn(op.kind) ? size : 1); }
   uint64_t OutCount() const { return op.count * (ManyOut(op.kind) ? size : 1); }
-  uint64_t RecvOffset() const { return offset * Element(); }
+  uint64_t RecvOffset(uint32_t r) const { return (offset + (askew == static_cast<int32_t>(r) ? 1 : 0)) * Element(); }
   // In place, a rank's contribution lies where its part of the result will be.
   uint64_t SendOffset(uint32_t r) const {
     const bool inside = in_place && ManyOut(op.kind) && !ManyIn(op.kind);
-    return RecvOffset() + (inside ? r * op.count * Element() : 0);
+    return RecvOffset(r) + (inside ? r * op.count * Element() : 0);
   }
   bool Receives(uint32_t r) const {
     return (op.kind != SL_OP_REDUCE && op.kind != SL_OP_GATHER) || op.root == static_cast<int32_t>(r);

@@ -24,6 +24,36 @@ TEST(GpuProtocols, AgreeWithTheOracleWhenRanksAreThreads) {
   }
 }
 
+// The smallest operations, which one rank's buffers keep from the kernels that the others take.
+TEST(GpuProtocols, GoTogetherWhereOneRankTakesAnotherKernel) {
+  constexpr sl_datatype_t kTypes[] = {SL_INT8, SL_BFLOAT16, SL_FLOAT32};
+  constexpr uint64_t kCounts[] = {1, 2, 4, 8, 24, 64, 160};
+  for (uint32_t size : {2u, 3u, 4u, 7u, 9u}) {
+    GpuTeam team(size, 2);
+    std::mt19937 random(size);
+    std::vector<Case> cases;
+    uint32_t mixed = 0;
+    for (uint32_t i = 0; i < 8 * std::size(kTypes) * std::size(kCounts); ++i) {
+      Case one = Case::Random(size, random);
+      one.op.kind = i % 8;
+      one.op.datatype = kTypes[i / 8 % std::size(kTypes)];
+      one.op.count = kCounts[i / 8 / std::size(kTypes)];
+      one.in_place = random() % 2 == 0 && one.op.kind != SL_OP_REDUCE_SCATTER && one.op.kind != SL_OP_SCATTER;
+      one.offset = 0;
+      one.askew = static_cast<int32_t>(random() % (size + 1)) - 1;
+      one.family = Family::kOneShot;
+      one.Fill();
+      uint32_t prompt = 0;
+      for (uint32_t r = 0; r < size; ++r) prompt += team.IsPromptOn(r, one.For(r)) ? 1 : 0;
+      mixed += prompt != 0 && prompt != size ? 1 : 0;
+      cases.push_back(one);
+    }
+    EXPECT_GT(mixed, cases.size() / 4) << "of " << size;
+    team.RunAll(cases);
+    for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
+  }
+}
+
 // Every data type with every reduction, in every family.
 TEST(GpuProtocols, ReduceEveryTypeByEveryOperation) {
   for (uint32_t size : {2u, 3u, 6u}) {
@@ -151,7 +181,7 @@ void RunEveryBlock(GpuTeam& team, Case& one) {
     const Choice choice = team.ChoiceFor(r, op, one.family);
     const LongArgs args = team.ArgsOf(r, op, choice);
     for (uint32_t b = 0; b < choice.blocks; ++b) {
-      threads.emplace_back([op, choice, args, b] { RunBlock(choice.family, op.datatype, args, b); });
+      threads.emplace_back([op, choice, args, b] { RunBlock(choice, op.datatype, args, b); });
     }
   }
   for (std::thread& thread : threads) thread.join();

@@ -28,15 +28,22 @@ void RunPackets(Family family, const Args& args, uint32_t block) {
 
 // What the kernel of a family does in one block.
 template <typename F>
-void RunBlock(Family family, const LongArgs& args, uint32_t block) {
+void RunBlock(Family family, const LongArgs& args, bool prompt, uint32_t block) {
+  if (prompt) return Prompt<F>(args.args, dev::Block::Whole(block)).Run();
   if (IsLamport(family)) return RunPackets<F, LamportFormat>(family, args.args, block);
   if (IsOneShot(family) || IsTwoShot(family)) return RunPackets<F, LlFormat>(family, args.args, block);
   RunLong<F>(args, block);
 }
 
-inline void RunBlock(Family family, sl_datatype_t datatype, const LongArgs& args, uint32_t block) {
-  if (!args.args.pattern.reduces) return RunBlock<void>(family, args, block);
-  WithFormat(datatype, [&](auto* format) { RunBlock<std::remove_pointer_t<decltype(format)>>(family, args, block); });
+inline bool TakesPrompt(const Choice& choice, const LongArgs& args) {
+  return choice.family == Family::kOneShot && IsPrompt(args.args, choice.blocks, choice.threads);
+}
+inline void RunBlock(const Choice& choice, sl_datatype_t datatype, const LongArgs& args, uint32_t block) {
+  const bool prompt = TakesPrompt(choice, args);
+  if (!args.args.pattern.reduces) return RunBlock<void>(choice.family, args, prompt, block);
+  WithFormat(datatype, [&](auto* format) {
+    RunBlock<std::remove_pointer_t<decltype(format)>>(choice.family, args, prompt, block);
+  });
 }
 
 // How a rank's memory is reached where all ranks are threads: at its own address, unless this rank refuses.
@@ -121,6 +128,10 @@ class GpuTeam {
     settings.family = family;
     return Choose(op, rank, size(), settings);
   }
+  bool IsPromptOn(uint32_t rank, const sl_op_t& op) const {
+    const Choice choice = ChoiceFor(rank, op, Family::kOneShot);
+    return TakesPrompt(choice, ArgsOf(rank, op, choice));
+  }
   // Runs the cases back to back, a thread a rank.
   void RunAll(std::vector<Case>& cases) {
     std::vector<std::thread> threads;
@@ -135,7 +146,7 @@ class GpuTeam {
   void Run(uint32_t rank, const sl_op_t& op, Family family) {
     const Choice choice = ChoiceFor(rank, op, family);
     const LongArgs args = ArgsOf(rank, op, choice);
-    for (uint32_t b = 0; b < choice.blocks; ++b) RunBlock(choice.family, op.datatype, args, b);
+    for (uint32_t b = 0; b < choice.blocks; ++b) RunBlock(choice, op.datatype, args, b);
   }
   // The launch of a collective; its arguments are overwritten by the next one's.
   sl_status_t LaunchOf(uint32_t rank, const sl_op_t& op, sl_launch_t* out) {

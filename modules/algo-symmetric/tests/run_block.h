@@ -12,6 +12,7 @@
 #include "modules/algo-symmetric/kernels/mail_group.h"
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/p2p.h"
+#include "modules/algo-symmetric/kernels/prompt.h"
 #include "modules/algo-symmetric/kernels/staged.h"
 #include "modules/algo-symmetric/kernels/two_shot.h"
 
