@@ -25,7 +25,8 @@ namespace {
 
 // What every way of going costs. Packets that carry their epoch travel twice as large as their data.
 struct Costs {
-  Cost one_shot;
+  Cost one_shot_move;
+  Cost one_shot_reduce;
   Cost two_shot;
   Cost lamport_move;
   Cost lamport_reduce;
@@ -34,8 +35,9 @@ struct Costs {
   Cost staged_two_shot;
   Cost staged_broadcast;  // that every rank pulls from the root
   Cost direct_move;
-  Cost direct_in_bulk;    // moves
-  Cost direct_broadcast;  // through the other ranks
+  Cost direct_in_bulk;     // moves
+  Cost broadcast_in_bulk;  // through the other ranks
+  Cost direct_broadcast;   // through the other ranks
   Cost direct_broadcast_of_two;
   Cost direct_reduce;
   Cost direct_all_reduce;
@@ -46,16 +48,18 @@ struct Costs {
 // Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two, staged ones to 4 H200,
 // other direct ones to 2 H100 (docs/gpu-performance.md).
 constexpr Costs kDirectCosts = {
-    .one_shot = {2600, 168},
+    .one_shot_move = {1800, 200},
+    .one_shot_reduce = {1950, 170},
     .two_shot = {3700, 185},
-    .lamport_move = {2650, 210},
-    .lamport_reduce = {2950, 215},
+    .lamport_move = {2250, 240},
+    .lamport_reduce = {2550, 236},
     .lamport_two_shot = {4500, 250},
     .staged = {9000, 190},
     .staged_two_shot = {17000, 245},
     .staged_broadcast = {5600, 300},
     .direct_move = {5400, 345},
     .direct_in_bulk = {12000, 371},
+    .broadcast_in_bulk = {12000, 328},
     .direct_broadcast = {6800, 360},
     .direct_broadcast_of_two = {5300, 358},
     .direct_reduce = {5600, 329},
@@ -66,7 +70,8 @@ constexpr Costs kDirectCosts = {
 };
 // To what 2 H100 took through slices in host memory, over PCIe 5.
 constexpr Costs kHostCosts = {
-    .one_shot = {4400, 25},
+    .one_shot_move = {4400, 25},
+    .one_shot_reduce = {4400, 25},
     .two_shot = {6800, 28},
     .lamport_move = {5100, 22.5},
     .lamport_reduce = {5300, 23.5},
@@ -76,6 +81,7 @@ constexpr Costs kHostCosts = {
     .staged_broadcast = {11000, 46},
     .direct_move = {},  // there is no such way
     .direct_in_bulk = {},
+    .broadcast_in_bulk = {},
     .direct_broadcast = {},
     .direct_broadcast_of_two = {},
     .direct_reduce = {},
@@ -137,8 +143,8 @@ struct PacketKind {
 constexpr PacketKind kLlKind = {
     .one_shot = Family::kOneShot,
     .two_shot = Family::kTwoShot,
-    .move_cost = &Costs::one_shot,
-    .reduce_cost = &Costs::one_shot,
+    .move_cost = &Costs::one_shot_move,
+    .reduce_cost = &Costs::one_shot_reduce,
     .two_shot_cost = &Costs::two_shot,
     .payload = sizeof(dev::Vec8),
     .carried = sizeof(dev::LlPacket),
@@ -295,8 +301,11 @@ bool FitsDirect(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
 }
 
 // Loads and stores that share the wire are in each other's way, less so where half of both stays at home.
-const Cost& DirectCost(sl_op_kind_t kind, uint32_t size) {
+const Cost& DirectCost(Family family, sl_op_kind_t kind, uint32_t size) {
   const Costs& costs = kDirectCosts;
+  if (family == Family::kBulk) {
+    return kind == SL_OP_BROADCAST && size > 2 ? costs.broadcast_in_bulk : costs.direct_in_bulk;
+  }
   if (kind == SL_OP_ALL_REDUCE) return size == 2 ? costs.direct_all_reduce_of_two : costs.direct_all_reduce;
   if (HasReduction(kind)) return costs.direct_reduce;
   if (kind != SL_OP_BROADCAST) return costs.direct_move;
@@ -319,7 +328,7 @@ Choice ChooseDirect(Family family, const sl_op_t& op, uint32_t rank, uint32_t si
   const bool all_serve = !in_bulk && (!spares || moved < kLongBytes);
   const uint32_t useful = all_serve ? settings.staged_blocks : std::min(enough, settings.staged_blocks);
   const auto wanted = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, useful));
-  const Cost& cost = in_bulk ? kDirectCosts.direct_in_bulk : DirectCost(op.kind, size);
+  const Cost& cost = DirectCost(family, op.kind, size);
   const GridWork work{cost, sent, wanted, enough};
   const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
   Choice choice = CutRounds(op, rank, size, settings, blocks);

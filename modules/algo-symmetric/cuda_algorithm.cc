@@ -252,7 +252,7 @@ sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* ou
   if (IsOneShot(choice.family) || IsTwoShot(choice.family)) {
     const Args& told = *new (args) Args(ArgsFor(op, choice));
     out->args_bytes = sizeof(Args);
-    if (choice.family == Family::kOneShot && IsPrompt(told, choice.blocks, choice.threads)) kernel.image = kPrompt;
+    if (choice.family == Family::kOneShot && IsPrompt(told, choice.threads)) kernel.image = kPrompt;
   } else {
     new (args) LongArgs(LongArgsFor(op, choice));
     out->args_bytes = sizeof(LongArgs);

@@ -40,7 +40,8 @@ SL_HD void Fetch([[maybe_unused]] const Values&... values) {
 
 // The next grid may be put on the GPU, once all blocks have said so or are over. Not before this block knows that its
 // counterparts on all peers run: a grid that waits on the GPU holds SMs, which kernels of other streams may need for
-// these peers to come; unless both grids are so small that others fit beside them.
+// these peers to come. A grid of few blocks of little code, which fit beside others on an SM, may say so as soon as it
+// has sent what peers wait for: streams then hold twice as many SMs at most.
 SL_HD void LetNextGridLaunch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

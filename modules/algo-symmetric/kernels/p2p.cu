@@ -17,6 +17,7 @@ using sl::algo_symmetric::kernels::P2pChannel;
 using sl::algo_symmetric::kernels::RunMail;
 using sl::algo_symmetric::kernels::RunShort;
 using sl::algo_symmetric::kernels::ShortArgs;
+using sl::algo_symmetric::kernels::TaskKind;
 using sl::algo_symmetric::kernels::WaitingTaskOf;
 using sl::dev::AwaitEarlierGrids;
 using sl::dev::Block;
@@ -55,6 +56,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mail_short(const __grid_c
   const MailTask& task = args.task[blockIdx.x];
   Fetch(args.team.lane, args.team.layout.short_mail, args.team.size, task.user, task.bytes);
   AwaitEarlierGrids();
+  if (task.kind == TaskKind::kReceive) LetNextGridLaunch();  // others send, and are soon over
   RunShort(args.team, task, Block::Whole(blockIdx.x));
   LetNextGridLaunch();
 }

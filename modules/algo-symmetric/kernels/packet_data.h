@@ -106,9 +106,16 @@ SL_HD uint32_t UnitsThatFit(uint32_t ranks) {
   return kSharedBytes / sizeof(typename Format::Data) / Format::kUnit / ranks;
 }
 
-// Sums, averages among them, come before all others: a jump by a table takes longer than what is done then.
-SL_HD bool IsSum(sl_reduction_t reduction) {
-  return reduction != SL_PROD && reduction != SL_MAX && reduction != SL_MIN;
+// Calls by<kReduction>(average_over). Sums come before all others, and averages apart from them: a jump by a table, or
+// a reciprocal that nobody needs, takes longer than what is done then.
+template <typename By>
+SL_HD void ByReduction(sl_reduction_t reduction, uint32_t average_over, const By& by) {
+  const bool is_sum = reduction != SL_PROD && reduction != SL_MAX && reduction != SL_MIN;
+  if (is_sum && average_over == 0) return by.template operator()<SL_SUM>(0);
+  if (is_sum) return by.template operator()<SL_SUM>(average_over);
+  if (reduction == SL_PROD) return by.template operator()<SL_PROD>(0);
+  if (reduction == SL_MAX) return by.template operator()<SL_MAX>(0);
+  by.template operator()<SL_MIN>(0);
 }
 
 // Reduces packet i of every rank, shared[rank * count + i], in rank order, and hands the result to store(i, packet).
@@ -149,10 +156,8 @@ SL_HD void ReducePairBy(Data (&first)[kUnit], const Data (&second)[kUnit], uint3
 template <typename F, typename Data, uint32_t kUnit>
 SL_HD void ReducePair(Data (&first)[kUnit], const Data (&second)[kUnit], sl_reduction_t reduction,
                       uint32_t average_over) {
-  if (IsSum(reduction)) return ReducePairBy<F, SL_SUM>(first, second, average_over);
-  if (reduction == SL_PROD) return ReducePairBy<F, SL_PROD>(first, second, 0);
-  if (reduction == SL_MAX) return ReducePairBy<F, SL_MAX>(first, second, 0);
-  ReducePairBy<F, SL_MIN>(first, second, 0);
+  ByReduction(reduction, average_over,
+              [&]<sl_reduction_t kReduction>(uint32_t over) { ReducePairBy<F, kReduction>(first, second, over); });
 }
 
 // Up to kRanks ranks' packets, in rank order: the first becomes their reduction.
@@ -169,19 +174,16 @@ SL_HD void ReduceRanksBy(Data (&of_rank)[kRanks], uint32_t ranks, uint32_t avera
 
 template <typename F, typename Data, uint32_t kRanks>
 SL_HD void ReduceRanks(Data (&of_rank)[kRanks], uint32_t ranks, sl_reduction_t reduction, uint32_t average_over) {
-  if (IsSum(reduction)) return ReduceRanksBy<F, SL_SUM>(of_rank, ranks, average_over);
-  if (reduction == SL_PROD) return ReduceRanksBy<F, SL_PROD>(of_rank, ranks, 0);
-  if (reduction == SL_MAX) return ReduceRanksBy<F, SL_MAX>(of_rank, ranks, 0);
-  ReduceRanksBy<F, SL_MIN>(of_rank, ranks, 0);
+  ByReduction(reduction, average_over,
+              [&]<sl_reduction_t kReduction>(uint32_t over) { ReduceRanksBy<F, kReduction>(of_rank, ranks, over); });
 }
 
 template <typename F, typename Data, typename StoreSum>
 SL_HD void ReducePackets(const dev::Block& block, const Data* shared, uint32_t ranks, uint32_t count,
                          sl_reduction_t reduction, uint32_t average_over, const StoreSum& store) {
-  if (IsSum(reduction)) return ReducePacketsBy<F, SL_SUM>(block, shared, ranks, count, average_over, store);
-  if (reduction == SL_PROD) return ReducePacketsBy<F, SL_PROD>(block, shared, ranks, count, 0, store);
-  if (reduction == SL_MAX) return ReducePacketsBy<F, SL_MAX>(block, shared, ranks, count, 0, store);
-  ReducePacketsBy<F, SL_MIN>(block, shared, ranks, count, 0, store);
+  ByReduction(reduction, average_over, [&]<sl_reduction_t kReduction>(uint32_t over) {
+    ReducePacketsBy<F, kReduction>(block, shared, ranks, count, over, store);
+  });
 }
 
 }  // namespace sl::algo_symmetric::kernels

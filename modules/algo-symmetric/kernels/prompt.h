@@ -5,8 +5,8 @@
 // left out; on the wire it looks like any one-shot operation (one_shot.h), and a rank whose buffers do not fit runs
 // that one.
 //
-// The next grid may come to the GPU as soon as this one's packets are sent, before this rank has heard of its peers. It
-// waits there, and holds what this grid holds: a few blocks of few registers, beside which others fit.
+// The next grid may come to the GPU as soon as this one's packets are sent, before this rank has heard of its peers
+// (grid.h).
 #pragma once
 
 #include <type_traits>
@@ -17,11 +17,10 @@
 
 namespace sl::algo_symmetric::kernels {
 
-constexpr uint32_t kPromptBlocks = 8;  // of a grid, at most
-constexpr uint32_t kPromptRanks = 8;   // of a reduction, at most: a thread takes what all have sent
+constexpr uint32_t kPromptRanks = 8;  // of a reduction, at most: a thread takes what all have sent
 
 // Whether an operation that goes by one-shot packets is so small. Of one rank: others may find otherwise.
-inline bool IsPrompt(const Args& args, uint32_t blocks, uint32_t threads) {
+inline bool IsPrompt(const Args& args, uint32_t threads) {
   constexpr uint32_t kPacket = sizeof(LlFormat::Data);
   const PacketCut& cut = args.packets;
   const uint32_t bytes = cut.block_bytes;
@@ -29,7 +28,7 @@ inline bool IsPrompt(const Args& args, uint32_t blocks, uint32_t threads) {
   const auto places = reinterpret_cast<uintptr_t>(args.send) | reinterpret_cast<uintptr_t>(args.recv);
   const bool fits = (bytes % kPacket == 0 || is_part) && places % (is_part ? bytes : kPacket) == 0;
   const bool can_reduce = args.team.size <= kPromptRanks && !args.Scales();
-  return fits && blocks <= kPromptBlocks && args.team.size >= 2 && (args.team.size - 1) * cut.share_units <= threads &&
+  return fits && args.team.size >= 2 && (args.team.size - 1) * cut.share_units <= threads &&
          (!args.pattern.reduces || can_reduce);
 }
 

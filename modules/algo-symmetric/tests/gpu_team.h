@@ -36,7 +36,7 @@ void RunBlock(Family family, const LongArgs& args, bool prompt, uint32_t block) 
 }
 
 inline bool TakesPrompt(const Choice& choice, const LongArgs& args) {
-  return choice.family == Family::kOneShot && IsPrompt(args.args, choice.blocks, choice.threads);
+  return choice.family == Family::kOneShot && IsPrompt(args.args, choice.threads);
 }
 inline void RunBlock(const Choice& choice, sl_datatype_t datatype, const LongArgs& args, uint32_t block) {
   const bool prompt = TakesPrompt(choice, args);
