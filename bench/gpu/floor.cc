@@ -10,15 +10,16 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/gpu/demand.h"
 #include "bench/gpu/floor.h"
 
 extern "C" {
@@ -36,12 +37,6 @@ constexpr uint32_t kLaunches = 300;  // of a round; a stream takes as many befor
 constexpr uint32_t kMeetings = 300;
 constexpr uint64_t kCopied = 256 << 20;  // to every peer
 constexpr uint32_t kCopies = 4;
-
-void Demand(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "FAILED: %s: %s\n", what, cudaGetErrorString(status));
-  std::_Exit(1);
-}
 
 double Microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
 

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/gpu/demand.h"
 #include "bench/gpu/wire.h"
 
 extern "C" {
@@ -55,12 +56,6 @@ constexpr Way kWays[] = {
     {"pull_and_push", "load from all, then store to all", 2},
 };
 constexpr uint32_t kBlocks[] = {4, 6, 8, 10, 12, 16, 20, 24, 32, 64};
-
-void Demand(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return;
-  std::fprintf(stderr, "FAILED: %s: %s\n", what, cudaGetErrorString(status));
-  std::_Exit(1);
-}
 
 struct Gpu {
   uint8_t* memory = nullptr;  // a buffer for each peer, which it loads from and stores to; and as many of its own
