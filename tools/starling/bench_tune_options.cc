@@ -68,6 +68,12 @@ TuneOptions ParseTuneOptions(const std::vector<std::string>& arguments) {
                        std::string(error.what()) + " (starling bench --tune FILE --help lists every option)");
   }
   if (options.file.empty()) throw CommandError(kExitUsage, "--tune '': name the profile to write the costs into");
+  if (options.file == "--help" || options.file == "-h") throw CommandError(kExitGood, app.help());
+  if (options.file.starts_with('-')) {
+    throw CommandError(kExitUsage, "--tune " + options.file +
+                                       ": name the profile to write the costs into behind it; ./" + options.file +
+                                       " if it is called so");
+  }
   const bool on_gpus = !options.gpus.empty();
   if (max_bytes.empty()) max_bytes = on_gpus ? "256M" : "16M";
   if (type.empty()) type = on_gpus ? "bfloat16" : "float";

@@ -55,6 +55,20 @@ TEST(TuneOptions, RefuseWhatCannotBeMeasured) {
   }
 }
 
+TEST(TuneOptions, TakeNoOptionForTheFile) {
+  const auto exit_code_of = [](const std::vector<std::string>& arguments) {
+    try {
+      ParseTuneOptions(arguments);
+    } catch (const CommandError& error) {
+      return error.exit_code();
+    }
+    return -1;
+  };
+  EXPECT_EQ(exit_code_of({"--tune", "--help"}), kExitGood);
+  EXPECT_EQ(exit_code_of({"--tune", "--gpus", "2"}), kExitUsage);
+  EXPECT_EQ(exit_code_of({"--tune", "./--gpus"}), -1);
+}
+
 TEST(TunePoints, GoFromSmallToLargeAndNameEachSizeOnce) {
   const auto points = TunePoints(Parse({"all_reduce", "all_gather", "-b", "4", "-e", "64"}), 4);
   std::vector<std::pair<Collective, size_t>> got;
