@@ -54,6 +54,32 @@ TEST(GpuProtocols, GoTogetherWhereOneRankTakesAnotherKernel) {
   }
 }
 
+TEST(GpuProtocols, TakeKernelsOfLittleCodeWhereTheyServe) {
+  GpuTeam team(2, 24);
+  team.LoadKernels();
+  alignas(16) static uint8_t buffers[2][4096];
+  const auto kernel_of = [&](sl_op_kind_t kind, uint64_t count, uint32_t offset, sl_reduction_t reduction = SL_SUM) {
+    sl_op_t op{};
+    op.struct_size = sizeof(op);
+    op.kind = kind;
+    op.datatype = SL_BFLOAT16;
+    op.reduction = reduction;
+    op.count = count;
+    op.send = buffers[0] + offset;
+    op.recv = buffers[1];
+    sl_launch_t launch{};
+    EXPECT_EQ(team.LaunchOf(0, op, &launch), SL_OK);
+    return KernelOf(launch);
+  };
+  EXPECT_EQ(kernel_of(SL_OP_ALL_GATHER, 32, 0), "prompt_move");
+  EXPECT_EQ(kernel_of(SL_OP_ALL_GATHER, 1, 2), "prompt_move") << "a part of a word";
+  EXPECT_EQ(kernel_of(SL_OP_ALL_GATHER, 32, 2), "one_shot_move") << "not aligned";
+  EXPECT_EQ(kernel_of(SL_OP_ALL_GATHER, 33, 0), "one_shot_move") << "no whole packets";
+  EXPECT_EQ(kernel_of(SL_OP_ALL_REDUCE, 32, 0), "prompt_bfloat16");
+  EXPECT_EQ(kernel_of(SL_OP_ALL_REDUCE, 32, 0, SL_PREMUL_SUM), "one_shot_bfloat16");
+  EXPECT_EQ(kernel_of(SL_OP_ALL_GATHER, 1 << 20, 0).find("prompt"), std::string::npos) << "more than a packet a thread";
+}
+
 // Every data type with every reduction, in every family.
 TEST(GpuProtocols, ReduceEveryTypeByEveryOperation) {
   for (uint32_t size : {2u, 3u, 6u}) {

@@ -71,12 +71,22 @@ inline sl_status_t FakeCopy(sl_device_t*, sl_stream_t*, void* to, const void* fr
   std::memcpy(to, from, bytes);
   return SL_OK;
 }
+// An image is known by the names of its kernels.
+inline sl_status_t FakeLoad(sl_device_t*, const sl_image_desc_t* image, sl_image_t** out) {
+  *out = reinterpret_cast<sl_image_t*>(const_cast<const char**>(image->kernel_names));
+  return SL_OK;
+}
+inline std::string KernelOf(const sl_launch_t& launch) {
+  return reinterpret_cast<const char* const*>(launch.image)[launch.kernel];
+}
 inline constexpr sl_device_ops_t kFakeDeviceOps = [] {
   sl_device_ops_t ops{};
   ops.stream_create = FakeStream;
   ops.stream_destroy = [](sl_device_t*, sl_stream_t*) { return SL_OK; };
   ops.stream_wait_idle = [](sl_device_t*, sl_stream_t*, uint64_t) { return SL_OK; };
   ops.copy = FakeCopy;
+  ops.image_load = FakeLoad;
+  ops.image_unload = [](sl_device_t*, sl_image_t*) { return SL_OK; };
   return ops;
 }();
 
@@ -148,6 +158,12 @@ class GpuTeam {
     const LongArgs args = ArgsOf(rank, op, choice);
     for (uint32_t b = 0; b < choice.blocks; ++b) RunBlock(choice, op.datatype, args, b);
   }
+  // Before launches are asked for by their kernels.
+  void LoadKernels() {
+    for (const auto& rank : ranks_) {
+      if (!rank->LoadKernels(&shelf_).ok()) std::abort();
+    }
+  }
   // The launch of a collective; its arguments are overwritten by the next one's.
   sl_status_t LaunchOf(uint32_t rank, const sl_op_t& op, sl_launch_t* out) {
     return ranks_[rank]->Launch(op, launch_args_, out);
@@ -164,6 +180,7 @@ class GpuTeam {
     uint8_t bytes[256] = {};
   };
   GpuSettings settings_;
+  ImageShelf shelf_;
   alignas(16) uint8_t launch_args_[4096] = {};
   std::vector<Line> heap_;
   std::vector<FakeReach> reaches_;
