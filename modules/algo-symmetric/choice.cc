@@ -35,7 +35,7 @@ struct Costs {
   Cost staged_two_shot;
   Cost staged_broadcast;  // that every rank pulls from the root
   Cost direct_move;
-  Cost direct_in_bulk;     // moves
+  Cost direct_in_bulk;     // moves, and a broadcast of two
   Cost broadcast_in_bulk;  // through the other ranks
   Cost direct_broadcast;   // through the other ranks
   Cost direct_broadcast_of_two;
@@ -45,8 +45,8 @@ struct Costs {
   Cost mail;
   Cost landed;
 };
-// Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two, staged ones to 4 H200,
-// other direct ones to 2 H100 (docs/gpu-performance.md).
+// Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two, staged ones and a broadcast
+// in bulk to 4 H200, other direct ones to 2 H100 (docs/gpu-performance.md).
 constexpr Costs kDirectCosts = {
     .one_shot_move = {1800, 200},
     .one_shot_reduce = {1950, 170},
