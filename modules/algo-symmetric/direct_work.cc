@@ -58,7 +58,7 @@ DirectWork DirectOf(const sl_op_t& op, uint32_t rank, uint32_t size, bool pushes
     case SL_OP_SCATTER:
       return {DirectKind::kSpread, op.root, own, -1, bytes, 0, rank * bytes, 0, 0, 0};
     case SL_OP_ALL_GATHER:
-      if (pushes) return {DirectKind::kSpread, own, -1, -1, bytes, 0, 0, 0, rank * bytes, 0};
+      if (pushes) return {DirectKind::kPush, -1, -1, -1, bytes, 0, 0, 0, rank * bytes, 0};
       return {DirectKind::kPull, -1, -1, -1, bytes, 0, 0, 0, 0, bytes};
     default:  // all-to-all
       if (pushes) return {DirectKind::kPush, -1, -1, -1, bytes, 0, 0, bytes, rank * bytes, 0};

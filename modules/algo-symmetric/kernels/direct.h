@@ -8,7 +8,7 @@
 //   reduce  a range of all send buffers becomes one, stored to one rank's receive buffer or to all: each element is
 //           reduced by one rank, in rank order, so all ranks get the same bits
 //   spread  a range of one send buffer is stored to one receive buffer or to several
-//   pairs   one range with every rank: loaded from the peers (pull) or stored to them (push)
+//   pairs   one range with every rank, of an all-gather the same: loaded from the peers (pull) or stored to them (push)
 //
 // In place: a location of a buffer that is read and written is read and written by one thread of one rank alone, which
 // has loaded what it reduces before it stores, or is not written at all. An all-to-all in place would not be so: its
