@@ -40,13 +40,16 @@ struct Costs {
   Cost direct_broadcast;   // through the other ranks
   Cost direct_broadcast_of_two;
   Cost direct_reduce;
+  Cost direct_reduce_off_lines;  // of blocks that do not begin at lines: more requests for as many bytes
+  Cost push_reduce;
+  Cost push_reduce_of_few;  // two or three
   Cost direct_all_reduce;
   Cost direct_all_reduce_of_two;
   Cost mail;
   Cost landed;
 };
-// Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two, staged ones and a broadcast
-// in bulk to 4 H200, other direct ones to 2 H100 (docs/gpu-performance.md).
+// Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two, staged ones, a broadcast in
+// bulk and pushes to 4 H200, other direct ones to 2 H100 (docs/gpu-performance.md).
 constexpr Costs kDirectCosts = {
     .one_shot_move = {1800, 200},
     .one_shot_reduce = {1950, 170},
@@ -63,6 +66,9 @@ constexpr Costs kDirectCosts = {
     .direct_broadcast = {6800, 360},
     .direct_broadcast_of_two = {5300, 358},
     .direct_reduce = {5600, 329},
+    .direct_reduce_off_lines = {5600, 216},
+    .push_reduce = {17500, 343},
+    .push_reduce_of_few = {17300, 358},
     .direct_all_reduce = {6800, 323},
     .direct_all_reduce_of_two = {7800, 345},
     .mail = {3050, 205},
@@ -85,6 +91,9 @@ constexpr Costs kHostCosts = {
     .direct_broadcast = {},
     .direct_broadcast_of_two = {},
     .direct_reduce = {},
+    .direct_reduce_off_lines = {},
+    .push_reduce = {},
+    .push_reduce_of_few = {},
     .direct_all_reduce = {},
     .direct_all_reduce_of_two = {},
     .mail = {5600, 17},
@@ -301,19 +310,37 @@ bool FitsDirect(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
 }
 
 // Loads and stores that share the wire are in each other's way, less so where half of both stays at home.
-const Cost& DirectCost(Family family, sl_op_kind_t kind, uint32_t size) {
+const Cost& DirectCost(Family family, const sl_op_t& op, uint32_t size) {
+  const sl_op_kind_t kind = op.kind;
   const Costs& costs = kDirectCosts;
   if (family == Family::kBulk) {
     return kind == SL_OP_BROADCAST && size > 2 ? costs.broadcast_in_bulk : costs.direct_in_bulk;
   }
+  if (family == Family::kPush) return size <= 3 ? costs.push_reduce_of_few : costs.push_reduce;
   if (kind == SL_OP_ALL_REDUCE) return size == 2 ? costs.direct_all_reduce_of_two : costs.direct_all_reduce;
-  if (HasReduction(kind)) return costs.direct_reduce;
+  const bool off_lines = kind == SL_OP_REDUCE_SCATTER && op.count * DatatypeBytes(op.datatype) % kDirectLineBytes != 0;
+  if (HasReduction(kind)) return off_lines ? costs.direct_reduce_off_lines : costs.direct_reduce;
   if (kind != SL_OP_BROADCAST) return costs.direct_move;
   return size == 2 ? costs.direct_broadcast_of_two : costs.direct_broadcast;
 }
 
+uint32_t EnoughBlocks(Family family, sl_op_kind_t kind, uint32_t size) {
+  if (family == Family::kBulk) return WithHomeWork(kBulkBlocks, size);
+  return family == Family::kPush ? PushingBlocks(size) : BlocksForWire(kind, size);
+}
+
 bool FitsBulk(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
   return FitsDirect(op, size, settings) && !HasReduction(op.kind);
+}
+
+// Peers store to the slice, hence to no buffer that might be out of reach. On fewer blocks than it takes to push and to
+// reduce what the wire carries, direct reductions, which only load, are quicker.
+bool FitsPush(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
+  constexpr uint32_t kFewestSlots = 4;
+  if (op.kind != SL_OP_REDUCE_SCATTER || op.reduction == SL_PREMUL_SUM || settings.on_host) return false;
+  const bool has_blocks = settings.budget.Most(settings.staged_blocks) >= PushingBlocks(size);
+  return size >= 2 && size <= kReachRanks && (has_blocks || settings.forced) &&
+         LaneLayout::Of(size, settings.staged_blocks).unit_slots >= kFewestSlots;
 }
 
 Choice ChooseDirect(Family family, const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings,
@@ -324,11 +351,11 @@ Choice ChooseDirect(Family family, const sl_op_t& op, uint32_t rank, uint32_t si
   const uint64_t moved = LongerBytes(op, size);
   const double sent =
       goes_through_peers ? static_cast<double>(bytes) : SentBytes(op, size, op.kind == SL_OP_ALL_REDUCE);
-  const uint32_t enough = in_bulk ? WithHomeWork(kBulkBlocks, size) : BlocksForWire(op.kind, size);
-  const bool all_serve = !in_bulk && (!spares || moved < kLongBytes);
+  const uint32_t enough = EnoughBlocks(family, op.kind, size);
+  const bool all_serve = family == Family::kDirect && (!spares || moved < kLongBytes);
   const uint32_t useful = all_serve ? settings.staged_blocks : std::min(enough, settings.staged_blocks);
   const auto wanted = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, useful));
-  const Cost& cost = DirectCost(family, op.kind, size);
+  const Cost& cost = DirectCost(family, op, size);
   const GridWork work{cost, sent, wanted, enough};
   const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
   Choice choice = CutRounds(op, rank, size, settings, blocks);
@@ -337,7 +364,8 @@ Choice ChooseDirect(Family family, const sl_op_t& op, uint32_t rank, uint32_t si
   choice.direct = DirectOf(op, rank, size, settings.pushes);
   choice.direct.share_bytes = DivideUp(DivideUp(choice.direct.bytes, blocks), kDirectLineBytes) * kDirectLineBytes;
   if (in_bulk || BytesDrawn(choice.direct, size) >= settings.drawn_bytes) Draw(size, blocks, in_bulk, &choice.direct);
-  const Reached reached = ReachedOf(op, rank, settings.pushes);
+  if (family == Family::kPush) choice.direct.blocks = blocks;
+  const Reached reached = family == Family::kPush ? Reached{} : ReachedOf(op, rank, settings.pushes);
   choice.send_reached = reached.send;
   choice.recv_reached = reached.recv;
   choice.time_ns = work.NanosecondsOn(blocks);
@@ -372,6 +400,7 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
   const auto direct = [&](Family family) { return ChooseDirect(family, op, rank, size, settings, blocks, spares); };
   if (FitsDirect(op, size, settings)) consider(direct(Family::kDirect));
   if (FitsBulk(op, size, settings)) consider(direct(Family::kBulk));
+  if (FitsPush(op, size, settings)) consider(direct(Family::kPush));
   for (const PacketKind* kind : {&kLamportKind, &kLlKind}) {
     const SmBudget& budget = settings.budget;
     if (FitsTwoShot(*kind, op, size, budget)) consider(ChooseTwoShot(*kind, op, rank, size, settings));

@@ -11,11 +11,11 @@
 namespace sl::algo_symmetric {
 namespace {
 
-constexpr const char* kNames[kFamilies] = {"one-shot packets", "two-shot packets",         "staged",
-                                           "direct",           "one-shot Lamport packets", "two-shot Lamport packets",
-                                           "bulk copies"};
+constexpr const char* kNames[kFamilies] = {
+    "one-shot packets",         "two-shot packets",         "staged",      "direct",
+    "one-shot Lamport packets", "two-shot Lamport packets", "bulk copies", "pushes"};
 constexpr const char* kOptions[kFamilies] = {"one_shot",         "two_shot",         "staged", "direct",
-                                             "lamport_one_shot", "lamport_two_shot", "bulk"};
+                                             "lamport_one_shot", "lamport_two_shot", "bulk",   "push"};
 
 std::string_view Trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r");

@@ -19,15 +19,17 @@
 
 namespace sl::algo_symmetric {
 
-enum class Family : uint32_t { kOneShot, kTwoShot, kStaged, kDirect, kLamportOneShot, kLamportTwoShot, kBulk };
-constexpr uint32_t kFamilies = 7;
+enum class Family : uint32_t { kOneShot, kTwoShot, kStaged, kDirect, kLamportOneShot, kLamportTwoShot, kBulk, kPush };
+constexpr uint32_t kFamilies = 8;
 constexpr bool IsOneShot(Family family) { return family == Family::kOneShot || family == Family::kLamportOneShot; }
 constexpr bool IsTwoShot(Family family) { return family == Family::kTwoShot || family == Family::kLamportTwoShot; }
 constexpr bool IsLamport(Family family) {
   return family == Family::kLamportOneShot || family == Family::kLamportTwoShot;
 }
-// From callers' buffers to callers' buffers.
-constexpr bool IsDirect(Family family) { return family == Family::kDirect || family == Family::kBulk; }
+// Of ranks whose blocks meet, and that move or reduce what lies in callers' buffers.
+constexpr bool IsDirect(Family family) {
+  return family == Family::kDirect || family == Family::kBulk || family == Family::kPush;
+}
 // For people, and as options call it.
 const char* FamilyName(Family family);
 const char* FamilyOption(Family family);

@@ -39,6 +39,7 @@ KernelRef KernelFor(Family family, bool reduces, sl_datatype_t datatype) {
   if (IsOneShot(family)) return {packets, reduces ? datatype : SL_DATATYPE_COUNT};
   if (IsTwoShot(family)) return {packets, SL_DATATYPE_COUNT + 1 + datatype};
   if (!reduces) return {kIntegers, kMovingIntegers};
+  if (family == Family::kPush) return {kPushReductions, datatype};
   if (datatype < SL_FLOAT16) return {kIntegers, datatype};
   return {kFloats, datatype - SL_FLOAT16};
 }

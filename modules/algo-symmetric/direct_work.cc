@@ -46,7 +46,7 @@ DirectWork DirectOf(const sl_op_t& op, uint32_t rank, uint32_t size, bool pushes
       work.taker = op.root;
       return work;
     case SL_OP_REDUCE_SCATTER:
-      return {DirectKind::kReduce, -1, own, -1, bytes, 0, rank * bytes, 0, 0, 0};
+      return {DirectKind::kReduce, -1, own, -1, bytes, 0, rank * bytes, bytes, 0, 0};
     case SL_OP_BROADCAST:
       if (is_root) return {DirectKind::kSpread, own, own, -1, bytes, 0, 0, 0, 0, 0};  // to its own receive buffer
       work = OwnedBlock(op, element_bytes, behind_root, size - 1);

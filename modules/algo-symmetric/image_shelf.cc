@@ -16,6 +16,8 @@ extern const unsigned char sl_image_lamport[];
 extern const uint64_t sl_image_lamport_size;
 extern const unsigned char sl_image_staged_floats[];
 extern const uint64_t sl_image_staged_floats_size;
+extern const unsigned char sl_image_push_reduce[];
+extern const uint64_t sl_image_push_reduce_size;
 }
 
 namespace sl::algo_symmetric {
@@ -40,6 +42,10 @@ const char* const kIntegerKernels[] = {
 const char* const kFloatKernels[] = {
     "staged_float16", "staged_float32", "staged_float64", "staged_bfloat16", "staged_fp8e4m3", "staged_fp8e5m2",
 };
+const char* const kPushKernels[] = {
+    "push_int8",    "push_uint8",   "push_int32",   "push_uint32",   "push_int64",   "push_uint64",
+    "push_float16", "push_float32", "push_float64", "push_bfloat16", "push_fp8e4m3", "push_fp8e5m2",
+};
 
 struct Image {
   const unsigned char* binary;
@@ -52,6 +58,7 @@ static_assert(std::size(kPacketKernels) == 2 * SL_DATATYPE_COUNT + 1);
 static_assert(std::size(kPromptKernels) == SL_DATATYPE_COUNT + 1);
 static_assert(std::size(kIntegerKernels) == kMovingIntegers + 1 && kMovingIntegers == SL_FLOAT16);
 static_assert(std::size(kFloatKernels) == SL_DATATYPE_COUNT - SL_FLOAT16);
+static_assert(std::size(kPushKernels) == SL_DATATYPE_COUNT);
 static_assert(std::size(kP2pKernels) == kMailAny + 1);
 
 Image ImageOf(uint32_t index) {
@@ -64,6 +71,8 @@ Image ImageOf(uint32_t index) {
       return {sl_image_staged_integers, sl_image_staged_integers_size, kIntegerKernels, std::size(kIntegerKernels)};
     case kFloats:
       return {sl_image_staged_floats, sl_image_staged_floats_size, kFloatKernels, std::size(kFloatKernels)};
+    case kPushReductions:
+      return {sl_image_push_reduce, sl_image_push_reduce_size, kPushKernels, std::size(kPushKernels)};
     case kP2p:
       return {sl_image_p2p, sl_image_p2p_size, kP2pKernels, std::size(kP2pKernels)};
     default:

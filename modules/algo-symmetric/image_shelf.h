@@ -20,7 +20,8 @@ inline constexpr uint32_t kFloats = 2;
 inline constexpr uint32_t kP2p = 3;
 inline constexpr uint32_t kLamport = 4;
 inline constexpr uint32_t kPrompt = 5;
-inline constexpr uint32_t kImages = 6;
+inline constexpr uint32_t kPushReductions = 6;
+inline constexpr uint32_t kImages = 7;
 
 using ImageSet = std::array<sl_image_t*, kImages>;
 

@@ -36,7 +36,7 @@ const sl_option_t kOptions[] = {
     sl::IntOption("gpu_graph_lanes", "",
                   "lanes of GPU memory for captured graphs; graphs that share one must not overlap", "2", 1, 16),
     sl::ChoiceOption("gpu_family", "protocol of GPU kernels, where it can serve the operation", "auto",
-                     "auto,one_shot,two_shot,staged,direct,lamport_one_shot,lamport_two_shot,bulk"),
+                     "auto,one_shot,two_shot,staged,direct,lamport_one_shot,lamport_two_shot,bulk,push"),
     sl::IntOption("gpu_dawdle_ns", "ns",
                   "for tests: GPU threads stop by chance for up to so long between the steps of a protocol", "0", 0,
                   sl::dev::kMostDawdleNs),

@@ -34,15 +34,17 @@ class Draws {
   SL_HD Draws(uint32_t* counter, uint32_t pieces, uint32_t workers)
       : counter_(counter), pieces_(pieces), workers_(workers) {}
 
-  // Calls with the number of every piece that this worker draws. The next draw is under way meanwhile.
+  // Calls with the number of every piece that this worker draws. The next draw is under way meanwhile. True for the
+  // worker that hears last that nothing is left.
   template <typename Work>
-  SL_HD void Each(const Work& work) const {
+  SL_HD bool Each(const Work& work) const {
     uint32_t ahead = Draw(0);
     for (;;) {
       const uint32_t piece = Told(ahead);
       if (piece >= pieces_) {
-        if (counter_ != nullptr && piece == pieces_ + workers_ - 1) Clear();
-        return;
+        const bool is_last = counter_ != nullptr && piece == pieces_ + workers_ - 1;
+        if (is_last) Clear();
+        return is_last;
       }
       ahead = Draw(piece + 1);
       work(piece);

@@ -13,6 +13,7 @@
 
 #ifndef __CUDA_ARCH__
 #include <atomic>
+#include <thread>
 #endif
 
 #if defined(__CUDACC__)
@@ -62,6 +63,33 @@ SL_HD void StoreNote(uint64_t* word, uint64_t note) {
 #endif
 }
 
+// What this thread has seen of others' stores, and its own, comes before what it stores from here on, for everybody. So
+// one thread tells of what many did that tell it (StoreForBlock): a fence takes microseconds while stores to peers are
+// under way, and their threads go on meanwhile. On a host StoreNote releases.
+SL_HD void FenceSystem() {
+#ifdef __CUDA_ARCH__
+  asm volatile("fence.acq_rel.sys;" ::: "memory");
+#endif
+}
+
+// Words of this GPU's memory, between threads of one block.
+SL_HD uint32_t LoadOfBlock(const uint32_t* word) {
+#ifdef __CUDA_ARCH__
+  uint32_t value;
+  asm volatile("ld.acquire.cta.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+  return value;
+#else
+  return std::atomic_ref<uint32_t>(*const_cast<uint32_t*>(word)).load(std::memory_order_acquire);
+#endif
+}
+SL_HD void StoreForBlock(uint32_t* word, uint32_t value) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.release.cta.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+#else
+  std::atomic_ref<uint32_t>(*word).store(value, std::memory_order_release);
+#endif
+}
+
 // One look at a word; see above.
 SL_HD uint64_t Poll(const uint64_t* word) {
 #ifdef __CUDA_ARCH__
@@ -90,6 +118,15 @@ SL_HD uint32_t Poll(const uint32_t* word) {
   return value;
 #else
   return std::atomic_ref<uint32_t>(*const_cast<uint32_t*>(word)).load(std::memory_order_acquire);
+#endif
+}
+
+// Between two looks of who waits for others of its own block.
+SL_HD void Breathe() {
+#ifdef __CUDA_ARCH__
+  __nanosleep(100);
+#else
+  std::this_thread::yield();
 #endif
 }
 

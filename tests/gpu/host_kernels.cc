@@ -25,6 +25,10 @@ template <typename F>
 void LongKernel(const void* args, uint32_t block) {
   RunLong<F>(ArgsOf<LongArgs>(args), block);
 }
+template <typename F>
+void PushKernel(const void* args, uint32_t block) {
+  RunPushReduce<F>(ArgsOf<LongArgs>(args), block);
+}
 template <typename GroupArgs>
 void GroupKernel(const void* args, uint32_t block) {
   RunChannels(ArgsOf<GroupArgs>(args), block);
@@ -52,6 +56,9 @@ void MailKernel(const void* args, uint32_t block) {
 #define SL_STAGED(name, type) \
   { "staged_" #name, nullptr, LongKernel<dev::FormatOf<type>> }
 
+#define SL_PUSH(name, type) \
+  { "push_" #name, nullptr, PushKernel<dev::FormatOf<type>> }
+
 constexpr FakeKernel kLast = {nullptr, nullptr, nullptr};
 
 template <typename Format>
@@ -75,6 +82,7 @@ constexpr FakeKernel kIntegers[] = {
     kLast,
 };
 constexpr FakeKernel kFloats[] = {SL_FLOAT_KERNELS(SL_STAGED), kLast};
+constexpr FakeKernel kPushes[] = {SL_INTEGER_KERNELS(SL_PUSH), SL_FLOAT_KERNELS(SL_PUSH), kLast};
 constexpr FakeKernel kGroups[] = {
     {"p2p_fewest", nullptr, GroupKernel<FewestMessages>}, {"p2p_few", nullptr, GroupKernel<FewMessages>},
     {"p2p_many", nullptr, GroupKernel<ManyMessages>},     {"mail_short", nullptr, MailKernel<ShortArgs>},
@@ -102,4 +110,5 @@ SL_HOST_IMAGE(prompt, kPrompts)
 SL_HOST_IMAGE(p2p, kGroups)
 SL_HOST_IMAGE(staged_integers, kIntegers)
 SL_HOST_IMAGE(staged_floats, kFloats)
+SL_HOST_IMAGE(push_reduce, kPushes)
 }

@@ -384,8 +384,8 @@ void SweepTypes(uint32_t ranks) {
   }
 }
 
-constexpr const char* kFamilyNames[] = {"one_shot", "two_shot", "lamport_one_shot", "lamport_two_shot", "staged",
-                                        "direct",   "bulk"};
+constexpr const char* kFamilyNames[] = {
+    "one_shot", "two_shot", "lamport_one_shot", "lamport_two_shot", "staged", "direct", "bulk", "push"};
 
 void Bench(uint32_t ranks) {
   struct Column {

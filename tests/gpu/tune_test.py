@@ -10,7 +10,7 @@ import unittest
 
 BUILD = os.environ["SL_TEST_BUILD_DIR"]
 PATIENCE_S = 300
-FAMILIES = ("one_shot", "two_shot", "staged", "direct", "lamport_one_shot", "lamport_two_shot", "bulk")
+FAMILIES = ("one_shot", "two_shot", "staged", "direct", "lamport_one_shot", "lamport_two_shot", "bulk", "push")
 MINE = 'profile_version = 1\n# as I wrote it\n[comm]\nreach_mib = 1000\n'
 
 

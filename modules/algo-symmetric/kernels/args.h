@@ -128,5 +128,7 @@ constexpr uint32_t kStepOffer = 10;   // a peer to say where a message goes
 constexpr uint32_t kStepLanded = 11;  // a peer's message, where it was told to put it
 constexpr uint32_t kStepMail = 12;    // a peer's packet of a message
 constexpr uint32_t kStepRoom = 13;    // a peer to have read older packets of messages
+constexpr uint32_t kStepUnit = 14;    // a peer's contribution to a unit
+constexpr uint32_t kStepFreed = 15;   // a peer to have reduced an older unit
 
 }  // namespace sl::algo_symmetric::kernels

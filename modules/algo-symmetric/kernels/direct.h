@@ -36,7 +36,7 @@ struct DirectWork {
   uint64_t bytes;        // of the range, or of every peer's; 0: it only meets
   uint64_t share_bytes;  // of it, each CUDA block's; a multiple of kVectorBytes
   uint64_t from;         // where it begins in send buffers
-  uint64_t from_step;    // pull, push: more for each rank
+  uint64_t from_step;    // pull, push: more for each rank; what is pushed to be reduced (push_reduce.h), too
   uint64_t to;           // and in receive buffers
   uint64_t to_step;
   uint32_t blocks = 0;       // of the grid

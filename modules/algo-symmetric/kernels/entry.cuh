@@ -6,6 +6,7 @@
 #include "modules/algo-symmetric/kernels/args.h"
 #include "modules/algo-symmetric/kernels/direct.h"
 #include "modules/algo-symmetric/kernels/one_shot.h"
+#include "modules/algo-symmetric/kernels/push_block.h"
 #include "modules/algo-symmetric/kernels/staged.h"
 #include "modules/algo-symmetric/kernels/two_shot.h"
 #include "sdk/device/grid.h"
@@ -21,6 +22,17 @@
       sl::algo_symmetric::kernels::RunStaged<Format>(args.args, block);               \
     }                                                                                 \
     sl::dev::LetNextGridLaunch();                                                     \
+  }
+
+// A reduce-scatter whose contributions are pushed.
+#define SL_PUSH_REDUCE_KERNEL(name, Format)                                                      \
+  extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads)            \
+      name(const __grid_constant__ sl::algo_symmetric::kernels::LongArgs args) {                 \
+    __shared__ sl::algo_symmetric::kernels::Places places;                                       \
+    const sl::dev::Block block = sl::dev::Block::Whole(blockIdx.x);                              \
+    sl::dev::AwaitEarlierGrids();                                                                \
+    sl::algo_symmetric::kernels::RunPushReduce<sl::dev::FormatOf<Format>>(args, block, &places); \
+    sl::dev::LetNextGridLaunch();                                                                \
   }
 
 #define SL_PACKET_KERNEL(name, Protocol, Element, Format)                                               \

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 
+#include "modules/algo-symmetric/kernels/push_units.h"
 #include "sdk/device/lamport_packet.h"
 #include "sdk/device/ll_packet.h"
 
@@ -88,6 +89,10 @@ struct LaneLayout {
   uint64_t met;             // [slot][block][rank][word]: what that rank has told; written by that rank
   uint64_t left;            // [block][rank]: meetings after which that rank touches this one's buffers no more
   uint64_t drawn;           // pieces of a direct operation that blocks have drawn; 0 between launches
+  uint64_t units;           // UnitCounts
+  uint64_t told;            // [block]: Told
+  uint64_t units_stand;     // [slot][rank]: units of that rank that stand in the slot; written by that rank
+  uint64_t units_free;      // [slot][part][rank]: units of which that rank has reduced the part; written by that rank
   uint64_t packets;         // [slot][block][sender][shot][packet]
   uint64_t lamport;         // [slot][block][peer, beginning behind the owner][shot][packet]: of those that are all data
   uint64_t notes;           // [slot][block][peer][shot][unit]: what is to be said of them
@@ -112,6 +117,7 @@ struct LaneLayout {
   uint64_t stage_slot_bytes;
   uint64_t total;
   uint32_t staged_blocks;      // of a grid that stages or meets, at most
+  uint32_t unit_slots;         // in stages and results, of units that peers push
   uint32_t channels;           // between two ranks, each way
   uint32_t short_channels;     // of short messages
   uint32_t packets_per_block;  // from one sender, in one slot, of one shot
@@ -139,6 +145,10 @@ struct LaneLayout {
     layout.met = take(kMeetingSlots * kMeetingWords * flags);
     layout.left = take(flags);
     layout.drawn = take(sizeof(uint32_t));
+    layout.units = take(sizeof(UnitCounts));
+    layout.told = take(staged_blocks * sizeof(Told));
+    layout.units_stand = take(uint64_t{kUnitSlots} * ranks * sizeof(uint64_t));
+    layout.units_free = take(uint64_t{kUnitSlots} * kUnitParts * ranks * sizeof(uint64_t));
     const uint32_t packets = kPacketsPerBlock / ranks;
     layout.packets_per_block = packets > kFewestPackets ? packets : kFewestPackets;
     const uint64_t inboxes = uint64_t{kPacketSlots} * kPacketBlocks * kShots;  // of each sender
@@ -150,6 +160,8 @@ struct LaneLayout {
     layout.notes = take(inboxes * peers * (layout.lamport_per_block / kLamportUnit) * sizeof(uint64_t));
     layout.stage = take(staged_blocks * kRoundSlots * layout.stage_slot_bytes);
     layout.result = take(uint64_t{staged_blocks} * kRoundSlots * layout.piece_bytes);
+    const uint64_t slots = (at - layout.stage) / (uint64_t{ranks > 1 ? ranks - 1 : 1} * UnitBytesOf(ranks));
+    layout.unit_slots = static_cast<uint32_t>(slots < kUnitSlots ? slots : kUnitSlots);
     layout.channels = kChannelsOfBlock * (ranks >= 32 ? 1 : ranks <= 2 ? 16 : 32 / ranks);
     const uint64_t channels = uint64_t{ranks} * layout.channels;
     layout.sent = take(channels * sizeof(ChannelCount));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "modules/algo-symmetric/tests/gpu_team.h"
+#include "sdk/plan_cut.h"
 
 namespace sl::algo_symmetric {
 namespace {
@@ -133,7 +134,8 @@ TEST(GpuProtocols, ReachIntoBuffersWhereTheyLie) {
     Family family;
     bool pushes;
   };
-  constexpr Way kWays[] = {{Family::kDirect, true}, {Family::kDirect, false}, {Family::kBulk, true}};
+  constexpr Way kWays[] = {
+      {Family::kDirect, true}, {Family::kDirect, false}, {Family::kBulk, true}, {Family::kPush, true}};
   for (uint32_t size : {2u, 3u, 5u}) {
     GpuTeam team(size, 3);
     std::mt19937 random(size);
@@ -149,7 +151,10 @@ TEST(GpuProtocols, ReachIntoBuffersWhereTheyLie) {
             i / 8 / std::size(kCounts) == 1 && one.op.kind != SL_OP_REDUCE_SCATTER && one.op.kind != SL_OP_SCATTER;
         if (one.op.reduction == SL_PREMUL_SUM) one.op.reduction = SL_AVG;
         one.family = family;
-        if (family == Family::kDirect || !HasReduction(one.op.kind)) ++meetings;
+        if (family == Family::kPush ? one.op.kind == SL_OP_REDUCE_SCATTER
+                                    : family == Family::kDirect || !HasReduction(one.op.kind)) {
+          ++meetings;
+        }
         one.Fill();
         cases.push_back(one);
       }
@@ -246,6 +251,47 @@ TEST(GpuProtocols, DrawLongWork) {
         const Team view = team.team(r);
         ASSERT_EQ(*reinterpret_cast<uint32_t*>(view.At(r, view.layout.drawn)), 0u) << "for the next launch";
       }
+    }
+  }
+}
+
+// Reduce-scatters whose contributions go round their slots, on all blocks at once and on one after the other.
+TEST(GpuProtocols, PushMoreThanThereAreSlots) {
+  for (uint32_t size : {2u, 3u, 5u}) {
+    GpuTeam team(size, 3);
+    const LaneLayout& layout = team.team(0).layout;
+    const uint32_t slots = layout.unit_slots;
+    std::mt19937 random(size);
+    uint64_t units = 0;
+    for (uint32_t i = 0; i < 6; ++i) {
+      Case one = Case::Random(size, random);
+      one.op.kind = SL_OP_REDUCE_SCATTER;
+      one.op.datatype = i % 2 == 0 ? SL_BFLOAT16 : SL_INT8;
+      one.op.reduction = i % 3 == 0 ? SL_AVG : SL_SUM;
+      // Ends with a whole unit, with half of one, and with less.
+      const uint64_t bytes =
+          uint64_t{i < 2 ? 2 * slots : 5} * UnitBytesOf(size) + (i % 3 == 0   ? 0
+                                                                 : i % 3 == 1 ? UnitBytesOf(size) / kUnitParts
+                                                                              : 6);
+      one.op.count = bytes / DatatypeBytes(one.op.datatype);
+      one.in_place = false;
+      one.family = Family::kPush;
+      one.Fill();
+      units += DivideUp(bytes, UnitBytesOf(size));
+      if (i % 2 == 0) {
+        RunEveryBlock(team, one);
+      } else {
+        std::vector<Case> cases{one};
+        team.RunAll(cases);
+        one = cases[0];
+      }
+      ASSERT_EQ(one.Wrong(), "") << size << " ranks, " << i;
+    }
+    for (uint32_t r = 0; r < size; ++r) {
+      const auto* counts = reinterpret_cast<const UnitCounts*>(team.team(r).At(r, layout.units));
+      EXPECT_EQ(counts->pushed, units);
+      EXPECT_EQ(counts->reduced, units);
+      EXPECT_EQ(counts->pushes_drawn + counts->parts_drawn, 0u) << "for the next launch";
     }
   }
 }
@@ -395,7 +441,7 @@ TEST(GpuProtocols, GiveUpAndNameThePeerWhenAborted) {
     EXPECT_EQ(team.control(0).seen, 0u);
     EXPECT_EQ(team.control(0).wanted, 1u);
     constexpr uint32_t kSteps[kFamilies] = {kStepPacket, kStepPacket, kStepStaged, kStepMet,
-                                            kStepPacket, kStepPacket, kStepStaged};
+                                            kStepPacket, kStepPacket, kStepStaged, kStepStaged};
     EXPECT_EQ(team.control(0).step, kSteps[family]);
     EXPECT_EQ(team.control(1).fault, 0u);
   }
@@ -528,7 +574,7 @@ TEST(GpuProtocols, GiveUpInAnyPhase) {
       EXPECT_LT(static_cast<uint32_t>(control.peer), kSize);
       EXPECT_NE(static_cast<uint32_t>(control.peer), r);
       EXPECT_GE(control.step, kStepSlot);
-      EXPECT_LE(control.step, kStepLanded);
+      EXPECT_LE(control.step, kStepFreed);
     }
   }
 }

@@ -32,6 +32,9 @@ void RunBlock(Family family, const LongArgs& args, bool prompt, uint32_t block) 
   if (prompt) return Prompt<F>(args.args, dev::Block::Whole(block)).Run();
   if (IsLamport(family)) return RunPackets<F, LamportFormat>(family, args.args, block);
   if (IsOneShot(family) || IsTwoShot(family)) return RunPackets<F, LlFormat>(family, args.args, block);
+  if constexpr (!std::is_void_v<F>) {
+    if (family == Family::kPush) return RunPushReduce<F>(args, block);
+  }
   RunLong<F>(args, block);
 }
 

@@ -80,10 +80,44 @@ TEST(Grid, HoldsWhatTheWireNeedsWhereNothingIsAsked) {
     const Choice choice = Choose(op, 0, size, WithBudget({}));
     EXPECT_LE(choice.blocks, kSms);
     if (bytes < kLongBytes) return;
-    // Of two ranks, half of what blocks move stays at home: fewer would cost more than 3 %.
-    EXPECT_LE(choice.blocks, size == 2 && !HasReduction(op.kind) ? kSms : 16u);
+    // Of two ranks, half of what blocks move stays at home, and who pushes reduces as much: fewer would cost more than
+    // 3 %.
+    const bool needs_all = size == 2 && (!HasReduction(op.kind) || choice.family == Family::kPush);
+    EXPECT_LE(choice.blocks, needs_all ? kSms : 16u);
     EXPECT_GE(choice.blocks, HasReduction(op.kind) ? kReducingBlocks : kStoringBlocks);
   });
+}
+
+// The wire carries more stores than loads; where callers' buffers lie does not matter then.
+TEST(Grid, PushesLongReduceScatters) {
+  for (const bool reaches : {true, false}) {
+    GpuSettings settings = WithBudget({});
+    settings.reaches = reaches;
+    ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t bytes) {
+      const Choice choice = Choose(op, 0, size, settings);
+      if (op.kind != SL_OP_REDUCE_SCATTER) {
+        EXPECT_NE(choice.family, Family::kPush);
+      } else if (bytes >= 1 << 30) {
+        EXPECT_EQ(choice.family, Family::kPush);
+        EXPECT_FALSE(choice.send_reached || choice.recv_reached);
+      } else if (reaches && bytes <= 4 << 20) {
+        EXPECT_NE(choice.family, Family::kPush) << "a unit is long on its way";
+      }
+      sl_op_t scaled = op;
+      scaled.reduction = SL_PREMUL_SUM;
+      EXPECT_NE(Choose(scaled, 0, size, settings).family, Family::kPush);
+    });
+  }
+  const auto family = [](uint32_t size, const GpuSettings& settings) {
+    return Choose(OpOf(SL_OP_REDUCE_SCATTER, 1 << 30, size), 0, size, settings).family;
+  };
+  EXPECT_EQ(family(4, WithBudget({0, 16, 0})), Family::kPush);
+  EXPECT_EQ(family(4, WithBudget({0, 15, 0})), Family::kDirect) << "it takes 16 blocks";
+  GpuSettings forced = GpuTeam::SettingsOf(1);
+  forced.forced = true;
+  forced.family = Family::kPush;
+  EXPECT_EQ(family(2, forced), Family::kPush);
+  EXPECT_NE(family(32, forced), Family::kPush) << "there is no room for a unit of each";
 }
 
 TEST(Grid, HoldsAtLeastWhatIsAskedWhereThereIsWork) {

@@ -13,6 +13,7 @@
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/p2p.h"
 #include "modules/algo-symmetric/kernels/prompt.h"
+#include "modules/algo-symmetric/kernels/push_block.h"
 #include "modules/algo-symmetric/kernels/staged.h"
 #include "modules/algo-symmetric/kernels/two_shot.h"
 
@@ -41,6 +42,22 @@ template <typename F>
 void RunLong(const LongArgs& args, uint32_t block) {
   auto table = std::make_unique<DirectTable>();
   if (!RunDirect<F>(args, dev::Block::Whole(block), table.get())) RunRoles<F>(args.args, block);
+}
+
+// A thread each for the pushers of a block, its teller and its reducers.
+template <typename F>
+void RunPushReduce(const LongArgs& args, uint32_t index) {
+  Places places{};
+  const dev::Block block = dev::Block::Whole(index);
+  if (!BeginPushReduce(args, block, &places)) return;
+  const PushReduce<F> reduce(args, block);
+  bool pushed = false;
+  std::thread pusher([&] { pushed = reduce.Push(0); });
+  std::thread teller([&] { reduce.TellPeers(); });
+  const bool reduced = reduce.Reduce();
+  pusher.join();
+  teller.join();
+  EndPushReduce(args, block, !pushed || !reduced);
 }
 
 template <template <typename, typename> class Protocol, typename F, typename Format>
