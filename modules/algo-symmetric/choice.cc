@@ -106,6 +106,9 @@ const Costs& CostsOf(const GpuSettings& settings) { return settings.on_host ? kH
 constexpr uint32_t kHostStagedBlocks = 16;
 constexpr uint64_t kHostMailedBytes = 128 << 10;
 
+// What more SMs than another way holds should at least save of the time of a long operation, where no weight says so.
+constexpr double kWorthMoreSms = 1.03;
+
 // What one block should at least have to do; fewer, busier blocks start faster.
 constexpr uint64_t kPacketsOfBlock = 128;
 constexpr uint64_t kTwoShotPacketsOfBlock = 64;
@@ -391,16 +394,20 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
   Choice best = ChooseStaged(op, rank, size, settings, blocks);
   best.is_told = told != nullptr && told->family == Family::kStaged;
   const auto cost_of = [&](const Choice& one) { return Weighed(one.time_ns, one.blocks, settings.budget); };
-  // The cheapest, unless a family is forced, or told and can serve.
-  const auto consider = [&](Choice other) {
+  // The cheapest, unless a family is forced, or told and can serve. `worth`: how many times as cheap it must be.
+  const auto consider = [&](Choice other, double worth = 1) {
     other.is_told = told != nullptr && told->family == other.family;
-    const bool better = settings.forced ? other.family == settings.family : cost_of(other) <= cost_of(best);
+    const bool better = settings.forced ? other.family == settings.family : worth * cost_of(other) <= cost_of(best);
     if (other.is_told || (better && !best.is_told)) best = other;
   };
   const auto direct = [&](Family family) { return ChooseDirect(family, op, rank, size, settings, blocks, spares); };
   if (FitsDirect(op, size, settings)) consider(direct(Family::kDirect));
   if (FitsBulk(op, size, settings)) consider(direct(Family::kBulk));
-  if (FitsPush(op, size, settings)) consider(direct(Family::kPush));
+  if (FitsPush(op, size, settings)) {
+    const Choice pushed = direct(Family::kPush);
+    const bool holds_more = settings.budget.weight == 0 && pushed.blocks > best.blocks;
+    consider(pushed, holds_more ? kWorthMoreSms : 1);
+  }
   for (const PacketKind* kind : {&kLamportKind, &kLlKind}) {
     const SmBudget& budget = settings.budget;
     if (FitsTwoShot(*kind, op, size, budget)) consider(ChooseTwoShot(*kind, op, rank, size, settings));

@@ -111,6 +111,8 @@ TEST(Grid, PushesLongReduceScatters) {
   const auto family = [](uint32_t size, const GpuSettings& settings) {
     return Choose(OpOf(SL_OP_REDUCE_SCATTER, 1 << 30, size), 0, size, settings).family;
   };
+  EXPECT_EQ(Choose(OpOf(SL_OP_REDUCE_SCATTER, 128 << 20, 2), 0, 2, WithBudget({})).family, Family::kDirect)
+      << "24 blocks instead of 16 for 2 %";
   EXPECT_EQ(family(4, WithBudget({0, 16, 0})), Family::kPush);
   EXPECT_EQ(family(4, WithBudget({0, 15, 0})), Family::kDirect) << "it takes 16 blocks";
   GpuSettings forced = GpuTeam::SettingsOf(1);
