@@ -40,7 +40,7 @@ struct Costs {
   Cost direct_broadcast;   // through the other ranks
   Cost direct_broadcast_of_two;
   Cost direct_reduce;
-  Cost direct_reduce_off_lines;  // of blocks that do not begin at lines: more requests for as many bytes
+  Cost direct_reduce_off_lines;  // of blocks that do not begin at lines, of three ranks
   Cost push_reduce;
   Cost push_reduce_of_few;  // two or three
   Cost direct_all_reduce;
@@ -366,9 +366,13 @@ Choice ChooseDirect(Family family, const sl_op_t& op, uint32_t rank, uint32_t si
   choice.blocks = blocks;
   choice.direct = DirectOf(op, rank, size, settings.pushes);
   choice.direct.share_bytes = DivideUp(DivideUp(choice.direct.bytes, blocks), kDirectLineBytes) * kDirectLineBytes;
-  if (in_bulk || BytesDrawn(choice.direct, size) >= settings.drawn_bytes) Draw(size, blocks, in_bulk, &choice.direct);
-  if (family == Family::kPush) choice.direct.blocks = blocks;
-  const Reached reached = family == Family::kPush ? Reached{} : ReachedOf(op, rank, settings.pushes);
+  const bool is_pushed = family == Family::kPush;
+  if (is_pushed) {
+    choice.direct.blocks = blocks;  // which draw units
+  } else if (in_bulk || BytesDrawn(choice.direct, size) >= settings.drawn_bytes) {
+    Draw(size, blocks, in_bulk, &choice.direct);
+  }
+  const Reached reached = is_pushed ? Reached{} : ReachedOf(op, rank, settings.pushes);
   choice.send_reached = reached.send;
   choice.recv_reached = reached.recv;
   choice.time_ns = work.NanosecondsOn(blocks);

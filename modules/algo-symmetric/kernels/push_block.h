@@ -18,7 +18,7 @@ SL_HD bool BeginPushReduce(const LongArgs& args, const dev::Block& block, Places
   }
   if (Meeting(team, block).Begin(args.reach, places) == Outcome::kInReach) return true;
   if (block.thread() == 0) {
-    auto* counts = reinterpret_cast<UnitCounts*>(team.At(team.rank, team.layout.units));
+    UnitCounts* counts = CountsOf(team);
     dev::StoreNote(&counts->pushed, kEnded);
     dev::StoreNote(&counts->reduced, kEnded);
   }

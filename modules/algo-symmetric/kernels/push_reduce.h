@@ -27,9 +27,11 @@
 
 namespace sl::algo_symmetric::kernels {
 
-// Warps of a block: one tells, the others reduce.
-SL_HD uint32_t ReducersOf(uint32_t ranks) { return kThreads / 32 - 1 - PushersOf(ranks); }
+SL_HD uint32_t ReducersOf(uint32_t ranks) { return kThreads / 32 - 1 - PushersOf(ranks); }  // one warp tells
 
+SL_HD UnitCounts* CountsOf(const Team& team) {
+  return reinterpret_cast<UnitCounts*>(team.At(team.rank, team.layout.units));
+}
 // In the slice, since racecheck cannot know that threads order by words what they do in shared memory.
 SL_HD Told* ToldOf(const Team& team, const dev::Block& block) {
   return reinterpret_cast<Told*>(team.At(team.rank, team.layout.told)) + block.index;
@@ -63,7 +65,7 @@ class PushReduce {
   // For a warp that pushes. False when a wait was ended.
   SL_HD bool Push(uint32_t pusher) const {
     const dev::Block worker = dev::Draws::WorkerOf(block_);
-    UnitCounts* counts = Counts();
+    UnitCounts* counts = CountsOf(team_);
     const uint64_t first = dev::Poll(&counts->pushed);
     const uint32_t peers = team_.size - 1;
     bool given_up = first == kEnded;
@@ -120,7 +122,7 @@ class PushReduce {
   // For a warp that reduces. False when a wait was ended.
   SL_HD bool Reduce() const {
     const dev::Block worker = dev::Draws::WorkerOf(block_);
-    UnitCounts* counts = Counts();
+    UnitCounts* counts = CountsOf(team_);
     const uint64_t first = dev::Poll(&counts->reduced);
     bool given_up = first == kEnded;
     const uint32_t part_bytes = unit_bytes_ / kUnitParts;
@@ -151,7 +153,6 @@ class PushReduce {
   }
 
  private:
-  SL_HD UnitCounts* Counts() const { return reinterpret_cast<UnitCounts*>(team_.At(team_.rank, team_.layout.units)); }
   // What is left of so many bytes that begin there.
   SL_HD uint32_t Within(uint64_t begin, uint32_t bytes) const {
     const uint64_t left = begin < work_.bytes ? work_.bytes - begin : 0;
@@ -177,7 +178,8 @@ class PushReduce {
     dev::Block::SyncWarp();
     return !*given_up;
   }
-  // What a warp has stored before, as its threads know since they met.
+  // What a warp has stored before, as its threads know since they met. The teller, who may be waited for, waits for
+  // none.
   SL_HD void Tell(uint32_t pusher, const Told::Word& word) const {
     const uint32_t stored = told_->stored[pusher];
     while (stored - dev::LoadOfBlock(&told_->told[pusher]) >= Told::kWords) dev::Breathe();

@@ -19,23 +19,23 @@ struct UnitCounts {
   uint32_t parts_drawn;
 };
 
+constexpr uint32_t kMostPushers = 8;  // warps of a block
+
 // What the warps of a block that push tell the one that tells the peers: of units that they have stored.
 struct Told {
-  static constexpr uint32_t kPushers = 8;  // at most
-  static constexpr uint32_t kWords = 8;    // of a pusher, that have not been told
+  static constexpr uint32_t kWords = 8;  // of a pusher, that have not been told
   struct Word {
     uint64_t* stands;
     uint64_t number;
   };
-  Word word[kPushers][kWords];
-  uint32_t stored[kPushers];  // units so far; of each its word stands here, too
-  uint32_t told[kPushers];    // and of so many the peers know
-  uint32_t over[kPushers];    // 1: no more
+  Word word[kMostPushers][kWords];
+  uint32_t stored[kMostPushers];  // units so far; of each its word stands here, too
+  uint32_t told[kMostPushers];    // and of so many the peers know
+  uint32_t over[kMostPushers];    // 1: no more
 };
 
 // How work is divided among ranks, as it was quickest (docs/gpu-performance-log.md). Of two ranks one reduces as much
 // as it pushes, of more of them less; and the longer units are, the fewer of them there is room for.
-constexpr uint32_t kMostPushers = Told::kPushers;  // warps of a block
 SL_HD constexpr uint32_t PushersOf(uint32_t ranks) { return ranks == 2 ? 5 : ranks == 3 ? 7 : kMostPushers; }
 SL_HD constexpr uint32_t UnitBytesOf(uint32_t ranks) { return ranks == 2 ? 32 << 10 : 16 << 10; }
 

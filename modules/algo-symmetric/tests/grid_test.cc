@@ -113,6 +113,10 @@ TEST(Grid, PushesLongReduceScatters) {
   };
   EXPECT_EQ(Choose(OpOf(SL_OP_REDUCE_SCATTER, 128 << 20, 2), 0, 2, WithBudget({})).family, Family::kDirect)
       << "24 blocks instead of 16 for 2 %";
+  sl_op_t of_three = OpOf(SL_OP_REDUCE_SCATTER, 96 << 18, 3);
+  EXPECT_EQ(Choose(of_three, 0, 3, WithBudget({})).family, Family::kDirect);
+  of_three.count += 8;
+  EXPECT_EQ(Choose(of_three, 0, 3, WithBudget({})).family, Family::kPush) << "blocks begin off lines";
   EXPECT_EQ(family(4, WithBudget({0, 16, 0})), Family::kPush);
   EXPECT_EQ(family(4, WithBudget({0, 15, 0})), Family::kDirect) << "it takes 16 blocks";
   GpuSettings forced = GpuTeam::SettingsOf(1);
