@@ -23,6 +23,7 @@ struct Options {
   std::vector<std::string> libraries;
   std::string type = "bfloat16";
   std::string op = "sum";
+  int more_elements = 0;
   int gpus = 0;
   int rounds = 3;
   std::string json;
@@ -53,6 +54,11 @@ Options Parse(int argc, char** argv) {
   app.add_option("-o,--op", options.op, "of reductions")
       ->check(CLI::IsMember({"sum", "prod", "max", "min"}))
       ->capture_default_str();
+  app.add_option("--more-elements", options.more_elements,
+                 "so many more in every rank's part than its size says: parts do not begin where vectors of 16 bytes, or\n"
+                 "lines of 128, do")
+      ->check(CLI::Range(0, 64))
+      ->capture_default_str();
   app.add_option("--ctas", options.grid.ctas,
                  "numbers of blocks: the grid once for each, with communicators of so many (ncclConfig_t.minCTAs and\n"
                  "maxCTAs; 0: CTAPolicy ZERO, of what copy engines serve: all-gather and all-to-all between symmetric\n"
@@ -66,7 +72,7 @@ Options Parse(int argc, char** argv) {
   auto* json = app.add_option("--json", options.json, "everything measured, as a file, rewritten after every point");
   app.add_flag("--resume", options.resumes,
                "keeps the points that the file of --json holds and measures the others of the grid; refused when\n"
-               "machine, GPUs, rounds, data type, op, environment or libraries are others than the file's")
+               "machine, GPUs, rounds, data type, op, elements, environment or libraries are others than the file's")
       ->needs(json);
   try {
     app.parse(argc, argv);
@@ -124,7 +130,7 @@ class Comparison {
     size_t largest = 0;
     for (const Point& point : grid_) largest = std::max(largest, point.bytes);
     Member member(libraries_, rank, gpus_, tools::ParseDataTypes(options_.type).front(),
-                  tools::ParseRedOps(options_.op).front(), largest);
+                  tools::ParseRedOps(options_.op).front(), largest, options_.more_elements);
     const Point* last = nullptr;
     for (const Point& point : grid_) {
       const bool opens = last == nullptr || last->ctas != point.ctas;
@@ -209,7 +215,8 @@ int Run(int argc, char** argv) {
     throw tools::CommandError(tools::kExitUsage, "--gpus: there are " + std::to_string(gpu::DeviceCount()));
   std::vector<tools::NcclApi> libraries;
   for (const std::string& path : options.libraries) libraries.push_back(tools::LoadNccl(path));
-  Record record(ConditionsHere(libraries, gpus, options.rounds, options.type, options.op), options.libraries);
+  Record record(ConditionsHere(libraries, gpus, options.rounds, options.type, options.op, options.more_elements),
+                options.libraries);
   if (options.resumes) record.Resume(options.json);
   if (!options.json.empty()) record.Write(options.json);  // before minutes are spent on what cannot be kept
   Comparison comparison(options, libraries, gpus, &record);

@@ -86,7 +86,7 @@ def read(path):
             document = json.load(file)
         if not isinstance(document, dict) or document.get(MARK) != REVISION:
             raise Failure(f"{path}: no record of gpu-bench: {MARK} is not {REVISION}")
-        conditions = {"op": "sum"} | document["conditions"]  # the only one when it was not told
+        conditions = {"op": "sum", "more_elements": 0} | document["conditions"]  # the only ones when they were not told
         return Record(document["paths"], conditions, [Point(fields) for fields in document["points"]])
     except OSError as error:
         raise Failure(f"{path}: {error.strerror}") from error

@@ -34,7 +34,8 @@ def head(record):
     conditions = record.conditions
     driver = conditions["cuda_driver"]
     yield (f"{conditions['gpus']} x {conditions['gpu']}, driver of CUDA {driver // 1000}.{driver // 10 % 100}, "
-           f"{conditions['processor']}; {conditions['datatype']}, {conditions['op']}, {conditions['rounds']} rounds")
+           f"{conditions['processor']}; {conditions['datatype']}, {conditions['op']}, {conditions['rounds']} rounds"
+           + (f", {conditions['more_elements']} elements more in every rank's part" if conditions["more_elements"] else ""))
     for name, path, library in zip(record.names(), record.paths, conditions["libraries"]):
         yield f"  {name}: {path}, NCCL's API {version_text(library['version'])}, {library['fingerprint']}"
     for name, value in conditions["environment"].items():

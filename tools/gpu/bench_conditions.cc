@@ -77,8 +77,9 @@ std::map<std::string, std::string> Environment() {
 }  // namespace
 
 Conditions ConditionsHere(const std::vector<tools::NcclApi>& libraries, int gpus, int rounds,
-                          const std::string& datatype, const std::string& op) {
-  Conditions here{Processor(), gpu::DeviceName(0), gpu::DriverVersion(), gpus, rounds, datatype, op, Environment(), {}};
+                          const std::string& datatype, const std::string& op, int more_elements) {
+  Conditions here{Processor(), gpu::DeviceName(0), gpu::DriverVersion(), gpus, rounds, datatype, op, more_elements,
+                  Environment(), {}};
   for (const tools::NcclApi& library : libraries) {
     int version = 0;
     CheckNccl(library, library.GetVersion(&version), "ncclGetVersion", nullptr);
@@ -120,6 +121,7 @@ void to_json(nlohmann::json& json, const Conditions& conditions) {
           {"rounds", conditions.rounds},
           {"datatype", conditions.datatype},
           {"op", conditions.op},
+          {"more_elements", conditions.more_elements},
           {"environment", conditions.environment},
           {"libraries", std::move(libraries)}};
 }

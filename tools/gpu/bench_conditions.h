@@ -25,6 +25,7 @@ struct Conditions {
   int rounds = 0;
   std::string datatype;
   std::string op;                                  // of reductions
+  int more_elements = 0;                           // of every rank's part than its size says
   std::map<std::string, std::string> environment;  // what libraries read, not the files named there
   std::vector<Library> libraries;                  // ours, then the peers
 };
@@ -32,7 +33,7 @@ struct Conditions {
 // Of this process on this machine. The driver is open. Throws CommandError (failure) when a library's file cannot be
 // read.
 Conditions ConditionsHere(const std::vector<tools::NcclApi>& libraries, int gpus, int rounds,
-                          const std::string& datatype, const std::string& op);
+                          const std::string& datatype, const std::string& op, int more_elements);
 
 // FNV-1a (Fowler, Noll, Vo) of the file and, for a drop-in of ours, of the runtime and all modules that stand with it
 // in a built or an installed tree; 16 hexadecimal digits. Throws CommandError (failure).

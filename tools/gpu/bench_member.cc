@@ -53,12 +53,13 @@ void Meeting::Wait() {
 }
 
 Member::Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks, tools::DataType type, tools::RedOp op,
-               size_t max_bytes)
+               size_t max_bytes, int more_elements)
     : libraries_(libraries),
       rank_(rank),
       ranks_(ranks),
       type_(type),
       op_(op),
+      more_(static_cast<size_t>(more_elements)),
       bytes_(max_bytes + kRoom * static_cast<size_t>(ranks)),
       stream_(gpu::MakeStream()),
       plain_{gpu::AllocateWhole(bytes_), gpu::AllocateWhole(bytes_)},
@@ -150,14 +151,26 @@ uint8_t* Member::buffer(size_t library, int which) const {
   return memory_ == Memory::kSymmetric ? sides_[library].symmetric[which] : plain_[which];
 }
 
+tools::Shape Member::ShapeOf(const Point& point) const {
+  tools::Shape shape = tools::ShapeOf(point.kind, point.bytes, type_, ranks_);
+  const size_t parts = shape.recv_count / shape.param_count;
+  shape.param_count += more_;
+  shape.recv_count += parts * more_;
+  return shape;
+}
+
+size_t Member::UnevenBytesOf(const Point& point, int from, int to) const {
+  return UnevenBytes(point.bytes, from, to, ranks_) + more_ * tools::SizeOf(type_);
+}
+
 int Member::RunUneven(const tools::NcclApi& api, tools::NcclComm comm, const Point& point, const uint8_t* send,
                       uint8_t* recv) {
   int result = api.GroupStart();
   size_t sent = 0;
   size_t received = 0;
   for (int peer = 0; peer < ranks_ && result == tools::kNcclSuccess; ++peer) {
-    const size_t to = UnevenBytes(point.bytes, rank_, peer, ranks_);
-    const size_t from = UnevenBytes(point.bytes, peer, rank_, ranks_);
+    const size_t to = UnevenBytesOf(point, rank_, peer);
+    const size_t from = UnevenBytesOf(point, peer, rank_);
     constexpr int kBytes = static_cast<int>(tools::DataType::kInt8);
     result = api.Send(send + sent, to, kBytes, peer, comm, stream_);
     if (result == tools::kNcclSuccess) result = api.Recv(recv + received, from, kBytes, peer, comm, stream_);
@@ -171,7 +184,7 @@ int Member::RunUneven(const tools::NcclApi& api, tools::NcclComm comm, const Poi
 void Member::Run(size_t library, const Point& point, int turn) {
   const tools::NcclApi& api = libraries_[library];
   const tools::NcclComm comm = sides_[library].comm;
-  const tools::Shape shape = tools::ShapeOf(point.kind, point.bytes, type_, ranks_);
+  const tools::Shape shape = ShapeOf(point);
   const size_t count = shape.param_count;
   const int type = static_cast<int>(type_);
   const int op = static_cast<int>(op_);
@@ -242,11 +255,11 @@ double Member::Measure(size_t library, const Point& point, Meeting* meeting) {
 }
 
 std::vector<uint8_t> Member::Result(size_t library, const Point& point, Meeting* meeting) {
-  const tools::Shape shape = tools::ShapeOf(point.kind, point.bytes, type_, ranks_);
+  const tools::Shape shape = ShapeOf(point);
   size_t bytes = shape.recv_count * tools::SizeOf(type_);
   if (point.collective == "alltoallv") {
     bytes = 0;
-    for (int peer = 0; peer < ranks_; ++peer) bytes += UnevenBytes(point.bytes, peer, rank_, ranks_);
+    for (int peer = 0; peer < ranks_; ++peer) bytes += UnevenBytesOf(point, peer, rank_);
   }
   const size_t head = std::min(bytes, kLooked);
   const size_t tail = std::min(bytes - head, kLooked);

@@ -26,9 +26,10 @@ class Meeting {
 
 class Member {
  public:
-  // On its own thread, with the GPU of this rank current. `libraries` outlive it.
+  // On its own thread, with the GPU of this rank current. `libraries` outlive it. `more_elements`: of every rank's part
+  // than points say.
   Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks, tools::DataType type, tools::RedOp op,
-         size_t max_bytes);
+         size_t max_bytes, int more_elements);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 
@@ -57,6 +58,9 @@ class Member {
 
   int Init(size_t library, const tools::NcclUniqueId& id, std::optional<int> ctas);
   void Release(size_t library);
+  tools::Shape ShapeOf(const Point& point) const;
+  // Bytes that one rank sends another in an uneven all-to-all.
+  size_t UnevenBytesOf(const Point& point, int from, int to) const;
   // The operation that comes after `turn` others.
   void Run(size_t library, const Point& point, int turn);
   int RunUneven(const tools::NcclApi& api, tools::NcclComm comm, const Point& point, const uint8_t* send,
@@ -72,6 +76,7 @@ class Member {
   const int ranks_;
   const tools::DataType type_;
   const tools::RedOp op_;
+  const size_t more_;   // elements of every rank's part
   const size_t bytes_;  // of a buffer
   gpu::CudaStream stream_;
   uint8_t* plain_[2];

@@ -184,6 +184,7 @@ TEST_F(BenchRecord, NamesWhatWasOtherWhenItWasMeasured) {
       {[](Conditions* c) { c->rounds = 5; }, "rounds is 3 there and 5 here"},
       {[](Conditions* c) { c->datatype = "float"; }, "datatype is \"half\" there and \"float\" here"},
       {[](Conditions* c) { c->op = "max"; }, "op is \"sum\" there and \"max\" here"},
+      {[](Conditions* c) { c->more_elements = 1; }, "more_elements is 0 there and 1 here"},
       {[](Conditions* c) { c->environment["B"] = "2"; }, "environment/B is null there and \"2\" here"},
       {[](Conditions* c) { c->environment.clear(); }, "environment"},
       {[](Conditions* c) { c->libraries[1].version = 22703; }, "libraries/1/version is 22809 there and 22703 here"},
