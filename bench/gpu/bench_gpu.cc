@@ -54,9 +54,10 @@ Options Parse(int argc, char** argv) {
   app.add_option("-o,--op", options.op, "of reductions")
       ->check(CLI::IsMember({"sum", "prod", "max", "min"}))
       ->capture_default_str();
-  app.add_option("--more-elements", options.more_elements,
-                 "so many more in every rank's part than its size says: parts do not begin where vectors of 16 bytes, or\n"
-                 "lines of 128, do")
+  app.add_option(
+         "--more-elements", options.more_elements,
+         "so many more in every rank's part than its size says: parts do not begin where vectors of 16 bytes, or\n"
+         "lines of 128, do")
       ->check(CLI::Range(0, 64))
       ->capture_default_str();
   app.add_option("--ctas", options.grid.ctas,

@@ -40,7 +40,6 @@ struct Costs {
   Cost direct_broadcast;   // through the other ranks
   Cost direct_broadcast_of_two;
   Cost direct_reduce;
-  Cost direct_reduce_off_lines;  // of blocks that do not begin at lines, of three ranks
   Cost push_reduce;
   Cost push_reduce_of_few;  // two or three
   Cost direct_all_reduce;
@@ -66,7 +65,6 @@ constexpr Costs kDirectCosts = {
     .direct_broadcast = {6800, 360},
     .direct_broadcast_of_two = {5300, 358},
     .direct_reduce = {5600, 329},
-    .direct_reduce_off_lines = {5600, 216},
     .push_reduce = {17500, 343},
     .push_reduce_of_few = {17300, 358},
     .direct_all_reduce = {6800, 323},
@@ -74,6 +72,18 @@ constexpr Costs kDirectCosts = {
     .mail = {3050, 205},
     .landed = {4600, 340},
 };
+// To what 2 to 4 H200 took where ranks' parts of buffers do not begin at vectors.
+constexpr Costs kOddCosts = [] {
+  Costs costs = kDirectCosts;
+  costs.lamport_move = {4050, 120};
+  costs.lamport_reduce = {4350, 120};
+  costs.staged = {15000, 40};
+  costs.direct_move = {9500, 345};
+  costs.direct_reduce = {12500, 105};  // every vector is loaded from peers twice
+  costs.push_reduce = {21000, 255};
+  costs.push_reduce_of_few = {23000, 278};
+  return costs;
+}();
 // To what 2 H100 took through slices in host memory, over PCIe 5.
 constexpr Costs kHostCosts = {
     .one_shot_move = {4400, 25},
@@ -91,7 +101,6 @@ constexpr Costs kHostCosts = {
     .direct_broadcast = {},
     .direct_broadcast_of_two = {},
     .direct_reduce = {},
-    .direct_reduce_off_lines = {},
     .push_reduce = {},
     .push_reduce_of_few = {},
     .direct_all_reduce = {},
@@ -99,7 +108,15 @@ constexpr Costs kHostCosts = {
     .mail = {5600, 17},
     .landed = {22000, 34},
 };
-const Costs& CostsOf(const GpuSettings& settings) { return settings.on_host ? kHostCosts : kDirectCosts; }
+// Whether ranks' parts of a buffer begin at multiples of so many bytes, should the buffer do so.
+bool BeginAt(uint32_t bytes, const sl_op_t& op) {
+  const bool is_one = op.kind == SL_OP_ALL_REDUCE || op.kind == SL_OP_REDUCE || op.kind == SL_OP_BROADCAST;
+  return is_one || op.count * DatatypeBytes(op.datatype) % bytes == 0;
+}
+const Costs& CostsOf(const GpuSettings& settings, const sl_op_t& op) {
+  if (settings.on_host) return kHostCosts;
+  return BeginAt(kernels::kVectorBytes, op) ? kDirectCosts : kOddCosts;
+}
 
 // So many SMs fill the bus to host memory, of which slices should not take more than they need; and longer messages
 // than these crowd it by packets.
@@ -114,7 +131,6 @@ constexpr uint64_t kPacketsOfBlock = 128;
 constexpr uint64_t kTwoShotPacketsOfBlock = 64;
 constexpr uint64_t kPulledBytesOfBlock = 16 << 10;
 constexpr uint64_t kDirectBytesOfBlock = 64 << 10;
-constexpr uint64_t kDirectLineBytes = 128;  // what a GPU moves at once
 // A broadcast that scatters first pays for a second hop above this size.
 constexpr uint64_t kScatteredBroadcastBytes = 256 << 10;
 
@@ -232,7 +248,7 @@ Choice ChooseOneShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, u
   Choice choice{};
   choice.family = kind.one_shot;
   choice.pattern = OneShot(op, rank, size);
-  const Cost& cost = CostsOf(settings).*(HasReduction(op.kind) ? kind.reduce_cost : kind.move_cost);
+  const Cost& cost = CostsOf(settings, op).*(HasReduction(op.kind) ? kind.reduce_cost : kind.move_cost);
   CutPackets(kind, DatatypeBytes(op.datatype), 1, kPacketsOfBlock, size, cost, SentBytes(op, size, false),
              settings.budget, &choice);
   return choice;
@@ -248,8 +264,8 @@ Choice ChooseTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, u
   Choice choice{};
   choice.family = kind.two_shot;
   choice.pattern = TwoShot(kind, op, rank, size);
-  CutPackets(kind, DatatypeBytes(op.datatype), 2, kTwoShotPacketsOfBlock, size, CostsOf(settings).*kind.two_shot_cost,
-             SentBytes(op, size, true), settings.budget, &choice);
+  CutPackets(kind, DatatypeBytes(op.datatype), 2, kTwoShotPacketsOfBlock, size,
+             CostsOf(settings, op).*kind.two_shot_cost, SentBytes(op, size, true), settings.budget, &choice);
   return choice;
 }
 
@@ -295,7 +311,7 @@ Choice ChooseStaged(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSe
   Choice choice = CutRounds(op, rank, size, settings, settings.staged_blocks);
   const bool two_shot = choice.pattern.results_wanted;
   const bool broadcasts = op.kind == SL_OP_BROADCAST;
-  const Costs& costs = CostsOf(settings);
+  const Costs& costs = CostsOf(settings, op);
   const Cost& cost = two_shot ? costs.staged_two_shot : broadcasts ? costs.staged_broadcast : costs.staged;
   const double bytes = static_cast<double>(op.count * DatatypeBytes(op.datatype));
   const double sent = broadcasts && settings.on_host ? bytes : SentBytes(op, size, two_shot);
@@ -313,16 +329,15 @@ bool FitsDirect(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
 }
 
 // Loads and stores that share the wire are in each other's way, less so where half of both stays at home.
-const Cost& DirectCost(Family family, const sl_op_t& op, uint32_t size) {
+const Cost& DirectCost(Family family, const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
   const sl_op_kind_t kind = op.kind;
-  const Costs& costs = kDirectCosts;
+  const Costs& costs = CostsOf(settings, op);
   if (family == Family::kBulk) {
     return kind == SL_OP_BROADCAST && size > 2 ? costs.broadcast_in_bulk : costs.direct_in_bulk;
   }
   if (family == Family::kPush) return size <= 3 ? costs.push_reduce_of_few : costs.push_reduce;
   if (kind == SL_OP_ALL_REDUCE) return size == 2 ? costs.direct_all_reduce_of_two : costs.direct_all_reduce;
-  const bool off_lines = kind == SL_OP_REDUCE_SCATTER && op.count * DatatypeBytes(op.datatype) % kDirectLineBytes != 0;
-  if (HasReduction(kind)) return off_lines ? costs.direct_reduce_off_lines : costs.direct_reduce;
+  if (HasReduction(kind)) return costs.direct_reduce;
   if (kind != SL_OP_BROADCAST) return costs.direct_move;
   return size == 2 ? costs.direct_broadcast_of_two : costs.direct_broadcast;
 }
@@ -332,8 +347,10 @@ uint32_t EnoughBlocks(Family family, sl_op_kind_t kind, uint32_t size) {
   return family == Family::kPush ? PushingBlocks(size) : BlocksForWire(kind, size);
 }
 
+// Bulk copies do not pay where parts do not begin at lines, and cannot go where they do not begin at vectors.
 bool FitsBulk(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
-  return FitsDirect(op, size, settings) && !HasReduction(op.kind);
+  const bool pays = BeginAt(kernels::kWireLineBytes, op) || settings.forced;
+  return FitsDirect(op, size, settings) && !HasReduction(op.kind) && pays;
 }
 
 // Peers store to the slice, hence to no buffer that might be out of reach. On fewer blocks than it takes to push and to
@@ -358,14 +375,15 @@ Choice ChooseDirect(Family family, const sl_op_t& op, uint32_t rank, uint32_t si
   const bool all_serve = family == Family::kDirect && (!spares || moved < kLongBytes);
   const uint32_t useful = all_serve ? settings.staged_blocks : std::min(enough, settings.staged_blocks);
   const auto wanted = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, useful));
-  const Cost& cost = DirectCost(family, op, size);
+  const Cost& cost = DirectCost(family, op, size, settings);
   const GridWork work{cost, sent, wanted, enough};
   const uint32_t blocks = BlocksFor(work, most_blocks, settings.budget);
   Choice choice = CutRounds(op, rank, size, settings, blocks);
   choice.family = family;
   choice.blocks = blocks;
   choice.direct = DirectOf(op, rank, size, settings.pushes);
-  choice.direct.share_bytes = DivideUp(DivideUp(choice.direct.bytes, blocks), kDirectLineBytes) * kDirectLineBytes;
+  choice.direct.share_bytes =
+      DivideUp(DivideUp(choice.direct.bytes, blocks), kernels::kWireLineBytes) * kernels::kWireLineBytes;
   const bool is_pushed = family == Family::kPush;
   if (is_pushed) {
     choice.direct.blocks = blocks;  // which draw units
@@ -446,7 +464,7 @@ P2pCost CostOf(const sl_op_t& op, const kernels::P2pWays& ways, uint32_t size, c
     const uint32_t used = kernels::ChannelsOf(bytes, its, its.channels);
     return static_cast<uint32_t>(DivideUp(used, its.IsShort(bytes) ? 1 : kChannelsOfBlock));
   };
-  const Costs& costs = CostsOf(settings);
+  const Costs& costs = CostsOf(settings, op);
   const GridWork work{bytes <= ways.mailed_bytes ? costs.mail : costs.landed, static_cast<double>(bytes),
                       blocks_of(unbound), kStoringBlocks};
   const uint32_t blocks = blocks_of(ways);

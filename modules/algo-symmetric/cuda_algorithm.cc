@@ -216,7 +216,7 @@ Reach CudaAlgorithm::ReachFor(const sl_op_t& op, const Choice& choice) {
   }
   for (uint32_t r = 0; r < size_; ++r) {
     if (!choice.send_reached) reach.send[r] = kUntouched;
-    if (!choice.recv_reached) reach.recv[r] = kUntouched;
+    if (!choice.recv_reached) reach.recv[r] = op.recv != nullptr ? reinterpret_cast<uintptr_t>(op.recv) : kUntouched;
   }
   if (op.send != nullptr) reach.send[rank_] = reinterpret_cast<uintptr_t>(op.send);
   if (op.recv != nullptr) reach.recv[rank_] = reinterpret_cast<uintptr_t>(op.recv);

@@ -11,7 +11,6 @@ namespace sl::algo_symmetric {
 using kernels::ChannelsOf;
 using kernels::kChannelsOfBlock;
 using kernels::kCopyBlocks;
-using kernels::kVectorBytes;
 using kernels::Message;
 using kernels::P2pTask;
 using kernels::TaskKind;
@@ -32,8 +31,7 @@ uint32_t NextOwn(const sl_op_t* ops, uint32_t from, uint32_t count, sl_op_kind_t
 // Where `peer` sees the buffer of a long receive; 0: it does not, or another way is quicker.
 uint64_t P2pGroup::ReachedBy(uint32_t peer, const Message& message, uint64_t capture) {
   if (!ways_.offers || message.bytes <= ways_.mailed_bytes) return 0;
-  if (!dev::IsAligned(message.user, kVectorBytes) ||
-      reach_ops_->addresses(reach_, message.user, message.bytes, capture, addresses_.data()) != SL_OK) {
+  if (reach_ops_->addresses(reach_, message.user, message.bytes, capture, addresses_.data()) != SL_OK) {
     ++out_of_reach_;
     return 0;
   }

@@ -31,6 +31,8 @@ class Draws {
 #endif
   }
 
+  // The one piece that there is, for one worker.
+  SL_HD static Draws Whole() { return {nullptr, 1, 0}; }
   SL_HD Draws(uint32_t* counter, uint32_t pieces, uint32_t workers)
       : counter_(counter), pieces_(pieces), workers_(workers) {}
 

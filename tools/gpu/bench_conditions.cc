@@ -78,8 +78,8 @@ std::map<std::string, std::string> Environment() {
 
 Conditions ConditionsHere(const std::vector<tools::NcclApi>& libraries, int gpus, int rounds,
                           const std::string& datatype, const std::string& op, int more_elements) {
-  Conditions here{Processor(), gpu::DeviceName(0), gpu::DriverVersion(), gpus, rounds, datatype, op, more_elements,
-                  Environment(), {}};
+  Conditions here{Processor(), gpu::DeviceName(0), gpu::DriverVersion(), gpus, rounds, datatype,
+                  op,          more_elements,      Environment(),        {}};
   for (const tools::NcclApi& library : libraries) {
     int version = 0;
     CheckNccl(library, library.GetVersion(&version), "ncclGetVersion", nullptr);

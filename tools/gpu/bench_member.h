@@ -29,7 +29,7 @@ class Member {
   // On its own thread, with the GPU of this rank current. `libraries` outlive it. `more_elements`: of every rank's part
   // than points say.
   Member(const std::vector<tools::NcclApi>& libraries, int rank, int ranks, tools::DataType type, tools::RedOp op,
-         size_t max_bytes, int more_elements);
+         size_t max_bytes, int more_elements = 0);
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
 

@@ -23,6 +23,7 @@ Conditions TwoLibraries() {
           3,
           "half",
           "sum",
+          0,
           {{"A", "1"}},
           {{22809, "00112233aabbccdd"}, {22809, "ffeeddccbbaa0099"}}};
 }

@@ -5,10 +5,8 @@
 // from tens of megabytes on (docs/gpu-performance-log.md).
 #pragma once
 
-#include "modules/algo-symmetric/kernels/direct_reduce.h"
-#include "modules/algo-symmetric/kernels/spread.h"
+#include "modules/algo-symmetric/kernels/direct_spread.h"
 #include "sdk/device/bulk.h"
-#include "sdk/device/draw.h"
 
 namespace sl::algo_symmetric::kernels {
 
@@ -23,17 +21,6 @@ constexpr uint32_t kBulkSharedBytes = kBulkPipes * sizeof(BulkPipe);
 static_assert(kBulkSharedBytes + 2048 <= 99 << 10, "what a block of any GPU from sm_80 on may have");
 constexpr uint32_t kMostBulkPiece = 64 << 10;
 
-// Ranges of a table, of the same length, each to so many takers; consecutive pieces are of different ones. Aligned.
-struct BulkRanges {
-  const DirectTable* table;
-  uint32_t ranges;
-  uint32_t takers;
-  uint32_t piece_bytes;
-  uint64_t bytes;
-
-  SL_HD bool StandsThere(uint32_t range) const { return table->from[range] == table->to[range]; }
-};
-
 // Workers of one block of so many threads.
 SL_HD uint32_t BulkWorkersOf(uint32_t threads) {
   const uint32_t all = dev::Draws::WorkersOf(threads);
@@ -41,7 +28,7 @@ SL_HD uint32_t BulkWorkersOf(uint32_t threads) {
 }
 
 // The draws are BulkWorkersOf every block. For all its threads, those without a pipe too.
-SL_HD void SpreadInBulk(const dev::Draws& draws, const dev::Block& block, const BulkRanges& in) {
+SL_HD void SpreadInBulk(const dev::Draws& draws, const dev::Block& block, const DirectRanges& in) {
 #ifdef __CUDA_ARCH__
   extern __shared__ BulkPipe bulk_pipes[];
 #else
@@ -52,8 +39,7 @@ SL_HD void SpreadInBulk(const dev::Draws& draws, const dev::Block& block, const 
   const dev::Block worker = dev::Draws::WorkerOf(block);
   const uint64_t whole = in.bytes / kVectorBytes * kVectorBytes;
   for (uint32_t range = 0; range < in.ranges && number == 0 && block.index == 0; ++range) {
-    const Spread spread{in.table->from[range], in.table->to + range, in.takers, 0};
-    if (!in.StandsThere(range)) SpreadLanes<uint8_t>(worker, spread, whole, in.bytes);
+    if (!in.StandsThere(range)) SpreadBytes(worker, in.Of(range), in.bytes, whole, in.bytes);
   }
   const auto put_to_all = [&](const uint8_t* stage, uint32_t bytes, const BulkPart& part) {
     for (uint32_t t = 0; t < in.takers; ++t) {

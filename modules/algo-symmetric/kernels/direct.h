@@ -81,35 +81,36 @@ class Direct {
     if (work_.kind == DirectKind::kSpread && takers == 1 && table_->to[0] == nullptr) return;  // a root in place
     const dev::Block worker = is_drawn() ? dev::Draws::WorkerOf(block_) : block_;
     if constexpr (std::is_void_v<F>) {
+      const DirectRanges in{table_, Ranges(), takers, bytes_, work_.piece_bytes, is_drawn() ? 0 : block_.index,
+                            pulls()};
       if constexpr (dev::kHasBulk) {
-        const BulkRanges in{table_, Ranges(), takers, work_.piece_bytes, bytes_};
         if (goes_in_bulk()) return SpreadInBulk(Draws(BulkWorkersOf(block_.count)), block_, in);
       }
-      Draws(dev::Draws::WorkersOf(block_.count)).Each([&](uint32_t piece) {
-        const uint32_t range = is_pairs() ? RangeOf(piece) : 0;
-        const uint64_t begin = uint64_t{piece / Ranges()} * work_.piece_bytes;
-        const Spread spread{table_->from[range], table_->to + range, takers, begin};
-        if (is_pairs() && spread.from == spread.to[0]) return;
-        const uint64_t bytes = is_drawn() ? Least(bytes_ - begin, work_.piece_bytes) : bytes_;
-        SpreadBytes(worker, spread, bytes, table_->Misaligned(range, 1, range, takers));
-      });
+      SpreadDirect(Draws(dev::Draws::WorkersOf(block_.count)), worker, in);
     } else {
-      const bool aligned = table_->Misaligned(0, team_.size, 0, takers) == 0;
-      const DirectOperands in{*table_, 0, bytes_, team_.size, takers, args_.AverageOver(), aligned};
-      ReduceDirect<F>(Draws(dev::Draws::WorkersOf(block_.count)), worker, in, work_.piece_bytes, args_.reduction);
+      const uint32_t peer = team_.Peer(0);
+      bool are_alike = true;
+      for (uint32_t t = 1; t < takers; ++t) are_alike = are_alike && ShiftOf(table_->to[t], table_->to[0]) == 0;
+      DirectOperands in{*table_, 0, 0, bytes_, team_.size, takers, args_.AverageOver(), peer, false, are_alike};
+      in.shifted = IsShifted(in);
+      const Pieces pieces{bytes_, work_.piece_bytes, HeadOf(in.Of(peer), in.To())};
+      ReduceDirect<F>(Draws(dev::Draws::WorkersOf(block_.count)), worker, in, pieces, args_.reduction);
     }
   }
 
  private:
-  SL_HD static uint64_t Least(uint64_t a, uint64_t b) { return a < b ? a : b; }
   SL_HD bool is_drawn() const { return work_.piece_bytes != 0; }
   SL_HD bool is_pairs() const { return work_.kind == DirectKind::kPull || work_.kind == DirectKind::kPush; }
+  // Sources are peers' memory.
+  SL_HD bool pulls() const {
+    if (work_.kind == DirectKind::kSpread) return work_.giver != static_cast<int32_t>(team_.rank);
+    return work_.kind == DirectKind::kPull;
+  }
   SL_HD uint32_t Takers() const { return work_.taker < 0 && !is_pairs() ? team_.size : 1; }
   SL_HD uint32_t Ranges() const { return is_pairs() ? team_.size : 1; }
 
   SL_HD bool goes_in_bulk() const {
-    const uint32_t takers = is_pairs() ? team_.size : Takers();
-    return work_.in_bulk && table_->Misaligned(0, Ranges(), 0, takers) == 0;
+    return work_.in_bulk && table_->IsAligned(Ranges(), is_pairs() ? team_.size : Takers());
   }
 
   // `workers`: of every block.
@@ -119,10 +120,6 @@ class Direct {
     const uint64_t pieces = (bytes_ + work_.piece_bytes - 1) / work_.piece_bytes * Ranges();
     return {counter, static_cast<uint32_t>(pieces), work_.blocks * workers};
   }
-  // Pairs. At any time a rank deals with many, many deal with it, and what it copies within its own memory does not
-  // leave the wire idle: consecutive pieces, or, where blocks have shares, consecutive blocks, are of different ranges.
-  SL_HD uint32_t RangeOf(uint32_t piece) const { return (is_drawn() ? piece : piece + block_.index) % team_.size; }
-
   // The i-th rank, beginning behind this one, which comes last.
   SL_HD uint32_t Behind(uint32_t i) const { return i + 1 < team_.size ? team_.Peer(i) : team_.rank; }
   SL_HD const uint8_t* From(uint32_t r, uint32_t step) const {

@@ -26,7 +26,11 @@ struct MailPart {
 SL_HD void RunShort(const Team& team, const MailTask& task, const dev::Block& block) {
   const MailPart part(task, task.channel);
   uint8_t* user = task.user + part.begin;
-  if (task.kind == TaskKind::kCopy) return MoveLong(block, user, task.to + part.begin, part.bytes);
+  if (task.kind == TaskKind::kCopy) {
+    const Range copied{user, task.to + part.begin, part.bytes};
+    const bool aligned = dev::IsAligned(copied.from, kVectorBytes) && dev::IsAligned(copied.to, kVectorBytes);
+    return MoveRanges(block, 1, copied.bytes, aligned, FromUser{}, [&](uint32_t) { return copied; });
+  }
   ShortMail mail(team, block, task.peer, task.channel, task.kind);
   task.kind == TaskKind::kReceive ? mail.Receive(user, part.bytes) : mail.Send(user, part.bytes);
 }

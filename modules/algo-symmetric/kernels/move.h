@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// size: moving and reducing share how vectors are read and how many are in flight.
 //
-// Moving and reducing ranges of bytes by all threads of a block, 16 bytes a load, with many loads in flight. Where an
-// address of the user is not aligned to 16 bytes, vectors are put together from pieces.
+// Moving ranges of bytes by all threads of a block, 16 bytes a load, with many loads in flight. Where an address of the
+// user is not aligned to 16 bytes, vectors are put together from parts.
 #pragma once
 
+#include "modules/algo-symmetric/kernels/cut.h"
 #include "sdk/device/accumulator.h"
-#include "sdk/device/ahead.h"
 #include "sdk/device/block.h"
 
 namespace sl::algo_symmetric::kernels {
-
-constexpr uint32_t kVectorBytes = sizeof(dev::Vec16);
 
 // How a vector is read. Whole: 16 aligned bytes, kUnroll of them in flight; Part: the first `valid` bytes at any
 // address.
@@ -108,125 +105,6 @@ SL_HD void MoveRanges(const dev::Block& block, uint32_t count, uint32_t longest,
     const uint32_t at = (aligned ? one.bytes / kVectorBytes : i % parts) * kVectorBytes;
     if (at >= one.bytes) continue;
     dev::StoreAny(one.to + at, load.Part(one.from + at, one.bytes - at), one.bytes - at);
-  }
-}
-
-// From a caller's buffer to another one.
-SL_HD void MoveLong(const dev::Block& block, const uint8_t* from, uint8_t* to, uint64_t bytes) {
-  constexpr uint64_t kMost = 1 << 30;  // of a range
-  const bool aligned = dev::IsAligned(from, kVectorBytes) && dev::IsAligned(to, kVectorBytes);
-  for (uint64_t at = 0; at < bytes; at += kMost) {
-    const auto length = static_cast<uint32_t>(bytes - at < kMost ? bytes - at : kMost);
-    const Range range{from + at, to + at, length};
-    MoveRanges(block, 1, length, aligned, FromUser{}, [&](uint32_t) { return range; });
-  }
-}
-
-// What is reduced: vectors and elements of all ranks, and where their reduction goes. The staged pieces of a round.
-struct Operands {
-  const uint8_t* staged;  // rank 0's; the others at multiples of `stride`
-  uint64_t stride;
-  const uint8_t* own;  // read instead of this rank's
-  uint8_t* to;
-  uint8_t* kept;  // NULL: one destination
-  uint32_t bytes;
-  uint32_t rank;
-  uint32_t size;
-  uint32_t average_over;
-
-  SL_HD bool aligned() const {
-    return dev::IsAligned(own, kVectorBytes) && dev::IsAligned(to, kVectorBytes) && dev::IsAligned(kept, kVectorBytes);
-  }
-  SL_HD const uint8_t* From(uint32_t r, uint32_t i) const {
-    return (r == rank ? own : staged + r * stride) + i * kVectorBytes;
-  }
-  SL_HD void Keep(uint32_t i, const dev::Vec16& result) const {
-    dev::Store(to + i * kVectorBytes, result);
-    if (kept != nullptr) dev::Store(kept + i * kVectorBytes, result);
-  }
-  template <typename Lane>
-  SL_HD Lane LoadElement(uint32_t r, uint32_t at) const {
-    return dev::LoadElement<Lane>((r == rank ? own : staged + r * stride) + at);
-  }
-  template <typename Lane>
-  SL_HD void KeepElement(uint32_t at, Lane result) const {
-    dev::StoreElement(to + at, result);
-    if (kept != nullptr) dev::StoreElement(kept + at, result);
-  }
-};
-
-// Whole vectors, at several places abreast. Those of one rank after the other are asked for well ahead of their turn,
-// so that one loop serves all numbers of ranks.
-template <typename F, sl_reduction_t kReduction, typename In>
-SL_HD void ReduceVectors(const dev::Block& block, const In& in) {
-  constexpr uint32_t kAbreast = dev::Ahead::kAbreast;
-  const uint32_t threads = block.threads();
-  const auto total = static_cast<uint32_t>(in.bytes / kVectorBytes);
-  dev::Ahead ahead;
-  uint32_t asked = block.thread();
-  uint32_t asked_of = 0;
-  const auto ask = [&] {
-    ahead.Ask(in.From(asked_of, asked), threads, asked < total ? total - asked : 0);
-    if (++asked_of < in.size) return;
-    asked_of = 0;
-    asked += kAbreast * threads;
-  };
-  SL_ROLLED
-  for (uint32_t turn = 0; turn < dev::Ahead::kDepth; ++turn) ask();
-  for (uint32_t first = block.thread(); first < total; first += kAbreast * threads) {
-    dev::Accumulator<F, kReduction, kVectorBytes> sums[kAbreast];
-    dev::Vec16 v[kAbreast];
-    ahead.Take(v);
-    SL_UNROLL
-    for (uint32_t k = 0; k < kAbreast; ++k) sums[k].Start(v[k]);
-    ask();
-    SL_ROLLED
-    for (uint32_t r = 1; r < in.size; ++r) {
-      ahead.Take(v);
-      SL_UNROLL
-      for (uint32_t k = 0; k < kAbreast; ++k) sums[k].Add(v[k]);
-      ask();
-    }
-    SL_UNROLL
-    for (uint32_t k = 0; k < kAbreast; ++k) {
-      const uint32_t i = first + k * threads;
-      if (i < total) in.Keep(i, sums[k].Finish(in.average_over));
-    }
-  }
-}
-
-// Single elements from byte `first` on, at any address.
-template <typename F, sl_reduction_t kReduction, typename In>
-SL_HD void ReduceElements(const dev::Block& block, const In& in, decltype(In::bytes) first) {
-  using A = dev::Arithmetic<F, kReduction>;
-  using Lane = typename F::Lane;
-  constexpr uint32_t kLaneBytes = sizeof(Lane);
-  const uint32_t step = block.threads() * kLaneBytes;
-  for (auto at = first + block.thread() * kLaneBytes; at < in.bytes; at += step) {
-    auto sum = A::Take(in.template LoadElement<Lane>(0, at));
-    for (uint32_t r = 1; r < in.size; ++r) sum = A::Combine(sum, A::Take(in.template LoadElement<Lane>(r, at)));
-    in.KeepElement(at, A::Finish(sum, in.average_over));
-  }
-}
-
-template <typename F, sl_reduction_t kReduction, typename In>
-SL_HD void ReduceBy(const dev::Block& block, const In& in) {
-  const bool aligned = in.aligned();
-  if (aligned) ReduceVectors<F, kReduction>(block, in);
-  ReduceElements<F, kReduction>(block, in, aligned ? in.bytes / kVectorBytes * kVectorBytes : 0);
-}
-
-template <typename F, typename In>
-SL_HD void Reduce(const dev::Block& block, const In& in, sl_reduction_t reduction) {
-  switch (reduction) {
-    case SL_PROD:
-      return ReduceBy<F, SL_PROD>(block, in);
-    case SL_MAX:
-      return ReduceBy<F, SL_MAX>(block, in);
-    case SL_MIN:
-      return ReduceBy<F, SL_MIN>(block, in);
-    default:
-      return ReduceBy<F, SL_SUM>(block, in);
   }
 }
 

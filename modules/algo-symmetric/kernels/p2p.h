@@ -20,7 +20,6 @@
 #include "modules/algo-symmetric/kernels/channel.h"
 #include "modules/algo-symmetric/kernels/mail.h"
 #include "modules/algo-symmetric/kernels/meeting.h"
-#include "modules/algo-symmetric/kernels/move.h"
 #include "modules/algo-symmetric/kernels/p2p_args.h"
 #include "modules/algo-symmetric/kernels/short_mail.h"
 #include "modules/algo-symmetric/kernels/spread.h"
@@ -51,7 +50,7 @@ class P2pChannel {
   SL_HD void Run() {
     if (task_.kind == TaskKind::kCopy) {
       EachMessage([&](const Message& message, uint64_t begin, uint64_t end) {
-        MoveLong(block_, message.user + begin, reinterpret_cast<uint8_t*>(message.other) + begin, end - begin);
+        MoveBytes(block_, message.user + begin, reinterpret_cast<uint8_t*>(message.other) + begin, end - begin);
         return true;
       });
       return;
@@ -130,28 +129,24 @@ class P2pChannel {
     const uint64_t told = told_[0] | static_cast<uint64_t>(told_[1]) << 32;
     if (told == 0) return Outcome::kOutOfReach;
     auto* to = reinterpret_cast<uint8_t*>(told);
-    if (message.bytes < kDrawnMessageBytes) {
-      MoveLong(block_, message.user + begin, to + begin, end - begin);
-    } else {
-      Draw(message, to);
-    }
+    // Long ones are drawn by all their channels' warps, none of which is without; of others each channel has its part.
+    const bool drawn = message.bytes >= kDrawnMessageBytes;
+    const dev::Block worker = drawn ? dev::Draws::WorkerOf(block_) : block_;
+    const uint64_t at = drawn ? 0 : begin;
+    const uint64_t bytes = drawn ? message.bytes : end - begin;
+    const uint32_t workers =
+        ChannelsOf(message.bytes, args_.ways, args_.ways.channels) * dev::Draws::WorkersOf(block_.count);
+    const uint32_t piece_bytes = drawn ? DrawnBytes(bytes, workers) : 0;
+    const dev::Draws draws = drawn ? Draws(message, piece_bytes, workers) : dev::Draws::Whole();
+    MovePieces(draws, worker, message.user + at, to + at, bytes, piece_bytes);
     own_.Signal(team_.layout.landed, number);  // R9
     return Outcome::kInReach;
   }
 
-  // This channel's warps' part of a message, of which all its channels draw; none of them is without one.
-  SL_HD void Draw(const Message& message, uint8_t* to) const {
-    const uint32_t channels = ChannelsOf(message.bytes, args_.ways, args_.ways.channels);
-    const uint32_t workers = channels * dev::Draws::WorkersOf(block_.count);
-    const uint32_t piece_bytes = DrawnBytes(message.bytes, workers);
-    const auto pieces = static_cast<uint32_t>((message.bytes + piece_bytes - 1) / piece_bytes);
+  SL_HD dev::Draws Draws(const Message& message, uint32_t piece_bytes, uint32_t workers) const {
     auto* counters = reinterpret_cast<uint32_t*>(team_.At(team_.rank, team_.layout.parts));
-    const dev::Block worker = dev::Draws::WorkerOf(block_);
-    dev::Draws(counters + (&message - args_.message), pieces, workers).Each([&](uint32_t piece) {
-      const uint64_t at = uint64_t{piece} * piece_bytes;
-      const uint64_t left = message.bytes - at;
-      MoveLong(worker, message.user + at, to + at, left < piece_bytes ? left : piece_bytes);
-    });
+    const auto pieces = static_cast<uint32_t>((message.bytes + piece_bytes - 1) / piece_bytes);
+    return {counters + (&message - args_.message), pieces, workers};
   }
 
   const GroupArgs& args_;

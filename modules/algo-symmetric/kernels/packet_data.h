@@ -1,98 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The data of packets: from and to callers' buffers, and the reduction of what came.
+// The data of packets: from and to callers' buffers (packet_ends.h), and the reduction of what came.
 #pragma once
 
+#include "modules/algo-symmetric/kernels/packet_ends.h"
 #include "modules/algo-symmetric/kernels/slice.h"
 #include "sdk/device/accumulator.h"
 #include "sdk/device/block.h"
 
 namespace sl::algo_symmetric::kernels {
-
-// Where a packet's data is no whole one at an aligned address: amid its callers' code, or out of their way, for a
-// kernel of less code is sooner done; or so, unless it is a message of some words and no more.
-enum class Ends { kInline, kApart, kApartUnlessWords };
-
-template <typename Data>
-SL_APART SL_HD Data LoadEndApart(const uint8_t* from, uint32_t valid) {
-  return dev::LoadAny<sizeof(Data)>(from, valid);
-}
-template <typename Data>
-SL_APART SL_HD void StoreEndApart(uint8_t* to, Data data, uint32_t valid) {  // by value: callers keep it in registers
-  dev::StoreAny(to, data, valid);
-}
-template <Ends kEnds, typename Data>
-SL_HD Data LoadEnd(const uint8_t* from, uint32_t valid) {
-  if constexpr (kEnds == Ends::kInline) return dev::LoadAny<sizeof(Data)>(from, valid);
-  return LoadEndApart<Data>(from, valid);
-}
-template <Ends kEnds, typename Data>
-SL_HD void StoreEnd(uint8_t* to, const Data& data, uint32_t valid) {
-  if constexpr (kEnds == Ends::kInline) return dev::StoreAny(to, data, valid);
-  StoreEndApart(to, data, valid);
-}
-template <Ends kEnds, typename Data>
-SL_HD bool IsInline(const uint8_t* address, uint32_t bytes) {
-  return kEnds == Ends::kApartUnlessWords && bytes <= sizeof(Data) && dev::IsInWords(address, bytes);
-}
-template <typename Data>
-SL_HD void StorePacketData(uint8_t* to, const Data& data, uint32_t valid) {
-  if (valid >= sizeof(Data) && dev::IsAligned(to, sizeof(Data))) return dev::Store<sizeof(Data)>(to, data);
-  StoreEndApart(to, data, valid);
-}
-
-// The packets of a unit, of which `bytes` begin at `from`. Whole ones at an aligned address are under way together
-// before the first has come.
-template <Ends kEnds, typename Data, typename Unit, uint32_t kUnit>
-SL_HD void LoadUnit(const uint8_t* from, uint32_t bytes, const Unit& unit, Data (&data)[kUnit]) {
-  constexpr uint32_t kPacket = sizeof(Data);
-  constexpr uint32_t kStep = Unit::kWarp * kPacket;
-  const uint32_t at = unit.First() * kPacket;
-  const uint8_t* first = from + at;
-  const bool aligned = dev::IsAligned(from, kPacket);
-  SL_UNROLL
-  for (uint32_t k = 0; k < kUnit; ++k) {
-    if (aligned && at + k * kStep + kPacket <= bytes) data[k] = dev::LoadOwn<kPacket>(first + k * kStep);
-  }
-  if (aligned && (bytes % kPacket == 0 || at + (kUnit - 1) * kStep + kPacket <= bytes)) return;
-  if (IsInline<kEnds, Data>(from, bytes)) {
-    if (at == 0) data[0] = dev::LoadWords<kPacket>(from, bytes);
-    return;
-  }
-  SL_UNROLL
-  for (uint32_t k = 0; k < kUnit; ++k) {
-    const uint32_t place = at + k * kStep;
-    if (place < bytes && (!aligned || place + kPacket > bytes)) {
-      data[k] = LoadEnd<kEnds, Data>(first + k * kStep, bytes - place);
-    }
-  }
-}
-
-// The reverse.
-template <Ends kEnds, typename Data, typename Unit, uint32_t kUnit>
-SL_HD void StoreUnit(uint8_t* to, uint32_t bytes, const Unit& unit, const Data (&data)[kUnit]) {
-  constexpr uint32_t kPacket = sizeof(Data);
-  constexpr uint32_t kStep = Unit::kWarp * kPacket;
-  const uint32_t at = unit.First() * kPacket;
-  uint8_t* first = to + at;
-  const bool aligned = dev::IsAligned(to, kPacket);
-  SL_UNROLL
-  for (uint32_t k = 0; k < kUnit; ++k) {
-    if (aligned && at + k * kStep + kPacket <= bytes) dev::Store(first + k * kStep, data[k]);
-  }
-  if (aligned && (bytes % kPacket == 0 || at + (kUnit - 1) * kStep + kPacket <= bytes)) return;
-  if (IsInline<kEnds, Data>(to, bytes)) {
-    if (at == 0) dev::StoreWords<kPacket>(to, data[0], bytes);
-    return;
-  }
-  SL_UNROLL
-  for (uint32_t k = 0; k < kUnit; ++k) {
-    const uint32_t place = at + k * kStep;
-    if (place < bytes && (!aligned || place + kPacket > bytes)) {
-      StoreEnd<kEnds>(first + k * kStep, data[k], bytes - place);
-    }
-  }
-}
 
 template <typename F, typename Data, uint32_t kUnit>
 SL_HD void ScaleUnit(uint64_t scalar, Data (&data)[kUnit]) {

@@ -36,7 +36,7 @@ __device__ void RunPushReduce(const LongArgs& args, const dev::Block& block, Pla
   if (!BeginPushReduce(args, block, places)) return;
   const uint32_t warp = block.thread() / 32;
   const uint32_t reducers = ReducersOf(args.args.team.size);
-  const PushReduce<F> reduce(args, block);
+  const PushReduce<F> reduce(args, block, *places);
   bool done = true;
   if (warp < reducers) {
     done = reduce.Reduce();

@@ -24,43 +24,23 @@
 #pragma once
 
 #include "modules/algo-symmetric/kernels/direct.h"
+#include "modules/algo-symmetric/kernels/unit_cut.h"
 
 namespace sl::algo_symmetric::kernels {
-
-SL_HD uint32_t ReducersOf(uint32_t ranks) { return kThreads / 32 - 1 - PushersOf(ranks); }  // one warp tells
-
-SL_HD UnitCounts* CountsOf(const Team& team) {
-  return reinterpret_cast<UnitCounts*>(team.At(team.rank, team.layout.units));
-}
-// In the slice, since racecheck cannot know that threads order by words what they do in shared memory.
-SL_HD Told* ToldOf(const Team& team, const dev::Block& block) {
-  return reinterpret_cast<Told*>(team.At(team.rank, team.layout.told)) + block.index;
-}
-
-// All ranks' contributions to a unit; `staged` has the peers' alone.
-struct UnitOperands : Operands {
-  SL_HD const uint8_t* Of(uint32_t r) const {
-    return r == rank ? own : staged + (r - static_cast<uint32_t>(r > rank)) * stride;
-  }
-  SL_HD const uint8_t* From(uint32_t r, uint32_t i) const { return Of(r) + i * kVectorBytes; }
-  template <typename Lane>
-  SL_HD Lane LoadElement(uint32_t r, uint32_t at) const {
-    return dev::LoadElement<Lane>(Of(r) + at);
-  }
-};
 
 template <typename F>
 class PushReduce {
  public:
-  SL_HD PushReduce(const LongArgs& args, const dev::Block& block)
+  SL_HD PushReduce(const LongArgs& args, const dev::Block& block, const Places& places)
       : args_(args.args),
+        places_(places),
         work_(args.direct),
         team_(args.args.team),
         block_(block),
         told_(ToldOf(team_, block)),
         slots_(team_.layout.unit_slots),
         unit_bytes_(UnitBytesOf(team_.size)),
-        units_(static_cast<uint32_t>((work_.bytes + unit_bytes_ - 1) / unit_bytes_)) {}
+        units_(static_cast<uint32_t>((work_.bytes + MostSkewed() + unit_bytes_ - 1) / unit_bytes_)) {}
 
   // For a warp that pushes. False when a wait was ended.
   SL_HD bool Push(uint32_t pusher) const {
@@ -82,10 +62,11 @@ class PushReduce {
       }
       if (!HaveCome(&given_up)) return;
       dev::Dawdle(team_.warden.dawdle_ns);
-      const uint8_t* from = args_.send + peer * work_.from_step + uint64_t{unit} * unit_bytes_;
+      const UnitCut cut{work_.bytes, Skew(peer)};
       uint8_t* to = Slot(peer, slot) + (team_.rank - static_cast<uint32_t>(team_.rank > peer)) * unit_bytes_;
-      const auto misaligned = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(from) % kVectorBytes);
-      SpreadBytes(worker, Spread{from, &to, 1, 0}, Within(uint64_t{unit} * unit_bytes_, unit_bytes_), misaligned);
+      to = to + cut.skew - uint64_t{unit} * unit_bytes_;  // where the range would begin
+      const Spread<OnePlace> spread{args_.send + peer * work_.from_step, {to}, false};
+      SpreadBytes(worker, spread, cut.bytes, cut.Begin(unit, unit_bytes_), cut.End(unit, unit_bytes_));
       dev::Block::SyncWarp();
       if (worker.thread() == 0) Tell(pusher, {Stands(peer, slot, team_.rank), number + 1});
     });
@@ -125,11 +106,9 @@ class PushReduce {
     UnitCounts* counts = CountsOf(team_);
     const uint64_t first = dev::Poll(&counts->reduced);
     bool given_up = first == kEnded;
-    const uint32_t part_bytes = unit_bytes_ / kUnitParts;
     const dev::Draws draws = Draws(&counts->parts_drawn, units_ * kUnitParts, ReducersOf(team_.size));
     const bool is_last = draws.Each([&](uint32_t part) {
       const uint64_t number = first + part / kUnitParts;
-      const uint32_t at = part % kUnitParts * part_bytes;  // in the unit
       const auto slot = static_cast<uint32_t>(number % slots_);
       for (uint32_t i = worker.thread(); i + 1 < team_.size && !given_up; i += worker.threads()) {  // A11
         const uint32_t peer = team_.Peer(i);
@@ -137,11 +116,7 @@ class PushReduce {
         given_up = !dev::AwaitAtLeast(Stands(team_.rank, slot, peer), wanted, team_.warden);
       }
       if (!HaveCome(&given_up)) return;
-      const uint64_t begin = uint64_t{part} * part_bytes;
-      const UnitOperands in{{Slot(team_.rank, slot) + at, unit_bytes_, args_.send + work_.from + begin,
-                             args_.recv + work_.to + begin, nullptr, Within(begin, part_bytes), team_.rank, team_.size,
-                             args_.AverageOver()}};
-      kernels::Reduce<F>(worker, in, args_.reduction);
+      ReducePart(worker, Slot(team_.rank, slot), part);
       dev::Block::SyncWarp();
       dev::Dawdle(team_.warden.dawdle_ns);
       for (uint32_t i = worker.thread(); i + 1 < team_.size; i += worker.threads()) {  // R12
@@ -153,10 +128,32 @@ class PushReduce {
   }
 
  private:
-  // What is left of so many bytes that begin there.
-  SL_HD uint32_t Within(uint64_t begin, uint32_t bytes) const {
-    const uint64_t left = begin < work_.bytes ? work_.bytes - begin : 0;
-    return left < bytes ? static_cast<uint32_t>(left) : bytes;
+  // What stands in this slot, and this rank's own.
+  SL_HD void ReducePart(const dev::Block& worker, const uint8_t* slot, uint32_t part) const {
+    const uint32_t part_bytes = unit_bytes_ / kUnitParts;
+    const UnitCut cut{work_.bytes, Skew(team_.rank)};
+    const uint64_t begin = cut.Begin(part, part_bytes);
+    const uint64_t end = cut.End(part, part_bytes);
+    if (begin == end) return;
+    UnitOperands in{};
+    in.staged = slot + (begin + cut.skew - uint64_t{part / kUnitParts} * unit_bytes_);
+    in.stride = unit_bytes_;
+    in.own = args_.send + work_.from + begin;
+    in.to = args_.recv + work_.to + begin;
+    in.bytes = static_cast<uint32_t>(end - begin);
+    in.rank = team_.rank;
+    in.size = team_.size;
+    in.average_over = args_.AverageOver();
+    in.before = begin;
+    in.after = cut.bytes - end;
+    kernels::Reduce<F>(worker, in, args_.reduction);
+  }
+  // Of where rank r's reduction goes.
+  SL_HD uint32_t Skew(uint32_t r) const { return static_cast<uint32_t>((places_.Recv(r) + work_.to) % kWireLineBytes); }
+  SL_HD uint32_t MostSkewed() const {
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < team_.size; ++r) most = Skew(r) > most ? Skew(r) : most;
+    return most;
   }
   // At rank r, where the contributions of its peers to a unit stand, one behind the other.
   SL_HD uint8_t* Slot(uint32_t r, uint32_t slot) const {
@@ -188,6 +185,7 @@ class PushReduce {
   }
 
   const Args& args_;
+  const Places& places_;
   const DirectWork& work_;
   const Team& team_;
   const dev::Block block_;

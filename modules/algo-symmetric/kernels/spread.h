@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Moving a range of bytes to one place or to several, by all threads of a block, at any alignment: each element is
+// Moving a range of bytes to one place or to several, by all threads of a block, at any alignment: each vector is
 // loaded once and stored to all. Both ends may be a peer's memory; nobody else writes what is loaded.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/move.h"
+#include "modules/algo-symmetric/kernels/cut.h"
+#include "sdk/device/block.h"
+#include "sdk/device/draw.h"
+#include "sdk/device/element.h"
+#include "sdk/device/shifted.h"
 
 namespace sl::algo_symmetric::kernels {
 
@@ -16,74 +20,138 @@ SL_HD uint32_t DrawnBytes(uint64_t bytes, uint32_t workers, uint64_t most = 32 <
   return static_cast<uint32_t>(eighth < kLeast ? kLeast : eighth > most ? most : eighth);
 }
 
-// One source, and `takers` places for it, some of them NULL.
-struct Spread {
-  const uint8_t* from;
-  uint8_t* const* to;
-  uint32_t takers;
-  uint64_t begin;  // in all of them
+// Places for what is moved: one, or several, some of which may be NULL.
+struct OnePlace {
+  uint8_t* place;
+  SL_HD uint32_t count() const { return 1; }
+  SL_HD uint8_t* at(uint32_t /*i*/) const { return place; }
+  SL_HD OnePlace Some(uint32_t /*first*/, uint32_t /*number*/) const { return *this; }
+};
+struct ManyPlaces {
+  uint8_t* const* places;
+  uint32_t number;
+  SL_HD uint32_t count() const { return number; }
+  SL_HD uint8_t* at(uint32_t i) const { return places[i]; }
+  SL_HD ManyPlaces Some(uint32_t first, uint32_t some) const { return {places + first, some}; }
 };
 
-// The whole vectors of it.
-SL_HD void SpreadWhole(const dev::Block& block, const Spread& spread, uint64_t bytes) {
+// One source, and where it goes.
+template <typename To>
+struct Spread {
+  const uint8_t* from;
+  To to;
+  bool pulled;  // the source is a peer's memory; else the places may be
+
+  // Where a range of it is cut into pieces; by the first place, should they be aligned differently.
+  SL_HD Pieces Cut(uint64_t bytes, uint32_t piece_bytes) const {
+    uint32_t t = 0;
+    while (t < to.count() && to.at(t) == nullptr) ++t;
+    return {bytes, piece_bytes, t < to.count() ? Head(to.at(t), 0) : 0};
+  }
+  // Before the first vector that begins at `begin` or behind.
+  SL_HD uint32_t Head(const uint8_t* place, uint64_t begin) const {
+    return HeadOf((pulled ? from : place) + begin, place + begin);
+  }
+};
+
+// A part of it.
+struct SpreadPart {
+  uint64_t begin;
+  uint64_t bytes;
+  Vectors vectors;
+};
+
+// Its vectors. Shifted: each is put together from two of a source that is aligned otherwise than the places.
+template <bool kShifted, typename To>
+SL_HD void SpreadVectors(const dev::Block& block, const Spread<To>& spread, const SpreadPart& part, uint32_t shift) {
   constexpr uint32_t kUnroll = 8;
-  const auto total = static_cast<uint32_t>(bytes / kVectorBytes);
+  const uint64_t begin = part.begin + part.vectors.first;
+  const uint32_t total = part.vectors.count;
   const uint32_t threads = block.threads();
+  SL_ROLLED
   for (uint32_t first = block.thread(); first < total; first += kUnroll * threads) {
     dev::Vec16 v[kUnroll];
+    dev::Vec16 behind[kUnroll];
     SL_UNROLL
     for (uint32_t j = 0; j < kUnroll; ++j) {
       const uint32_t i = first + j * threads;
-      if (i < total) v[j] = dev::LoadPeer(spread.from + spread.begin + uint64_t{i} * kVectorBytes);
+      if (i >= total) continue;
+      const uint8_t* from = spread.from + begin + uint64_t{i} * kVectorBytes - shift;
+      v[j] = dev::LoadPeer(from);
+      if constexpr (kShifted) behind[j] = dev::LoadPeer(from + kVectorBytes);
     }
-    for (uint32_t t = 0; t < spread.takers; ++t) {
-      if (spread.to[t] == nullptr) continue;
+    SL_UNROLL
+    for (uint32_t j = 0; kShifted && j < kUnroll; ++j) {
+      if (first + j * threads < total) v[j] = dev::Between(v[j], behind[j], shift);
+    }
+    for (uint32_t t = 0; t < spread.to.count(); ++t) {
+      if (spread.to.at(t) == nullptr) continue;
       SL_UNROLL
       for (uint32_t j = 0; j < kUnroll; ++j) {
         const uint32_t i = first + j * threads;
-        if (i < total) dev::Store(spread.to[t] + spread.begin + uint64_t{i} * kVectorBytes, v[j]);
+        if (i < total) dev::Store(spread.to.at(t) + begin + uint64_t{i} * kVectorBytes, v[j]);
       }
     }
   }
 }
 
-// Lanes of fewer bytes from byte `begin` on, for what is not aligned to vectors.
-template <typename Lane>
-SL_HD void SpreadLanes(const dev::Block& block, const Spread& spread, uint64_t begin, uint64_t bytes) {
-  constexpr uint32_t kUnroll = 8;
-  const uint64_t step = uint64_t{block.threads()} * sizeof(Lane);
-  for (uint64_t first = begin + block.thread() * sizeof(Lane); first + sizeof(Lane) <= bytes; first += kUnroll * step) {
-    Lane v[kUnroll] = {};
-    SL_UNROLL
-    for (uint32_t j = 0; j < kUnroll; ++j) {
-      const uint64_t at = first + j * step;
-      if (at + sizeof(Lane) <= bytes) v[j] = dev::LoadElement<Lane>(spread.from + spread.begin + at);
-    }
-    for (uint32_t t = 0; t < spread.takers; ++t) {
-      if (spread.to[t] == nullptr) continue;
-      SL_UNROLL
-      for (uint32_t j = 0; j < kUnroll; ++j) {
-        const uint64_t at = first + j * step;
-        if (at + sizeof(Lane) <= bytes) dev::StoreElement(spread.to[t] + spread.begin + at, v[j]);
-      }
+// What is before and behind them.
+template <typename To>
+SL_HD void SpreadEdges(const dev::Block& block, const Spread<To>& spread, const SpreadPart& part) {
+  const uint64_t total = part.bytes - part.vectors.bytes();
+  SL_ROLLED
+  for (uint64_t i = block.thread(); i < total; i += block.threads()) {
+    const uint64_t at = part.begin + (i < part.vectors.first ? i : i + part.vectors.bytes());
+    const auto byte = dev::LoadElement<uint8_t>(spread.from + at);
+    for (uint32_t t = 0; t < spread.to.count(); ++t) {
+      if (spread.to.at(t) != nullptr) dev::StoreElement(spread.to.at(t) + at, byte);
     }
   }
 }
 
-// `misaligned`: the low bits that any of the addresses has.
-SL_HD void SpreadBytes(const dev::Block& block, const Spread& spread, uint64_t bytes, uint32_t misaligned) {
-  uint32_t lane = kVectorBytes;
-  while ((misaligned & (lane - 1)) != 0) lane /= 2;
-  if (lane == 16) {
-    SpreadWhole(block, spread, bytes);
-  } else if (lane == 8) {
-    SpreadLanes<uint64_t>(block, spread, 0, bytes);
-  } else if (lane == 4) {
-    SpreadLanes<uint32_t>(block, spread, 0, bytes);
-  } else if (lane == 2) {
-    SpreadLanes<uint16_t>(block, spread, 0, bytes);
+// To places that are aligned alike, of which `place` is one.
+template <typename To>
+SL_HD void SpreadAlike(const dev::Block& block, const Spread<To>& spread, const uint8_t* place, uint64_t range_bytes,
+                       uint64_t begin, uint64_t end) {
+  const uint32_t shift = ShiftOf(spread.from, place);
+  const Vectors vectors = Vectors::Of(end - begin, spread.Head(place, begin), shift != 0, begin, range_bytes - end);
+  const SpreadPart part{begin, end - begin, vectors};
+  if (shift == 0) {
+    SpreadVectors<false>(block, spread, part, 0);
+  } else {
+    SpreadVectors<true>(block, spread, part, shift);
   }
-  SpreadLanes<uint8_t>(block, spread, lane == 1 ? 0 : bytes / lane * lane, bytes);
+  if (part.bytes != vectors.bytes()) SpreadEdges(block, spread, part);
+}
+
+// From byte `begin` to byte `end` of a range.
+template <typename To>
+SL_HD void SpreadBytes(const dev::Block& block, const Spread<To>& spread, uint64_t range_bytes, uint64_t begin,
+                       uint64_t end) {
+  // Once, unless places differ in how they are aligned.
+  SL_ROLLED
+  for (uint32_t first = 0, next = 0; first < spread.to.count(); first = next) {
+    const uint8_t* place = nullptr;
+    for (; next < spread.to.count(); ++next) {
+      const uint8_t* one = spread.to.at(next);
+      if (one != nullptr && place != nullptr && ShiftOf(one, place) != 0) break;
+      if (place == nullptr) place = one;
+    }
+    if (place == nullptr) return;
+    SpreadAlike(block, Spread<To>{spread.from, spread.to.Some(first, next - first), spread.pulled}, place, range_bytes,
+                begin, end);
+  }
+}
+
+// From a buffer of this rank's to another one: pieces that are drawn, or all of it.
+SL_HD void MovePieces(const dev::Draws& draws, const dev::Block& worker, const uint8_t* from, uint8_t* to,
+                      uint64_t bytes, uint32_t piece_bytes) {
+  const Spread<OnePlace> spread{from, {to}, false};
+  const Pieces pieces = spread.Cut(bytes, piece_bytes);
+  draws.Each([&](uint32_t i) { SpreadBytes(worker, spread, bytes, pieces.Begin(i), pieces.End(i)); });
+}
+SL_HD void MoveBytes(const dev::Block& block, const uint8_t* from, uint8_t* to, uint64_t bytes) {
+  SpreadBytes(block, Spread<OnePlace>{from, {to}, false}, bytes, 0, bytes);
 }
 
 }  // namespace sl::algo_symmetric::kernels

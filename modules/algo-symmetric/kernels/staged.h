@@ -28,6 +28,7 @@
 
 #include "modules/algo-symmetric/kernels/args.h"
 #include "modules/algo-symmetric/kernels/move.h"
+#include "modules/algo-symmetric/kernels/reduce.h"
 
 namespace sl::algo_symmetric::kernels {
 

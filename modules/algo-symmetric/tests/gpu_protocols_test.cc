@@ -240,7 +240,7 @@ TEST(GpuProtocols, DrawLongWork) {
       team.SetPushes(i / 8 % 2 == 0);
       Case one = Case::Random(size, random);
       one.op.kind = i % 8;
-      one.op.count = 20001 + 9000 * (i % 3);
+      one.op.count = 20001 + 9000 * (i % 3) + (i % 5 == 0 ? 7 : 0);
       one.in_place = i / 16 == 1 && one.op.kind != SL_OP_REDUCE_SCATTER && one.op.kind != SL_OP_SCATTER;
       if (one.op.reduction == SL_PREMUL_SUM) one.op.reduction = SL_AVG;
       one.family = Family::kDirect;
@@ -277,7 +277,10 @@ TEST(GpuProtocols, PushMoreThanThereAreSlots) {
       one.in_place = false;
       one.family = Family::kPush;
       one.Fill();
-      units += DivideUp(bytes, UnitBytesOf(size));
+      uint64_t skew = 0;
+      for (uint32_t r = 0; r < size; ++r)
+        skew = std::max(skew, reinterpret_cast<uintptr_t>(one.For(r).recv) % kWireLineBytes);
+      units += DivideUp(bytes + skew, UnitBytesOf(size));
       if (i % 2 == 0) {
         RunEveryBlock(team, one);
       } else {

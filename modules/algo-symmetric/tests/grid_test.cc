@@ -113,10 +113,6 @@ TEST(Grid, PushesLongReduceScatters) {
   };
   EXPECT_EQ(Choose(OpOf(SL_OP_REDUCE_SCATTER, 128 << 20, 2), 0, 2, WithBudget({})).family, Family::kDirect)
       << "24 blocks instead of 16 for 2 %";
-  sl_op_t of_three = OpOf(SL_OP_REDUCE_SCATTER, 96 << 18, 3);
-  EXPECT_EQ(Choose(of_three, 0, 3, WithBudget({})).family, Family::kDirect);
-  of_three.count += 8;
-  EXPECT_EQ(Choose(of_three, 0, 3, WithBudget({})).family, Family::kPush) << "blocks begin off lines";
   EXPECT_EQ(family(4, WithBudget({0, 16, 0})), Family::kPush);
   EXPECT_EQ(family(4, WithBudget({0, 15, 0})), Family::kDirect) << "it takes 16 blocks";
   GpuSettings forced = GpuTeam::SettingsOf(1);
@@ -124,6 +120,20 @@ TEST(Grid, PushesLongReduceScatters) {
   forced.family = Family::kPush;
   EXPECT_EQ(family(2, forced), Family::kPush);
   EXPECT_NE(family(32, forced), Family::kPush) << "there is no room for a unit of each";
+}
+
+TEST(Grid, GoesByHowPartsAreAligned) {
+  const auto family = [](sl_op_kind_t kind, uint64_t bytes, uint64_t more_elements) {
+    sl_op_t op = OpOf(kind, bytes, 4);
+    op.count += more_elements;
+    return Choose(op, 0, 4, WithBudget({})).family;
+  };
+  EXPECT_EQ(family(SL_OP_ALL_GATHER, 1 << 30, 0), Family::kBulk);
+  EXPECT_EQ(family(SL_OP_ALL_GATHER, 1 << 30, 8), Family::kDirect) << "bulk copies of parts of lines are slow";
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 8 << 20, 8), Family::kDirect);
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 8 << 20, 1), Family::kPush) << "every vector would be loaded twice from peers";
+  EXPECT_EQ(family(SL_OP_ALL_GATHER, 256 << 10, 0), Family::kLamportOneShot);
+  EXPECT_EQ(family(SL_OP_ALL_GATHER, 128 << 10, 1), Family::kOneShot) << "long packets are put together from parts";
 }
 
 TEST(Grid, HoldsAtLeastWhatIsAskedWhereThereIsWork) {

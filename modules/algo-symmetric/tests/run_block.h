@@ -50,7 +50,7 @@ void RunPushReduce(const LongArgs& args, uint32_t index) {
   Places places{};
   const dev::Block block = dev::Block::Whole(index);
   if (!BeginPushReduce(args, block, &places)) return;
-  const PushReduce<F> reduce(args, block);
+  const PushReduce<F> reduce(args, block, places);
   bool pushed = false;
   std::thread pusher([&] { pushed = reduce.Push(0); });
   std::thread teller([&] { reduce.TellPeers(); });

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Moving the ranges of a direct operation by loads and stores.
+#pragma once
+
+#include "modules/algo-symmetric/kernels/direct_table.h"
+#include "modules/algo-symmetric/kernels/spread.h"
+
+namespace sl::algo_symmetric::kernels {
+
+// Ranges of a table, of the same length, each to so many takers. At any time a rank deals with many of them, many deal
+// with it, and what it copies within its own memory does not leave the wire idle: consecutive pieces are of different
+// ranges, and where blocks have shares, consecutive blocks begin at different ones.
+struct DirectRanges {
+  const DirectTable* table;
+  uint32_t ranges;
+  uint32_t takers;
+  uint64_t bytes;        // of each
+  uint32_t piece_bytes;  // 0: there is one of each
+  uint32_t first;        // whose turn it is
+  bool pulled;           // peers' memory is loaded from
+
+  SL_HD Spread<ManyPlaces> Of(uint32_t range) const {
+    return {table->from[range], {table->to + range, takers}, pulled};
+  }
+  SL_HD bool StandsThere(uint32_t range) const { return ranges > 1 && table->from[range] == table->to[range]; }
+};
+
+SL_APART SL_HD void SpreadDirect(const dev::Draws draws, const dev::Block worker, const DirectRanges in) {
+  draws.Each([&](uint32_t piece) {
+    const uint32_t range = (piece + in.first) % in.ranges;
+    if (in.StandsThere(range)) return;
+    const Spread<ManyPlaces> spread = in.Of(range);
+    const Pieces pieces = spread.Cut(in.bytes, in.piece_bytes);
+    const uint64_t number = piece / in.ranges;
+    SpreadBytes(worker, spread, in.bytes, pieces.Begin(number), pieces.End(number));
+  });
+}
+
+}  // namespace sl::algo_symmetric::kernels
