@@ -126,6 +126,9 @@ constexpr uint64_t kHostMailedBytes = 128 << 10;
 // What more SMs than another way holds should at least save of the time of a long operation, where no weight says so.
 constexpr double kWorthMoreSms = 1.03;
 
+// What it takes packets to meet in shared memory once more, where a reduction of more than two ranks does not fit.
+constexpr uint64_t kMeetAgainNs = 1850;
+
 // What one block should at least have to do; fewer, busier blocks start faster.
 constexpr uint64_t kPacketsOfBlock = 128;
 constexpr uint64_t kTwoShotPacketsOfBlock = 64;
@@ -251,6 +254,10 @@ Choice ChooseOneShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, u
   const Cost& cost = CostsOf(settings, op).*(HasReduction(op.kind) ? kind.reduce_cost : kind.move_cost);
   CutPackets(kind, DatatypeBytes(op.datatype), 1, kPacketsOfBlock, size, cost, SentBytes(op, size, false),
              settings.budget, &choice);
+  if (HasReduction(op.kind) && size > 2) {
+    const uint32_t meet_at_once = kSharedBytes / kind.payload / kind.unit / size;
+    choice.time_ns += (DivideUp(choice.packets.share_units, meet_at_once) - 1) * kMeetAgainNs;
+  }
   return choice;
 }
 

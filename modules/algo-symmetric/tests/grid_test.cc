@@ -136,6 +136,15 @@ TEST(Grid, GoesByHowPartsAreAligned) {
   EXPECT_EQ(family(SL_OP_ALL_GATHER, 128 << 10, 1), Family::kOneShot) << "long packets are put together from parts";
 }
 
+TEST(Grid, GoesInTwoShotsWhereOneWouldMeetSeveralTimes) {
+  const auto family = [](uint64_t bytes, uint32_t size) {
+    return Choose(OpOf(SL_OP_ALL_REDUCE, bytes, size), 0, size, WithBudget({})).family;
+  };
+  EXPECT_EQ(family(128 << 10, 3), Family::kLamportOneShot);
+  EXPECT_EQ(family(512 << 10, 3), Family::kLamportTwoShot) << "352 units of three ranks meet 170 at a time";
+  EXPECT_EQ(family(512 << 10, 2), Family::kLamportOneShot) << "two ranks' packets do not meet there";
+}
+
 TEST(Grid, HoldsAtLeastWhatIsAskedWhereThereIsWork) {
   for (uint32_t least : {6u, 16u, 100u}) {
     ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t bytes) {
