@@ -40,6 +40,7 @@ struct Costs {
   Cost direct_broadcast;   // through the other ranks
   Cost direct_broadcast_of_two;
   Cost direct_reduce;
+  Cost direct_reduce_of_two;
   Cost push_reduce;
   Cost push_reduce_of_few;  // two or three
   Cost direct_all_reduce;
@@ -65,6 +66,7 @@ constexpr Costs kDirectCosts = {
     .direct_broadcast = {6800, 360},
     .direct_broadcast_of_two = {5300, 358},
     .direct_reduce = {5600, 329},
+    .direct_reduce_of_two = {5600, 329},
     .push_reduce = {17500, 343},
     .push_reduce_of_few = {17300, 358},
     .direct_all_reduce = {6800, 323},
@@ -79,7 +81,8 @@ constexpr Costs kOddCosts = [] {
   costs.lamport_reduce = {4350, 120};
   costs.staged = {15000, 40};
   costs.direct_move = {9500, 345};
-  costs.direct_reduce = {12500, 105};  // every vector is loaded from peers twice
+  costs.direct_reduce = {11000, 306};
+  costs.direct_reduce_of_two = {8000, 168};  // results, which are stored in parts, are half of what there is
   costs.push_reduce = {21000, 255};
   costs.push_reduce_of_few = {23000, 278};
   return costs;
@@ -101,6 +104,7 @@ constexpr Costs kHostCosts = {
     .direct_broadcast = {},
     .direct_broadcast_of_two = {},
     .direct_reduce = {},
+    .direct_reduce_of_two = {},
     .push_reduce = {},
     .push_reduce_of_few = {},
     .direct_all_reduce = {},
@@ -344,7 +348,7 @@ const Cost& DirectCost(Family family, const sl_op_t& op, uint32_t size, const Gp
   }
   if (family == Family::kPush) return size <= 3 ? costs.push_reduce_of_few : costs.push_reduce;
   if (kind == SL_OP_ALL_REDUCE) return size == 2 ? costs.direct_all_reduce_of_two : costs.direct_all_reduce;
-  if (HasReduction(kind)) return costs.direct_reduce;
+  if (HasReduction(kind)) return size == 2 ? costs.direct_reduce_of_two : costs.direct_reduce;
   if (kind != SL_OP_BROADCAST) return costs.direct_move;
   return size == 2 ? costs.direct_broadcast_of_two : costs.direct_broadcast;
 }

@@ -35,4 +35,26 @@ SL_HD Vector<kBytes> Between(const Vector<kBytes>& first, const Vector<kBytes>& 
   return v;
 }
 
+// To an address that is not aligned: in words, halves of them, or bytes.
+SL_HD void StoreParts(uint8_t* to, const Vec16& v) {
+#ifdef __CUDA_ARCH__
+  const auto low = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to));
+  SL_UNROLL
+  for (uint32_t i = 0; i < 4; ++i) {
+    uint8_t* at = to + 4 * i;
+    if (low % 4 == 0) {
+      StorePart(at, v.word[i], 4);
+    } else if (low % 2 == 0) {
+      StorePart(at, v.word[i], 2);
+      StorePart(at + 2, v.word[i] >> 16, 2);
+    } else {
+      SL_UNROLL
+      for (uint32_t b = 0; b < 4; ++b) StorePart(at + b, v.word[i] >> (8 * b), 1);
+    }
+  }
+#else
+  std::memcpy(to, &v, sizeof(v));
+#endif
+}
+
 }  // namespace sl::dev

@@ -89,11 +89,9 @@ class Direct {
       SpreadDirect(Draws(dev::Draws::WorkersOf(block_.count)), worker, in);
     } else {
       const uint32_t peer = team_.Peer(0);
-      bool are_alike = true;
-      for (uint32_t t = 1; t < takers; ++t) are_alike = are_alike && ShiftOf(table_->to[t], table_->to[0]) == 0;
-      DirectOperands in{*table_, 0, 0, bytes_, team_.size, takers, args_.AverageOver(), peer, false, are_alike};
-      in.shifted = IsShifted(in);
-      const Pieces pieces{bytes_, work_.piece_bytes, HeadOf(in.Of(peer), in.To())};
+      DirectOperands in{*table_, 0, 0, bytes_, team_.size, takers, args_.AverageOver(), peer, false, false, false};
+      in.Look(work_.taker == static_cast<int32_t>(team_.rank));
+      const Pieces pieces{bytes_, work_.piece_bytes, in.Head()};
       ReduceDirect<F>(Draws(dev::Draws::WorkersOf(block_.count)), worker, in, pieces, args_.reduction);
     }
   }

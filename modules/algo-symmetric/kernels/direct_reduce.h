@@ -18,16 +18,29 @@ struct DirectOperands {
   uint32_t size;
   uint32_t takers;
   uint32_t average_over;
-  uint32_t peer;   // one of them
-  bool shifted;    // see Vectors
-  bool are_alike;  // all destinations are aligned alike
+  uint32_t peer;    // one of them
+  bool shifted;     // see Vectors
+  bool are_alike;   // all destinations are aligned alike
+  bool by_sources;  // vectors are aligned at the sources, all alike, and stored in parts
 
+  // Finds out how it goes. What is stored at home is stored in parts sooner than all is loaded from the peers twice.
+  SL_HD void Look(bool at_home) {
+    are_alike = true;
+    for (uint32_t t = 1; t < takers; ++t) are_alike = are_alike && ShiftOf(table.to[t], table.to[0]) == 0;
+    shifted = IsShifted(*this);
+    by_sources = shifted && at_home;
+    for (uint32_t r = 0; r < size; ++r) by_sources = by_sources && ShiftOf(Of(r), Of(peer)) == 0;
+    if (by_sources) shifted = false;
+  }
+  // Before the first vector.
+  SL_HD uint32_t Head() const { return HeadOf(Of(peer), by_sources ? Of(peer) : To()); }
   SL_HD const uint8_t* Of(uint32_t r) const { return table.from[r] + begin; }
   SL_HD const uint8_t* To() const { return table.to[0] + begin; }
   SL_HD Vectors Cut() const {
-    return Vectors::Of(bytes, are_alike ? HeadOf(Of(peer), To()) : bytes, shifted, begin, range_bytes - begin - bytes);
+    return Vectors::Of(bytes, are_alike ? Head() : bytes, shifted, begin, range_bytes - begin - bytes);
   }
   SL_HD void Keep(uint64_t at, const dev::Vec16& result) const {
+    if (by_sources) return dev::StoreParts(table.to[0] + begin + at, result);
     SL_ROLLED
     for (uint32_t t = 0; t < takers; ++t) dev::Store(table.to[t] + begin + at, result);
   }

@@ -123,15 +123,17 @@ TEST(Grid, PushesLongReduceScatters) {
 }
 
 TEST(Grid, GoesByHowPartsAreAligned) {
-  const auto family = [](sl_op_kind_t kind, uint64_t bytes, uint64_t more_elements) {
-    sl_op_t op = OpOf(kind, bytes, 4);
+  const auto family = [](sl_op_kind_t kind, uint64_t bytes, uint64_t more_elements, uint32_t size = 4) {
+    sl_op_t op = OpOf(kind, bytes, size);
     op.count += more_elements;
-    return Choose(op, 0, 4, WithBudget({})).family;
+    return Choose(op, 0, size, WithBudget({})).family;
   };
   EXPECT_EQ(family(SL_OP_ALL_GATHER, 1 << 30, 0), Family::kBulk);
   EXPECT_EQ(family(SL_OP_ALL_GATHER, 1 << 30, 8), Family::kDirect) << "bulk copies of parts of lines are slow";
-  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 8 << 20, 8), Family::kDirect);
-  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 8 << 20, 1), Family::kPush) << "every vector would be loaded twice from peers";
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 1 << 30, 8), Family::kPush);
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 1 << 30, 1), Family::kDirect) << "own contributions would be loaded twice";
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 32 << 20, 0, 2), Family::kDirect);
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 32 << 20, 1, 2), Family::kPush) << "results would be stored in parts";
   EXPECT_EQ(family(SL_OP_ALL_GATHER, 256 << 10, 0), Family::kLamportOneShot);
   EXPECT_EQ(family(SL_OP_ALL_GATHER, 128 << 10, 1), Family::kOneShot) << "long packets are put together from parts";
 }
