@@ -157,6 +157,13 @@ class Report(Case):
             json.dump(document, file)
         self.assertIn("bfloat16, sum, ", "\n".join(report.text(record.read(older))))
 
+    def test_elements_more_are_told_where_there_are_any(self):
+        self.assertNotIn("elements more", "\n".join(report.text(record.read(self.file([])))))
+        odd = record.read(self.file([], "odd.json", more_elements=3))
+        self.assertIn("3 rounds, 3 elements more in every rank's part", "\n".join(report.text(odd)))
+        with self.assertRaisesRegex(record.Failure, "--more-elements"):
+            nccl_tests.measure(odd, "/nowhere", "starling")
+
     def test_what_is_no_record_is_refused_by_name(self):
         path = os.path.join(self.folder, "bad.json")
         whole = self.file([point("all_reduce", "graph", "plain", 8, 4, 8)])

@@ -28,7 +28,7 @@ namespace sl::algo_symmetric::kernels {
 constexpr uint32_t kReachRanks = 32;  // at most, of a communicator whose ranks reach into each other's buffers
 
 // Where every rank's GPU sees this rank's buffers; all 0 when some cannot. What is not to be touched may be anything
-// else.
+// else, but of receive buffers the low bits are right: pushed contributions are cut by them (unit_cut.h).
 struct Reach {
   uint64_t send[kReachRanks];
   uint64_t recv[kReachRanks];
