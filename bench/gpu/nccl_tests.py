@@ -18,8 +18,10 @@ def program(folder, collective):
     return os.path.join(folder, f"{collective}_perf")
 
 
-def require(folder):
-    """Raises Failure when the folder lacks a program that will be needed."""
+def require(folder, more_elements=None):
+    """Raises Failure when the folder lacks a program that will be needed, or none can measure what is to be compared."""
+    if more_elements not in (None, "0"):
+        raise Failure("nccl-tests has nothing like --more-elements; leave out one of both")
     missing = [name for name in sorted({program(folder, collective) for collective, _, _ in RUNS}) if not os.path.exists(name)]
     if missing:
         raise Failure(f"there is no {' and no '.join(missing)}; --nccl-tests names the folder that nccl-tests was built into")
@@ -50,8 +52,6 @@ def run(starling, library, folder, gpus, datatype, op, collective, issue, sizes)
 
 def measure(record, folder, starling):
     """{(collective, issue, bytes): µs of each library} by nccl-tests. Raises Failure."""
-    if record.conditions["more_elements"] != 0:
-        raise Failure("nccl-tests has nothing like --more-elements; leave out one of both")
     found = {}
     for collective, issue, sizes in RUNS:
         by_library = [run(starling, path, folder, record.gpus, record.conditions["datatype"], record.conditions["op"], collective, issue, sizes)

@@ -32,7 +32,10 @@ def parse_arguments():
     parser.add_argument("--svg", help="the plot, as a file (beside that of --json)")
     parser.add_argument("--csv", help="the medians, as a file")
     parser.add_argument("--nccl-tests", metavar="DIR", help="then run nccl-tests' programs of this folder at ten points, too")
+    parser.add_argument("--more-elements", help=argparse.SUPPRESS)  # bench_gpu's, with which nccl-tests has nothing to compare
     arguments, others = parser.parse_known_args()
+    if arguments.more_elements is not None:
+        others += ["--more-elements", arguments.more_elements]
     arguments.json = arguments.json or os.path.join(arguments.build, "gpu-bench.json")
     arguments.svg = arguments.svg or os.path.splitext(arguments.json)[0] + ".svg"
     if arguments.help:
@@ -66,7 +69,7 @@ def main():
     program = os.path.join(arguments.build, "bin", "bench_gpu")
     library = os.path.join(arguments.build, "lib", "libnccl.so.2")
     if arguments.nccl_tests:
-        nccl_tests.require(arguments.nccl_tests)  # before minutes are spent
+        nccl_tests.require(arguments.nccl_tests, arguments.more_elements)  # before minutes are spent
     before = state(arguments.json)
     code = subprocess.run([program, "--library", library, "--json", arguments.json, *others], check=False).returncode
     # Also of a run that failed half-way; not of an older one's file.
