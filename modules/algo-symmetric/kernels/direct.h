@@ -75,22 +75,20 @@ class Direct {
   // Once the places are known.
   SL_HD void Run() const {
     if (bytes_ == 0) return;
-    FillTable();
-    block_.Sync();
+    const bool alike = !block_.SyncAny(!FillTable());
     const uint32_t takers = Takers();
-    if (work_.kind == DirectKind::kSpread && takers == 1 && table_->to[0] == nullptr) return;  // a root in place
     const dev::Block worker = is_drawn() ? dev::Draws::WorkerOf(block_) : block_;
     if constexpr (std::is_void_v<F>) {
+      if (work_.kind == DirectKind::kSpread && takers == 1 && table_->to[0] == nullptr) return;  // a root in place
       const DirectRanges in{table_, Ranges(), takers, bytes_, work_.piece_bytes, is_drawn() ? 0 : block_.index,
-                            pulls()};
+                            pulls(), alike};
       if constexpr (dev::kHasBulk) {
         if (goes_in_bulk()) return SpreadInBulk(Draws(BulkWorkersOf(block_.count)), block_, in);
       }
       SpreadDirect(Draws(dev::Draws::WorkersOf(block_.count)), worker, in);
     } else {
-      const uint32_t peer = team_.Peer(0);
-      DirectOperands in{*table_, 0, 0, bytes_, team_.size, takers, args_.AverageOver(), peer, false, false, false};
-      in.Look(work_.taker == static_cast<int32_t>(team_.rank));
+      DirectOperands in{*table_, bytes_, team_.size, takers, args_.AverageOver(), team_.Peer(0)};
+      if (!alike) in.Look(work_.taker == static_cast<int32_t>(team_.rank));
       const Pieces pieces{bytes_, work_.piece_bytes, in.Head()};
       ReduceDirect<F>(Draws(dev::Draws::WorkersOf(block_.count)), worker, in, pieces, args_.reduction);
     }
@@ -127,7 +125,10 @@ class Direct {
     return reinterpret_cast<uint8_t*>(table_->places.Recv(r)) + work_.to + step * work_.to_step + begin_;
   }
 
-  SL_HD void FillTable() const {
+  // The calling thread's lines of it; true if these places are aligned as what goes there: what is reduced, as all of
+  // it.
+  SL_HD bool FillTable() const {
+    uint32_t shifts = 0;
     for (uint32_t i = block_.thread(); i < team_.size; i += block_.threads()) {
       const uint32_t r = Behind(i);
       if (work_.kind == DirectKind::kPull) {
@@ -144,7 +145,11 @@ class Direct {
         const bool stands_there = spreads && to == table_->from[i];
         table_->to[i] = stands_there || static_cast<int32_t>(taker) == work_.spared ? nullptr : to;
       }
+      const uint8_t* alike = std::is_void_v<F> ? table_->from[i] : From(team_.rank, 0);
+      shifts |= ShiftOf(table_->from[i], alike);
+      if (table_->to[i] != nullptr) shifts |= ShiftOf(alike, table_->to[i]);
     }
+    return shifts == 0;
   }
 
   const Args& args_;

@@ -12,20 +12,20 @@ namespace sl::algo_symmetric::kernels {
 // What is reduced of the ranges in a table.
 struct DirectOperands {
   const DirectTable& table;
-  uint64_t begin;  // in the table's ranges
-  uint64_t bytes;
   uint64_t range_bytes;
   uint32_t size;
   uint32_t takers;
   uint32_t average_over;
-  uint32_t peer;    // one of them
-  bool shifted;     // see Vectors
-  bool are_alike;   // all destinations are aligned alike
-  bool by_sources;  // vectors are aligned at the sources, all alike, and stored in parts
+  uint32_t peer;            // one of them
+  uint64_t begin = 0;       // in the table's ranges
+  uint64_t bytes = 0;
+  bool shifted = false;     // see Vectors
+  bool are_alike = true;    // all destinations are aligned alike
+  bool by_sources = false;  // vectors are aligned at the sources, all alike, and stored in parts
 
-  // Finds out how it goes. What is stored at home is stored in parts sooner than all is loaded from the peers twice.
+  // Finds out how it goes where not all are alike. What is stored at home is stored in parts sooner than all is loaded
+  // from the peers twice.
   SL_HD void Look(bool at_home) {
-    are_alike = true;
     for (uint32_t t = 1; t < takers; ++t) are_alike = are_alike && ShiftOf(table.to[t], table.to[0]) == 0;
     shifted = IsShifted(*this);
     by_sources = shifted && at_home;
@@ -40,9 +40,13 @@ struct DirectOperands {
     return Vectors::Of(bytes, are_alike ? Head() : bytes, shifted, begin, range_bytes - begin - bytes);
   }
   SL_HD void Keep(uint64_t at, const dev::Vec16& result) const {
-    if (by_sources) return dev::StoreParts(table.to[0] + begin + at, result);
     SL_ROLLED
     for (uint32_t t = 0; t < takers; ++t) dev::Store(table.to[t] + begin + at, result);
+  }
+  SL_HD bool KeepsParts() const { return by_sources; }
+  SL_HD void KeepUnlike(uint64_t at, const dev::Vec16& result) const {
+    if (by_sources) return dev::StoreParts(table.to[0] + begin + at, result);
+    Keep(at, result);
   }
   template <typename Lane>
   SL_HD void KeepElement(uint64_t at, Lane result) const {

@@ -19,6 +19,7 @@ struct DirectRanges {
   uint32_t piece_bytes;  // 0: there is one of each
   uint32_t first;        // whose turn it is
   bool pulled;           // peers' memory is loaded from
+  bool alike;            // every place is aligned as what goes there
 
   SL_HD Spread<ManyPlaces> Of(uint32_t range) const {
     return {table->from[range], {table->to + range, takers}, pulled};
@@ -26,14 +27,27 @@ struct DirectRanges {
   SL_HD bool StandsThere(uint32_t range) const { return ranges > 1 && table->from[range] == table->to[range]; }
 };
 
-SL_APART SL_HD void SpreadDirect(const dev::Draws draws, const dev::Block worker, const DirectRanges in) {
+// Calls with what a piece is of, where that is cut, and its number there.
+template <typename Call>
+SL_HD void EachPiece(const dev::Draws& draws, const DirectRanges& in, const Call& call) {
   draws.Each([&](uint32_t piece) {
     const uint32_t range = (piece + in.first) % in.ranges;
     if (in.StandsThere(range)) return;
     const Spread<ManyPlaces> spread = in.Of(range);
-    const Pieces pieces = spread.Cut(in.bytes, in.piece_bytes);
-    const uint64_t number = piece / in.ranges;
-    SpreadBytes(worker, spread, in.bytes, pieces.Begin(number), pieces.End(number));
+    call(spread, spread.Cut(in.bytes, in.piece_bytes), piece / in.ranges);
+  });
+}
+// Apart: it takes more registers than what is aligned alike has to spare.
+SL_APART SL_HD void SpreadDirectAnyhow(const dev::Draws draws, const dev::Block worker, const DirectRanges in) {
+  EachPiece(draws, in, [&](const Spread<ManyPlaces>& spread, const Pieces& pieces, uint32_t i) {
+    SpreadBytes(worker, spread, in.bytes, pieces.Begin(i), pieces.End(i));
+  });
+}
+SL_HD void SpreadDirect(const dev::Draws& draws, const dev::Block& worker, const DirectRanges& in) {
+  if (!in.alike) return SpreadDirectAnyhow(draws, worker, in);
+  EachPiece(draws, in, [&](const Spread<ManyPlaces>& spread, const Pieces& pieces, uint32_t i) {
+    const uint8_t* place = spread.FirstPlace();
+    if (place != nullptr) SpreadAlike<false>(worker, spread, place, in.bytes, pieces.Begin(i), pieces.End(i));
   });
 }
 

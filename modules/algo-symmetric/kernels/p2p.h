@@ -20,9 +20,9 @@
 #include "modules/algo-symmetric/kernels/channel.h"
 #include "modules/algo-symmetric/kernels/mail.h"
 #include "modules/algo-symmetric/kernels/meeting.h"
+#include "modules/algo-symmetric/kernels/move_pieces.h"
 #include "modules/algo-symmetric/kernels/p2p_args.h"
 #include "modules/algo-symmetric/kernels/short_mail.h"
-#include "modules/algo-symmetric/kernels/spread.h"
 #include "sdk/device/draw.h"
 #include "sdk/device/grid.h"
 

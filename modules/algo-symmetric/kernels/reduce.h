@@ -43,6 +43,8 @@ struct Operands {
     dev::Store(to + at, result);
     if (kept != nullptr) dev::Store(kept + at, result);
   }
+  SL_HD static bool KeepsParts() { return false; }
+  SL_HD void KeepUnlike(uint64_t at, const dev::Vec16& result) const { Keep(at, result); }
   template <typename Lane>
   SL_HD void KeepElement(uint64_t at, Lane result) const {
     dev::StoreElement(to + at, result);
@@ -91,8 +93,8 @@ SL_HD void ReduceVectors(const dev::Block& block, const In& in, const Vectors& v
   }
 }
 
-// The same, where some operands are aligned otherwise than their reduction: of these each vector is put together from
-// two, which are asked for abreast, and two turns come where others have one.
+// The same, where operands are aligned otherwise than their reduction. Either that is stored in parts, or of these each
+// vector is put together from two, which are asked for abreast, and two turns come where others have one.
 template <typename F, sl_reduction_t kReduction, typename In>
 SL_HD void ReduceShifted(const dev::Block& block, const In& in, const Vectors& vectors) {
   static_assert(dev::Ahead::kAbreast == 2);
@@ -143,7 +145,7 @@ SL_HD void ReduceShifted(const dev::Block& block, const In& in, const Vectors& v
     SL_UNROLL
     for (uint32_t k = 0; k < 2; ++k) {
       const uint32_t i = first + k * threads;
-      if (i < total) in.Keep(vectors.first + uint64_t{i} * kVectorBytes, sums[k].Finish(in.average_over));
+      if (i < total) in.KeepUnlike(vectors.first + uint64_t{i} * kVectorBytes, sums[k].Finish(in.average_over));
     }
   }
 }
@@ -166,7 +168,7 @@ SL_HD void ReduceElements(const dev::Block& block, const In& in, const Vectors& 
 template <typename F, sl_reduction_t kReduction, typename In>
 SL_HD void ReduceBy(const dev::Block& block, const In& in) {
   const Vectors vectors = in.Cut();
-  if (vectors.shifted) {
+  if (vectors.shifted || in.KeepsParts()) {
     ReduceShifted<F, kReduction>(block, in, vectors);
   } else {
     ReduceVectors<F, kReduction>(block, in, vectors);

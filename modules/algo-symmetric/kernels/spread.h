@@ -35,6 +35,13 @@ struct ManyPlaces {
   SL_HD ManyPlaces Some(uint32_t first, uint32_t some) const { return {places + first, some}; }
 };
 
+// A part of what is moved.
+struct SpreadPart {
+  uint64_t begin;
+  uint64_t bytes;
+  Vectors vectors;
+};
+
 // One source, and where it goes.
 template <typename To>
 struct Spread {
@@ -42,23 +49,27 @@ struct Spread {
   To to;
   bool pulled;  // the source is a peer's memory; else the places may be
 
-  // Where a range of it is cut into pieces; by the first place, should they be aligned differently.
-  SL_HD Pieces Cut(uint64_t bytes, uint32_t piece_bytes) const {
+  // NULL: there is none.
+  SL_HD const uint8_t* FirstPlace() const {
     uint32_t t = 0;
     while (t < to.count() && to.at(t) == nullptr) ++t;
-    return {bytes, piece_bytes, t < to.count() ? Head(to.at(t), 0) : 0};
+    return t < to.count() ? to.at(t) : nullptr;
   }
+  // Where a range of it is cut into pieces; by the first place, should they be aligned differently.
+  SL_HD Pieces Cut(uint64_t bytes, uint32_t piece_bytes) const {
+    const uint8_t* place = FirstPlace();
+    return {bytes, piece_bytes, place != nullptr ? Head(place, 0) : 0};
+  }
+  // From byte `begin` to byte `end` of a range, to places that are aligned as this one.
+  SL_HD SpreadPart Part(const uint8_t* place, uint64_t range_bytes, uint64_t begin, uint64_t end, bool shifted) const {
+    return {begin, end - begin, Vectors::Of(end - begin, Head(place, begin), shifted, begin, range_bytes - end)};
+  }
+
+ private:
   // Before the first vector that begins at `begin` or behind.
   SL_HD uint32_t Head(const uint8_t* place, uint64_t begin) const {
     return HeadOf((pulled ? from : place) + begin, place + begin);
   }
-};
-
-// A part of it.
-struct SpreadPart {
-  uint64_t begin;
-  uint64_t bytes;
-  Vectors vectors;
 };
 
 // Its vectors. Shifted: each is put together from two of a source that is aligned otherwise than the places.
@@ -109,19 +120,13 @@ SL_HD void SpreadEdges(const dev::Block& block, const Spread<To>& spread, const 
   }
 }
 
-// To places that are aligned alike, of which `place` is one.
-template <typename To>
+// To places that are aligned alike, of which `place` is one. Shifted: otherwise than the source.
+template <bool kShifted, typename To>
 SL_HD void SpreadAlike(const dev::Block& block, const Spread<To>& spread, const uint8_t* place, uint64_t range_bytes,
                        uint64_t begin, uint64_t end) {
-  const uint32_t shift = ShiftOf(spread.from, place);
-  const Vectors vectors = Vectors::Of(end - begin, spread.Head(place, begin), shift != 0, begin, range_bytes - end);
-  const SpreadPart part{begin, end - begin, vectors};
-  if (shift == 0) {
-    SpreadVectors<false>(block, spread, part, 0);
-  } else {
-    SpreadVectors<true>(block, spread, part, shift);
-  }
-  if (part.bytes != vectors.bytes()) SpreadEdges(block, spread, part);
+  const SpreadPart part = spread.Part(place, range_bytes, begin, end, kShifted);
+  SpreadVectors<kShifted>(block, spread, part, kShifted ? ShiftOf(spread.from, place) : 0);
+  if (part.bytes != part.vectors.bytes()) SpreadEdges(block, spread, part);
 }
 
 // From byte `begin` to byte `end` of a range.
@@ -138,20 +143,13 @@ SL_HD void SpreadBytes(const dev::Block& block, const Spread<To>& spread, uint64
       if (place == nullptr) place = one;
     }
     if (place == nullptr) return;
-    SpreadAlike(block, Spread<To>{spread.from, spread.to.Some(first, next - first), spread.pulled}, place, range_bytes,
-                begin, end);
+    const Spread<To> alike{spread.from, spread.to.Some(first, next - first), spread.pulled};
+    if (ShiftOf(spread.from, place) == 0) {
+      SpreadAlike<false>(block, alike, place, range_bytes, begin, end);
+    } else {
+      SpreadAlike<true>(block, alike, place, range_bytes, begin, end);
+    }
   }
-}
-
-// From a buffer of this rank's to another one: pieces that are drawn, or all of it.
-SL_HD void MovePieces(const dev::Draws& draws, const dev::Block& worker, const uint8_t* from, uint8_t* to,
-                      uint64_t bytes, uint32_t piece_bytes) {
-  const Spread<OnePlace> spread{from, {to}, false};
-  const Pieces pieces = spread.Cut(bytes, piece_bytes);
-  draws.Each([&](uint32_t i) { SpreadBytes(worker, spread, bytes, pieces.Begin(i), pieces.End(i)); });
-}
-SL_HD void MoveBytes(const dev::Block& block, const uint8_t* from, uint8_t* to, uint64_t bytes) {
-  SpreadBytes(block, Spread<OnePlace>{from, {to}, false}, bytes, 0, bytes);
 }
 
 }  // namespace sl::algo_symmetric::kernels

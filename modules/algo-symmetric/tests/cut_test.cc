@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "modules/algo-symmetric/kernels/move_pieces.h"
 #include "modules/algo-symmetric/kernels/spread.h"
 #include "modules/algo-symmetric/kernels/unit_cut.h"
 
@@ -115,6 +116,23 @@ TEST(Cut, MovesToPlacesOfAnyAlignment) {
       ASSERT_EQ(places[t][-1], 0x5A);
       ASSERT_EQ(places[t][bytes], 0x5A);
     }
+  }
+}
+
+// To one place, whatever the alignment: nothing before or behind it.
+TEST(Cut, MovesToOnePlace) {
+  std::mt19937 random(19);
+  for (int i = 0; i < 3000; ++i) {
+    const uint64_t bytes = 1 + random() % 900;
+    std::vector<uint8_t> source(bytes + 16);
+    for (uint8_t& byte : source) byte = static_cast<uint8_t>(random());
+    const uint8_t* from = source.data() + random() % 16;
+    std::vector<uint8_t> image(bytes + 32, 0x5A);
+    uint8_t* to = image.data() + 1 + random() % 16;
+    MoveBytes(dev::Block::Whole(0), from, to, bytes);
+    ASSERT_EQ(std::memcmp(to, from, bytes), 0);
+    ASSERT_EQ(to[-1], 0x5A);
+    ASSERT_EQ(to[bytes], 0x5A);
   }
 }
 
