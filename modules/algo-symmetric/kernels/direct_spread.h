@@ -47,7 +47,10 @@ SL_HD void SpreadDirect(const dev::Draws& draws, const dev::Block& worker, const
   if (!in.alike) return SpreadDirectAnyhow(draws, worker, in);
   EachPiece(draws, in, [&](const Spread<ManyPlaces>& spread, const Pieces& pieces, uint32_t i) {
     const uint8_t* place = spread.FirstPlace();
-    if (place != nullptr) SpreadAlike<false>(worker, spread, place, in.bytes, pieces.Begin(i), pieces.End(i));
+    if (place == nullptr) return;
+    const SpreadPart part = spread.Part(place, in.bytes, pieces.Begin(i), pieces.End(i), false);
+    SpreadVectors<false>(worker, spread, part, 0);
+    SpreadEdges(worker, spread, part);
   });
 }
 

@@ -51,7 +51,7 @@ SL_HD void MovePieces(const dev::Draws& draws, const dev::Block& worker, const u
   draws.Each([&](uint32_t i) {
     const SpreadPart part = spread.Part(to, bytes, pieces.Begin(i), pieces.End(i), shift != 0);
     MoveVectors(worker, spread, part, shift);
-    if (part.bytes != part.vectors.bytes()) SpreadEdges(worker, spread, part);
+    SpreadEdges(worker, spread, part);
   });
 }
 SL_HD void MoveBytes(const dev::Block& block, const uint8_t* from, uint8_t* to, uint64_t bytes) {

@@ -110,6 +110,7 @@ SL_HD void SpreadVectors(const dev::Block& block, const Spread<To>& spread, cons
 template <typename To>
 SL_HD void SpreadEdges(const dev::Block& block, const Spread<To>& spread, const SpreadPart& part) {
   const uint64_t total = part.bytes - part.vectors.bytes();
+  if (total == 0) return;
   SL_ROLLED
   for (uint64_t i = block.thread(); i < total; i += block.threads()) {
     const uint64_t at = part.begin + (i < part.vectors.first ? i : i + part.vectors.bytes());
@@ -120,13 +121,18 @@ SL_HD void SpreadEdges(const dev::Block& block, const Spread<To>& spread, const 
   }
 }
 
-// To places that are aligned alike, of which `place` is one. Shifted: otherwise than the source.
-template <bool kShifted, typename To>
+// To places that are aligned alike, of which `place` is one.
+template <typename To>
 SL_HD void SpreadAlike(const dev::Block& block, const Spread<To>& spread, const uint8_t* place, uint64_t range_bytes,
                        uint64_t begin, uint64_t end) {
-  const SpreadPart part = spread.Part(place, range_bytes, begin, end, kShifted);
-  SpreadVectors<kShifted>(block, spread, part, kShifted ? ShiftOf(spread.from, place) : 0);
-  if (part.bytes != part.vectors.bytes()) SpreadEdges(block, spread, part);
+  const uint32_t shift = ShiftOf(spread.from, place);
+  const SpreadPart part = spread.Part(place, range_bytes, begin, end, shift != 0);
+  if (shift == 0) {
+    SpreadVectors<false>(block, spread, part, 0);
+  } else {
+    SpreadVectors<true>(block, spread, part, shift);
+  }
+  SpreadEdges(block, spread, part);
 }
 
 // From byte `begin` to byte `end` of a range.
@@ -143,12 +149,8 @@ SL_HD void SpreadBytes(const dev::Block& block, const Spread<To>& spread, uint64
       if (place == nullptr) place = one;
     }
     if (place == nullptr) return;
-    const Spread<To> alike{spread.from, spread.to.Some(first, next - first), spread.pulled};
-    if (ShiftOf(spread.from, place) == 0) {
-      SpreadAlike<false>(block, alike, place, range_bytes, begin, end);
-    } else {
-      SpreadAlike<true>(block, alike, place, range_bytes, begin, end);
-    }
+    SpreadAlike(block, Spread<To>{spread.from, spread.to.Some(first, next - first), spread.pulled}, place, range_bytes,
+                begin, end);
   }
 }
 
