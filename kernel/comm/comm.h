@@ -116,6 +116,7 @@ class Communicator {
   bool cancelled() const { return cancelled_ns_.load(std::memory_order_relaxed) != SL_NO_DEADLINE; }
   // Launches that nobody watches end soon, whatever they wait for; the first reason stays.   [any]
   void StopLaunches(sl_status_t why);
+  bool HasStoppedLaunches() const;
   // Ends the operations of this rank and lets none follow; what else the communicator is for goes on. The others hear
   // of it only if it is for a shrink: then they wait in vain.   [any]
   void Revoke();

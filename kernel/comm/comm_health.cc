@@ -79,6 +79,11 @@ void Communicator::StopLaunches(sl_status_t why) {
   ReleaseSignals();
 }
 
+bool Communicator::HasStoppedLaunches() const {
+  sl_control_t* control = control_.load();
+  return control != nullptr && std::atomic_ref<int32_t>(control->abort).load() != 0;
+}
+
 // Nobody watches a GPU's launches: those that wait for a rank that is gone would do so for ever.
 void Communicator::StopLaunchesSoon(const std::string& why) {
   uint64_t none = 0;

@@ -116,6 +116,7 @@ Status Communicator::MakeReach() {
       .rest_ns = kReachRestNs,
       .ring = [this] { tree_->Ring(); },
       .is_over = [this] { return cancelled() || !healthy() || !complete(); },
+      .gives_up = [this] { return cancelled() || !healthy() || HasStoppedLaunches(); },
       .desk = handle_desk_.get(),
       .fetch = [this](uint32_t owner, const HandleDesk::Ticket& ticket) { return FetchHandles(owner, ticket); },
   });

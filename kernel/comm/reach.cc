@@ -242,7 +242,9 @@ void Reach::Withdraw(Own* own) {
   own->state = State::kWithdrawn;
   offered_bytes_ -= own->extent.bytes();
   TakeBack(own);
-  OfferBoard::SetTurn(setting_.board.OfferOf(setting_.rank, IndexOf(*own)), ++own->turn);
+  ++own->turn;
+  if (setting_.gives_up()) return;
+  OfferBoard::SetTurn(setting_.board.OfferOf(setting_.rank, IndexOf(*own)), own->turn);
   setting_.ring();
 }
 

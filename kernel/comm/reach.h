@@ -9,6 +9,9 @@
 // may free everything and allocate as much at once. The driver makes unmapping wait for running kernels, and launches
 // wait for an unmapping, so peers unmap when they run nothing.
 //
+// An operation that was given up may have told a peer, which has still to launch it, where memory is to be found. So
+// then nothing is withdrawn any more: it stays mapped until the peers' communicators end, which launch nothing after.
+//
 // What is mapped by hand has descriptors for handles, which peers fetch (handle_desk.h); the others stand on the board.
 #pragma once
 
@@ -47,6 +50,7 @@ class Reach : public sl_reach_t {
     uint64_t rest_ns;                  // unused for so long, an allocation may make room for others
     std::function<void()> ring;        // lets all peers look at their boards soon; never waits
     std::function<bool()> is_over;     // nobody will answer any more
+    std::function<bool()> gives_up;    // launches may have ended without having met their peers'
     HandleDesk* desk;                  // of this rank; outlives this
     // What lies on the desk of `owner`; bounded.   thread: the keeper's
     std::function<Result<HandleList>(uint32_t owner, const HandleDesk::Ticket& ticket)> fetch;
@@ -78,7 +82,7 @@ class Reach : public sl_reach_t {
   // How the communicator stands: whether its launches have ended, and whether a call is under way, which may have
   // asked for addresses and not launched yet. Till it is set, they have and none is.   [init]
   void WatchUse(std::function<bool()> have_ended, std::function<bool()> is_called);
-  // Withdraws everything and unmaps everything; no launch runs. Waits for a running Keep().   [control]
+  // Withdraws everything, unless operations were given up, and unmaps everything; no launch runs. Waits for a running Keep().   [control]
   void Close();
 
   // Offers that stand, and those mapped from peers.   thread: [any]

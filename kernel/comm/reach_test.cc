@@ -175,6 +175,7 @@ class ReachTest : public ::testing::Test {
         .rest_ns = rest_ns_,
         .ring = [this] { ++rings_; },
         .is_over = [this] { return is_over_.load(); },
+        .gives_up = [this, rank] { return rank == 0 && gives_up_.load(); },
         .desk = &desks_[rank],
         .fetch = [this](uint32_t owner, const HandleDesk::Ticket& ticket) { return Fetch(owner, ticket); },
     });
@@ -233,6 +234,7 @@ class ReachTest : public ::testing::Test {
   uint64_t rest_ns_ = 0;
   std::atomic<uint32_t> rings_{0};
   std::atomic<bool> is_over_{false};
+  std::atomic<bool> gives_up_{false};  // rank 0
   HandleDesk desks_[kRanks];
   std::vector<std::unique_ptr<Reach>> ranks_;
   uint64_t addresses_[kRanks] = {};
@@ -290,6 +292,25 @@ TEST_F(ReachTest, UnmapsWhenNoLaunchRuns) {
   idle = true;
   EXPECT_FALSE(ranks_[1]->Keep(ranks_[1]->IsIdle()));
   EXPECT_EQ(ranks_[1]->mapped(), 0u);
+}
+
+// A peer that comes later still finds what an operation has told it that was given up.
+TEST_F(ReachTest, LeavesWithPeersWhatAnOperationThatWasGivenUpMayHaveTold) {
+  Allocate(kMiB, 7);
+  Allocate(2 * kMiB, 8);
+  ASSERT_EQ(Ask(kMiB), SL_OK);
+  ASSERT_EQ(Ask(2 * kMiB), SL_OK);
+  gives_up_ = true;
+  Free(kMiB);
+  ranks_[0]->Keep(true);
+  EXPECT_EQ(ranks_[0]->offered(), 1u);
+  KeepPeers();
+  EXPECT_EQ(ranks_[1]->mapped(), 2u);
+  ranks_[0]->Close();
+  KeepPeers();
+  EXPECT_EQ(ranks_[2]->mapped(), 2u);
+  ranks_[2]->Close();
+  EXPECT_EQ(ranks_[2]->mapped(), 0u);
 }
 
 TEST_F(ReachTest, MakesRoomByWhatWasNotUsedForLongest) {
