@@ -353,9 +353,11 @@ const Cost& DirectCost(Family family, const sl_op_t& op, uint32_t size, const Gp
   return size == 2 ? costs.direct_broadcast_of_two : costs.direct_broadcast;
 }
 
-uint32_t EnoughBlocks(Family family, sl_op_kind_t kind, uint32_t size) {
+uint32_t EnoughBlocks(Family family, const sl_op_t& op, uint32_t size) {
   if (family == Family::kBulk) return WithHomeWork(kBulkBlocks, size);
-  return family == Family::kPush ? PushingBlocks(size) : BlocksForWire(kind, size);
+  if (family == Family::kPush) return PushingBlocks(size);
+  const bool is_odd = HasReduction(op.kind) && !BeginAt(kernels::kVectorBytes, op);
+  return is_odd ? kOddReducingBlocks : BlocksForWire(op.kind, size);
 }
 
 // Bulk copies do not pay where parts do not begin at lines, and cannot go where they do not begin at vectors.
@@ -382,7 +384,7 @@ Choice ChooseDirect(Family family, const sl_op_t& op, uint32_t rank, uint32_t si
   const uint64_t moved = LongerBytes(op, size);
   const double sent =
       goes_through_peers ? static_cast<double>(bytes) : SentBytes(op, size, op.kind == SL_OP_ALL_REDUCE);
-  const uint32_t enough = EnoughBlocks(family, op.kind, size);
+  const uint32_t enough = EnoughBlocks(family, op, size);
   const bool all_serve = family == Family::kDirect && (!spares || moved < kLongBytes);
   const uint32_t useful = all_serve ? settings.staged_blocks : std::min(enough, settings.staged_blocks);
   const auto wanted = static_cast<uint32_t>(std::clamp<uint64_t>(DivideUp(moved, kDirectBytesOfBlock), 1, useful));

@@ -33,6 +33,8 @@ constexpr uint64_t kLongBytes = 64 << 20;
 // they draw (353 of 355 GB/s, by bench_wire on 4 H200); 16 that reduce, of two ranks, too (312 of 316, on 2 H100).
 constexpr uint32_t kStoringBlocks = 10;
 constexpr uint32_t kReducingBlocks = 16;
+// Where results do not begin at vectors: of three H200 16 take half as long again, of four a twentieth.
+constexpr uint32_t kOddReducingBlocks = 24;
 // That push and reduce, on 2 to 4 H200: of two ranks 20 take a fifth longer than 24, of three 16 an eighth longer than
 // 20; more crowd the slots.
 constexpr uint32_t PushingBlocks(uint32_t size) { return size == 2 ? 24 : size == 3 ? 20 : 16; }

@@ -98,5 +98,21 @@ TEST(ChoiceTable, DecidesWhereItsFamilyCanServe) {
   EXPECT_EQ(Choose(op, 0, 4, settings).family, Family::kTwoShot);
 }
 
+TEST(Choice, SparesNoBlocksWhereResultsBeginAtNoVector) {
+  const GpuSettings settings{24, 1, false, Family::kStaged, true, true};
+  sl_op_t op{};
+  op.struct_size = sizeof(op);
+  op.kind = SL_OP_REDUCE_SCATTER;
+  op.datatype = SL_BFLOAT16;
+  for (const uint32_t size : {3u, 4u, 8u}) {
+    op.count = (uint64_t{512} << 20) / size / 16 * 8;
+    EXPECT_LT(Choose(op, 0, size, settings).blocks, kOddReducingBlocks) << size;
+    ++op.count;
+    const Choice choice = Choose(op, 0, size, settings);
+    EXPECT_EQ(choice.family, Family::kDirect) << size;
+    EXPECT_EQ(choice.blocks, kOddReducingBlocks) << size;
+  }
+}
+
 }  // namespace
 }  // namespace sl::algo_symmetric
