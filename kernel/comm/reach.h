@@ -82,7 +82,8 @@ class Reach : public sl_reach_t {
   // How the communicator stands: whether its launches have ended, and whether a call is under way, which may have
   // asked for addresses and not launched yet. Till it is set, they have and none is.   [init]
   void WatchUse(std::function<bool()> have_ended, std::function<bool()> is_called);
-  // Withdraws everything, unless operations were given up, and unmaps everything; no launch runs. Waits for a running Keep().   [control]
+  // Withdraws everything, unless operations were given up, and unmaps everything; no launch runs. Waits for a running
+  // Keep().   [control]
   void Close();
 
   // Offers that stand, and those mapped from peers.   thread: [any]

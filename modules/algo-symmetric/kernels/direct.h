@@ -80,7 +80,7 @@ class Direct {
     const dev::Block worker = is_drawn() ? dev::Draws::WorkerOf(block_) : block_;
     if constexpr (std::is_void_v<F>) {
       if (work_.kind == DirectKind::kSpread && takers == 1 && table_->to[0] == nullptr) return;  // a root in place
-      const DirectRanges in{table_, Ranges(), takers, bytes_, work_.piece_bytes, is_drawn() ? 0 : block_.index,
+      const DirectRanges in{table_,  Ranges(), takers, bytes_, work_.piece_bytes, is_drawn() ? 0 : block_.index,
                             pulls(), alike};
       if constexpr (dev::kHasBulk) {
         if (goes_in_bulk()) return SpreadInBulk(Draws(BulkWorkersOf(block_.count)), block_, in);

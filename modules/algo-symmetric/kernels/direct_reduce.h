@@ -16,8 +16,8 @@ struct DirectOperands {
   uint32_t size;
   uint32_t takers;
   uint32_t average_over;
-  uint32_t peer;            // one of them
-  uint64_t begin = 0;       // in the table's ranges
+  uint32_t peer;       // one of them
+  uint64_t begin = 0;  // in the table's ranges
   uint64_t bytes = 0;
   bool shifted = false;     // see Vectors
   bool are_alike = true;    // all destinations are aligned alike
