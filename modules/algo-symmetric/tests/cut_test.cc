@@ -90,13 +90,18 @@ TEST(Cut, IntoUnitsAtLinesOfWhereTheyGo) {
   }
 }
 
+std::vector<uint8_t> RandomBytes(uint64_t bytes, std::mt19937& random) {
+  std::vector<uint8_t> all(bytes);
+  for (uint8_t& byte : all) byte = static_cast<uint8_t>(random());
+  return all;
+}
+
 // To several places that are aligned differently, some of which are not there.
 TEST(Cut, MovesToPlacesOfAnyAlignment) {
   std::mt19937 random(17);
   for (int i = 0; i < 3000; ++i) {
     const uint64_t bytes = 1 + random() % 900;
-    std::vector<uint8_t> source(bytes + 16);
-    for (uint8_t& byte : source) byte = static_cast<uint8_t>(random());
+    const std::vector<uint8_t> source = RandomBytes(bytes + 16, random);
     const uint8_t* from = source.data() + random() % 16;
     std::vector<std::vector<uint8_t>> images(4);
     uint8_t* places[4] = {};
@@ -124,8 +129,7 @@ TEST(Cut, MovesToOnePlace) {
   std::mt19937 random(19);
   for (int i = 0; i < 3000; ++i) {
     const uint64_t bytes = 1 + random() % 900;
-    std::vector<uint8_t> source(bytes + 16);
-    for (uint8_t& byte : source) byte = static_cast<uint8_t>(random());
+    const std::vector<uint8_t> source = RandomBytes(bytes + 16, random);
     const uint8_t* from = source.data() + random() % 16;
     std::vector<uint8_t> image(bytes + 32, 0x5A);
     uint8_t* to = image.data() + 1 + random() % 16;
