@@ -31,6 +31,8 @@ struct Costs {
   Cost lamport_move;
   Cost lamport_reduce;
   Cost lamport_two_shot;
+  Cost hand_on;  // a broadcast in two shots
+  Cost lamport_hand_on;
   Cost staged;
   Cost staged_two_shot;
   Cost staged_broadcast;  // that every rank pulls from the root
@@ -48,8 +50,8 @@ struct Costs {
   Cost mail;
   Cost landed;
 };
-// Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two, staged ones, a broadcast in
-// bulk and pushes to 4 H200, other direct ones to 2 H100 (docs/gpu-performance.md).
+// Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two; staged ones, pushes and
+// broadcasts that are handed on or in bulk to 4 H200; other direct ones to 2 H100 (docs/gpu-performance.md).
 constexpr Costs kDirectCosts = {
     .one_shot_move = {1800, 200},
     .one_shot_reduce = {1950, 170},
@@ -57,6 +59,8 @@ constexpr Costs kDirectCosts = {
     .lamport_move = {2250, 240},
     .lamport_reduce = {2550, 236},
     .lamport_two_shot = {4500, 250},
+    .hand_on = {3400, 185},
+    .lamport_hand_on = {4400, 390},
     .staged = {9000, 190},
     .staged_two_shot = {17000, 245},
     .staged_broadcast = {5600, 300},
@@ -95,6 +99,8 @@ constexpr Costs kHostCosts = {
     .lamport_move = {5100, 22.5},
     .lamport_reduce = {5300, 23.5},
     .lamport_two_shot = {8400, 23},
+    .hand_on = {},  // every peer loads by itself what a root has stored once
+    .lamport_hand_on = {},
     .staged = {13000, 31},
     .staged_two_shot = {19000, 35},
     .staged_broadcast = {11000, 46},
@@ -169,6 +175,7 @@ struct PacketKind {
   Cost Costs::*move_cost;    // in one shot
   Cost Costs::*reduce_cost;  // too
   Cost Costs::*two_shot_cost;
+  Cost Costs::*hand_on_cost;
   uint32_t payload;  // bytes of data
   uint32_t carried;  // bytes that travel for it
   uint32_t unit;     // packets that go together
@@ -181,6 +188,7 @@ constexpr PacketKind kLlKind = {
     .move_cost = &Costs::one_shot_move,
     .reduce_cost = &Costs::one_shot_reduce,
     .two_shot_cost = &Costs::two_shot,
+    .hand_on_cost = &Costs::hand_on,
     .payload = sizeof(dev::Vec8),
     .carried = sizeof(dev::LlPacket),
     .unit = kernels::LlFormat::kUnit,
@@ -193,6 +201,7 @@ constexpr PacketKind kLamportKind = {
     .move_cost = &Costs::lamport_move,
     .reduce_cost = &Costs::lamport_reduce,
     .two_shot_cost = &Costs::lamport_two_shot,
+    .hand_on_cost = &Costs::lamport_hand_on,
     .payload = sizeof(dev::Vec16),
     .carried = sizeof(dev::LamportPacket) + sizeof(uint64_t) / kernels::kLamportUnit,
     .unit = kernels::LamportFormat::kUnit,
@@ -217,11 +226,14 @@ bool FitsOneShot(const PacketKind& kind, const sl_op_t& op, uint32_t size, const
   return FitsShared(kind, size) && op.count * DatatypeBytes(op.datatype) <= PacketBytes(kind, size, 1, budget);
 }
 
-// An all-reduce by packets; blocks are whole packets.
+// By packets in two shots; blocks are whole packets: an all-reduce, of which every rank reduces one, or a broadcast, of
+// which every rank but the root hands on one.
 Pattern TwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32_t size) {
+  const bool reduces = HasReduction(op.kind);
+  const uint32_t blocks = reduces ? size : size - 1;
   const uint64_t packet = kind.payload / DatatypeBytes(op.datatype);
-  const uint64_t block = DivideUp(DivideUp(op.count, size), packet) * packet;
-  return {true, size, block, op.count, Sources::kAll, rank, true, true, true};
+  const uint64_t block = DivideUp(DivideUp(op.count, blocks), packet) * packet;
+  return {true, blocks, block, op.count, reduces ? Sources::kAll : Sources::kRoot, rank, reduces, true, true};
 }
 
 // Cuts the pattern's blocks over the grid; a block is worth its while from `of_block` packets on. `bytes` are sent.
@@ -265,9 +277,11 @@ Choice ChooseOneShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, u
   return choice;
 }
 
-bool FitsTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t size, const SmBudget& budget) {
-  return op.kind == SL_OP_ALL_REDUCE && size >= 2 && FitsShared(kind, size) &&
-         TwoShot(kind, op, 0, size).block_elements * DatatypeBytes(op.datatype) <= PacketBytes(kind, size, 2, budget);
+bool FitsTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
+  const bool reduces = op.kind == SL_OP_ALL_REDUCE && size >= 2 && FitsShared(kind, size);
+  const bool hands_on = op.kind == SL_OP_BROADCAST && size > 2 && !settings.on_host;
+  return (reduces || hands_on) && TwoShot(kind, op, 0, size).block_elements * DatatypeBytes(op.datatype) <=
+                                      PacketBytes(kind, size, 2, settings.budget);
 }
 
 Choice ChooseTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, uint32_t size,
@@ -275,8 +289,10 @@ Choice ChooseTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, u
   Choice choice{};
   choice.family = kind.two_shot;
   choice.pattern = TwoShot(kind, op, rank, size);
-  CutPackets(kind, DatatypeBytes(op.datatype), 2, kTwoShotPacketsOfBlock, size,
-             CostsOf(settings, op).*kind.two_shot_cost, SentBytes(op, size, true), settings.budget, &choice);
+  const bool reduces = HasReduction(op.kind);
+  const Cost& cost = CostsOf(settings, op).*(reduces ? kind.two_shot_cost : kind.hand_on_cost);
+  const double sent = SentBytes(op, reduces ? size : 2, reduces);
+  CutPackets(kind, DatatypeBytes(op.datatype), 2, kTwoShotPacketsOfBlock, size, cost, sent, settings.budget, &choice);
   return choice;
 }
 
@@ -445,7 +461,7 @@ Choice Choose(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings
   }
   for (const PacketKind* kind : {&kLamportKind, &kLlKind}) {
     const SmBudget& budget = settings.budget;
-    if (FitsTwoShot(*kind, op, size, budget)) consider(ChooseTwoShot(*kind, op, rank, size, settings));
+    if (FitsTwoShot(*kind, op, size, settings)) consider(ChooseTwoShot(*kind, op, rank, size, settings));
     if (FitsOneShot(*kind, op, size, budget)) consider(ChooseOneShot(*kind, op, rank, size, settings));
   }
   if (best.is_told || limited) {

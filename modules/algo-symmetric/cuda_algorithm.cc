@@ -37,7 +37,7 @@ struct KernelRef {
 KernelRef KernelFor(Family family, bool reduces, sl_datatype_t datatype) {
   const uint32_t packets = IsLamport(family) ? kLamport : kPackets;
   if (IsOneShot(family)) return {packets, reduces ? datatype : SL_DATATYPE_COUNT};
-  if (IsTwoShot(family)) return {packets, SL_DATATYPE_COUNT + 1 + datatype};
+  if (IsTwoShot(family)) return {packets, SL_DATATYPE_COUNT + 1 + (reduces ? datatype : SL_DATATYPE_COUNT)};
   if (!reduces) return {kIntegers, kMovingIntegers};
   if (family == Family::kPush) return {kPushReductions, datatype};
   if (datatype < SL_FLOAT16) return {kIntegers, datatype};

@@ -29,6 +29,7 @@ const char* const kPacketKernels[] = {
     "one_shot_fp8e4m3", "one_shot_fp8e5m2", "one_shot_move",     "two_shot_int8",    "two_shot_uint8",
     "two_shot_int32",   "two_shot_uint32",  "two_shot_int64",    "two_shot_uint64",  "two_shot_float16",
     "two_shot_float32", "two_shot_float64", "two_shot_bfloat16", "two_shot_fp8e4m3", "two_shot_fp8e5m2",
+    "two_shot_move",
 };
 const char* const kPromptKernels[] = {
     "prompt_int8",    "prompt_uint8",   "prompt_int32",   "prompt_uint32",  "prompt_int64",
@@ -54,7 +55,7 @@ struct Image {
   uint32_t kernels;
 };
 
-static_assert(std::size(kPacketKernels) == 2 * SL_DATATYPE_COUNT + 1);
+static_assert(std::size(kPacketKernels) == 2 * (SL_DATATYPE_COUNT + 1));
 static_assert(std::size(kPromptKernels) == SL_DATATYPE_COUNT + 1);
 static_assert(std::size(kIntegerKernels) == kMovingIntegers + 1 && kMovingIntegers == SL_FLOAT16);
 static_assert(std::size(kFloatKernels) == SL_DATATYPE_COUNT - SL_FLOAT16);

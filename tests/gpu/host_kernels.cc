@@ -64,6 +64,7 @@ constexpr FakeKernel kLast = {nullptr, nullptr, nullptr};
 template <typename Format>
 constexpr FakeKernel kPackets[] = {
     {"one_shot_move", nullptr, PacketKernel<OneShotPackets, void, Format>},
+    {"two_shot_move", nullptr, PacketKernel<HandOnPackets, void, Format>},
     SL_INTEGER_KERNELS(SL_ONE_SHOT),
     SL_FLOAT_KERNELS(SL_ONE_SHOT),
     SL_INTEGER_KERNELS(SL_TWO_SHOT),

@@ -409,6 +409,7 @@ void Bench(uint32_t ranks) {
       {"rs direct", "direct", SL_OP_REDUCE_SCATTER},
       {"bc one-shot", "one_shot", SL_OP_BROADCAST},
       {"bc lamport 1", "lamport_one_shot", SL_OP_BROADCAST},
+      {"bc lamport 2", "lamport_two_shot", SL_OP_BROADCAST},
       {"ar auto", "", SL_OP_ALL_REDUCE},
       {"ag auto", "", SL_OP_ALL_GATHER},
       {"rs auto", "", SL_OP_REDUCE_SCATTER},

@@ -5,6 +5,7 @@
 
 #include "modules/algo-symmetric/kernels/args.h"
 #include "modules/algo-symmetric/kernels/direct.h"
+#include "modules/algo-symmetric/kernels/hand_on.h"
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/push_block.h"
 #include "modules/algo-symmetric/kernels/staged.h"
@@ -50,7 +51,8 @@
 #define SL_PACKET_KERNELS(Format)                               \
   SL_PACKET_KERNEL(one_shot_move, OneShotPackets, void, Format) \
   SL_PACKET_REDUCTIONS(one_shot, OneShotPackets, Format)        \
-  SL_PACKET_REDUCTIONS(two_shot, TwoShotPackets, Format)
+  SL_PACKET_REDUCTIONS(two_shot, TwoShotPackets, Format)        \
+  SL_PACKET_KERNEL(two_shot_move, HandOnPackets, void, Format)
 #define SL_PACKET_REDUCTIONS(prefix, Protocol, Format)                                   \
   SL_PACKET_KERNEL(prefix##_int8, Protocol, sl::dev::FormatOf<SL_INT8>, Format)          \
   SL_PACKET_KERNEL(prefix##_uint8, Protocol, sl::dev::FormatOf<SL_UINT8>, Format)        \

@@ -405,6 +405,26 @@ TEST(GpuProtocols, SendWhatLooksBlankAndWhatTravelsInItsStead) {
   }
 }
 
+// From any root, amid operations that use one shot alone.
+TEST(GpuProtocols, HandBroadcastsOnInTwoShots) {
+  for (uint32_t size : {3u, 4u, 8u}) {
+    GpuTeam team(size, 2);
+    std::mt19937 random(size);
+    std::vector<Case> cases;
+    for (int i = 0; i < 80; ++i) {
+      cases.push_back(Case::Random(size, random));
+      if (i % 4 != 0) {
+        cases.back().op.kind = SL_OP_BROADCAST;
+        cases.back().family = i % 2 != 0 ? Family::kTwoShot : Family::kLamportTwoShot;
+        ASSERT_EQ(team.ChoiceFor(0, cases.back().op, cases.back().family).family, cases.back().family);
+      }
+      cases.back().Fill();
+    }
+    team.RunAll(cases);
+    for (Case& one : cases) EXPECT_EQ(one.Wrong(), "") << size;
+  }
+}
+
 // No flag outlives 2 * packets_per_block epochs, so none can be mistaken for one of 2^32 epochs later.
 TEST(GpuProtocols, StampEveryPacketNowAndThen) {
   constexpr uint32_t kSize = 3;

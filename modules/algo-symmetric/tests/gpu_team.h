@@ -23,6 +23,8 @@ void RunPackets(Family family, const Args& args, uint32_t block) {
     RunPackets<OneShotPackets, F, Format>(args, block);
   } else if constexpr (!std::is_void_v<F>) {
     RunPackets<TwoShotPackets, F, Format>(args, block);
+  } else {
+    RunPackets<HandOnPackets, void, Format>(args, block);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "modules/algo-symmetric/kernels/direct.h"
+#include "modules/algo-symmetric/kernels/hand_on.h"
 #include "modules/algo-symmetric/kernels/mail_group.h"
 #include "modules/algo-symmetric/kernels/one_shot.h"
 #include "modules/algo-symmetric/kernels/p2p.h"
