@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iomanip>
 #include <map>
 #include <regex>
 #include <set>
@@ -185,6 +186,23 @@ std::string ChoiceRows(const std::vector<TuneCurve>& curves) {
     rows += std::string(OpName(key.second)) + " " + std::to_string(key.first) + ": " + ChoiceRow(group) + "\n";
   }
   return rows;
+}
+
+std::string TimesText(const std::vector<TuneCurve>& curves) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(2);
+  for (const auto& [key, group] : GroupsOf(curves)) {
+    std::map<size_t, std::multimap<double, std::string>> sizes;
+    for (const TuneCurve* curve : group) {
+      for (const auto& [bytes, us] : curve->points) sizes[bytes].emplace(us, curve->algorithm);
+    }
+    for (const auto& [bytes, times] : sizes) {
+      out << "# " << OpName(key.second) << " " << key.first << " of " << bytes << " bytes:";
+      for (const auto& [us, family] : times) out << " " << family << " " << us;
+      out << " us\n";
+    }
+  }
+  return out.str();
 }
 
 std::string GpuSection(const TuneTable& table) {

@@ -51,6 +51,8 @@ size_t MiddleOf(const TuneGap& gap, DataType type);
 // its families and whose ranks are GPUs. Between two sizes the change is where straight lines through both families'
 // times meet; a family that is ahead by less than 3 % does not take over.
 std::string ChoiceRows(const std::vector<TuneCurve>& curves);
+// For people: what each family took, a line for each size, the quickest first.
+std::string TimesText(const std::vector<TuneCurve>& curves);
 // The section that sets them, with its marks; ends in a newline.
 std::string GpuSection(const TuneTable& table);
 // As WithoutTuneSection. Throws CommandError (usage) also when the profile sets options of algo-symmetric elsewhere: a

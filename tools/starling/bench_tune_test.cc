@@ -169,6 +169,13 @@ TEST(TuneTable, MakesRowsOfFamilies) {
   EXPECT_EQ(ChoiceRows(GpuTable().curves), "all_reduce 2: b 1250, a 3000, c\nall_to_all 4: b\n");
 }
 
+TEST(TuneTable, SaysWhatEachFamilyTook) {
+  EXPECT_EQ(TimesText(GpuTable().curves),
+            "# all_reduce 2 of 1000 bytes: b 4.00 a 5.00 us\n# all_reduce 2 of 2000 bytes: a 6.00 c 6.10 b 9.00 us\n"
+            "# all_reduce 2 of 3000 bytes: c 9.80 a 10.00 us\n# all_reduce 2 of 4000 bytes: c 8.00 a 12.00 us\n"
+            "# all_to_all 4 of 8 bytes: b 1.00 us\n");
+}
+
 TEST(TuneTable, SaysBetweenWhichSizesFamiliesChange) {
   std::string text;
   for (const TuneGap& gap : ChangesOf(GpuTable().curves)) {

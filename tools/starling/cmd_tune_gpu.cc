@@ -239,7 +239,8 @@ class GpuTuner {
       throw CommandError(kExitFailure, "nothing was measured within the budget; give more with --budget");
     }
     scratch_.Replace(rest, GpuSection(table));
-    std::printf("%s%s: written\n", ChoiceRows(table.curves).c_str(), options_.file.c_str());
+    std::printf("%s%s%s: written\n", TimesText(table.curves).c_str(), ChoiceRows(table.curves).c_str(),
+                options_.file.c_str());
     return kExitGood;
   }
 
