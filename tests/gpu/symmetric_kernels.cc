@@ -52,6 +52,7 @@ class Arena {
 uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases) {
   uint64_t bytes = 0;
   for (Case& one : cases) bytes += one.send[0].size() + one.recv[0].size() + 512;
+  std::barrier all_ready(team.size());
   team.InThreads([&](uint32_t r) {
     Arena arena(bytes);
     std::vector<std::pair<uint8_t*, uint8_t*>> places;
@@ -62,6 +63,8 @@ uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases) {
       Demand(cudaMemcpy(send, one.send[r].data(), one.send[r].size(), cudaMemcpyHostToDevice), "upload");
       Demand(cudaMemcpy(recv, one.recv[r].data(), one.recv[r].size(), cudaMemcpyHostToDevice), "upload");
     }
+    // What is allocated while a peer's kernel runs is unknown to compute-sanitizer, which would stop that kernel.
+    all_ready.arrive_and_wait();
     for (size_t i = 0; i < cases.size(); ++i) team.Launch(r, cases[i].For(r, places[i].first, places[i].second));
     Demand(cudaStreamSynchronize(team[r].stream), "run the cases");
     for (size_t i = 0; i < cases.size(); ++i) {
@@ -175,8 +178,7 @@ uint32_t TransferAll(GpuTeam& team, uint32_t r, const std::vector<uint64_t>& siz
       ops.push_back(TransferOf(SL_OP_RECV, peer, arena.Take(bytes + 1) + bytes % 2, bytes));
     }
   }
-  // What is allocated while a peer's kernel runs is unknown to compute-sanitizer, which would stop that kernel.
-  all_ready->arrive_and_wait();
+  all_ready->arrive_and_wait();  // as in RunCases
   team.LaunchGroup(r, ops);
   Demand(cudaStreamSynchronize(team[r].stream), "run the transfers");
   uint32_t wrong = 0;
