@@ -147,6 +147,23 @@ TEST(Grid, GoesInTwoShotsWhereOneWouldMeetSeveralTimes) {
   EXPECT_EQ(family(512 << 10, 2), Family::kLamportOneShot) << "two ranks' packets do not meet there";
 }
 
+TEST(Grid, HandsLongerBroadcastsByPacketsOn) {
+  const auto family = [](uint64_t bytes, uint32_t size, const GpuSettings& settings) {
+    return Choose(OpOf(SL_OP_BROADCAST, bytes, size), 0, size, settings).family;
+  };
+  const GpuSettings settings = WithBudget({});
+  EXPECT_EQ(family(128 << 10, 4, settings), Family::kLamportOneShot);
+  for (uint32_t size : {3u, 4u}) EXPECT_EQ(family(512 << 10, size, settings), Family::kLamportTwoShot);
+  EXPECT_EQ(family(512 << 10, 2, settings), Family::kLamportOneShot) << "nobody is there to hand it on";
+  EXPECT_EQ(family(2 << 20, 4, settings), Family::kDirect) << "more than there is room for";
+  GpuSettings forced = settings;
+  forced.forced = true;
+  forced.family = Family::kLamportTwoShot;
+  EXPECT_EQ(family(512 << 10, 4, forced), Family::kLamportTwoShot);
+  forced.on_host = true;
+  EXPECT_NE(family(512 << 10, 4, forced), Family::kLamportTwoShot) << "one store to the host serves all peers";
+}
+
 TEST(Grid, HoldsAtLeastWhatIsAskedWhereThereIsWork) {
   for (uint32_t least : {6u, 16u, 100u}) {
     ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t bytes) {
