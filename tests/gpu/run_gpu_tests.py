@@ -78,13 +78,19 @@ class Job:
         elif code == SKIPPED:
             self.outcome, self.text = "skipped", last
         elif code != 0:
-            self.outcome, self.text = "failed", f"exit code {code}: {last}"
+            self.outcome, self.text = "failed", f"exit code {code}: {found_by_sanitizer(log) or last}"
         elif (skips := re.findall(r"^.*: Skipped\n(.*)$", log, re.M)) and "[       OK ]" not in log:
             self.outcome, self.text = "skipped", skips[0]
         else:
             problem = self.judge(log) if self.judge else ""
             self.outcome = "failed" if problem else "passed"
             self.text = problem or (self.note(log) if self.note else "")
+
+
+def found_by_sanitizer(log):
+    """The first that compute-sanitizer speaks of, and where: programs themselves learn but that a launch has failed."""
+    first = re.search(r"^=+ ((?!COMPUTE-SANITIZER|ERROR SUMMARY|RACECHECK SUMMARY)\S.*)\n(?:=+ +(at .*))?", log, re.M)
+    return ", ".join(filter(None, first.groups())) if first else ""
 
 
 def judge_nccl_tests(log):
