@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "kernel/control/meet.h"
@@ -19,6 +20,11 @@ constexpr uint64_t kSecond = 1'000'000'000;
 
 Bytes ToBytes(std::span<const uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
 
+size_t OpenDescriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
 // A process's control plane, with all ranks as threads of this one.
 class ControlTreeTest : public testing::Test {
  protected:
@@ -26,11 +32,13 @@ class ControlTreeTest : public testing::Test {
     Result<std::unique_ptr<ControlThread>> control = ControlThread::Start();
     ASSERT_TRUE(control.ok()) << control.status().message();
     control_ = control.Take();
+    descriptors_ = OpenDescriptors();
     switchboard_ = std::make_unique<Switchboard>(control_.get(), NetChoice{});
     rendezvous_ = std::make_unique<Rendezvous>(control_.get(), switchboard_.get(), 10'000);
   }
   void TearDown() override {
-    // Nodes that have left relay until their neighbours are gone too; the control thread must outlive them.
+    // Nodes that have left relay until their neighbours are gone too; the control thread must outlive them, those
+    // without a name here among them, whose connections tell of them.
     for (auto& tree : trees_) {
       if (tree != nullptr) tree->Depart(Fate::kDeparted);
     }
@@ -42,6 +50,9 @@ class ControlTreeTest : public testing::Test {
     }
     rendezvous_.reset();
     switchboard_.reset();
+    while (OpenDescriptors() > descriptors_ && NowNs() < deadline) std::this_thread::yield();
+    EXPECT_EQ(OpenDescriptors(), descriptors_);
+    control_->Settle();  // the task that closed the last one
     control_.reset();
   }
 
@@ -75,6 +86,7 @@ class ControlTreeTest : public testing::Test {
   }
 
   std::unique_ptr<ControlThread> control_;
+  size_t descriptors_ = 0;
   std::unique_ptr<Switchboard> switchboard_;
   std::unique_ptr<Rendezvous> rendezvous_;
   std::vector<std::shared_ptr<ControlTree>> trees_;
