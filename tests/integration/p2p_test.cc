@@ -140,13 +140,16 @@ void ExchangeMany(Team& team, cudaStream_t stream, const std::function<bool()>& 
 
 TEST(Messages, OfALargeGroupArriveInOrder) {
   for (const bool with_collective : {false, true}) {
-    RunProcesses(3, [with_collective](Team& team) {
-      ExchangeMany(
-          team, nullptr, [] { return true; }, with_collective);
-      HostStream stream;
-      ExchangeMany(
-          team, stream.get(), [&stream] { return stream.Synchronize(60); }, with_collective);
-    });
+    RunProcesses(
+        3,
+        [with_collective](Team& team) {
+          ExchangeMany(
+              team, nullptr, [] { return true; }, with_collective);
+          HostStream stream;
+          ExchangeMany(
+              team, stream.get(), [&stream] { return stream.Synchronize(60); }, with_collective);
+        },
+        Exiting());
   }
 }
 

@@ -70,6 +70,10 @@ struct TeamOptions {
   void (*end)(int) = nullptr;    // how a rank ends, given its exit code; NULL: _exit
 };
 
+// Ranks end as programs do: a communicator that others are late to end is met by the library in exit(), of which
+// _exit() knows nothing.
+TeamOptions Exiting();
+
 // Runs `body` in `size` processes. A rank that fails, dies or is late fails the test.
 void RunProcesses(int size, const Body& body, const TeamOptions& options = {});
 // Runs `body` in `size` threads of one process.

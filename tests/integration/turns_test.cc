@@ -52,14 +52,6 @@ TEST(Turns, WindowsOfAGroupAreRegisteredInTheirOrder) {
   });
 }
 
-// Of ranks that end as programs do: a communicator that others are late to end is met by the library in exit(), of
-// which _exit() knows nothing.
-TeamOptions Exiting() {
-  TeamOptions options;
-  options.end = [](int code) { std::exit(code); };
-  return options;
-}
-
 // As PyTorch does, which walks over its communicators in the order of a hash table. A rank that leaves is late for
 // none.
 TEST(Turns, RanksEndTheirCommunicatorsInOrdersOfTheirOwn) {
