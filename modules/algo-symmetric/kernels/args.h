@@ -68,6 +68,15 @@ struct PacketCut {
   uint32_t share_units;  // of a share
   uint32_t per_unit;     // 2^31 / share_units, rounded up
 
+  // In two shots, of a pattern block: the bytes of the share that begins there.
+  SL_HD uint32_t ShareOf(uint32_t block, uint32_t share_begin) const {
+    const uint32_t begin = block * block_bytes;
+    if (begin >= total_bytes) return 0;
+    const uint32_t bytes = Least(total_bytes - begin, block_bytes);
+    return share_begin < bytes ? Least(bytes - share_begin, share_bytes) : 0;
+  }
+  SL_HD static uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
   // The at-th, where `units` of every rank follow each other. Those of a share without dividing, which takes longer
   // than much of what is done with them.
   SL_HD Turn TurnOf(uint32_t at, uint32_t units) const {

@@ -3,8 +3,8 @@
 // A broadcast by packets in two shots. First shot: the root pushes to each peer one block of what it has. Second shot:
 // every peer hands its block on to the other peers. Two hops, no barrier, no fence, and the root sends everything once.
 //
-// Epochs, slots and stamps are those of one_shot.h: in the first shot everybody hears from everybody, at least by an
-// empty packet, so the second shot's slots are as safe to reuse. Result packets that hold nothing are not sent.
+// Epochs, slots and stamps are those of two_shot.h. A peer hands on before it has heard from all: what makes a slot
+// safe to reuse is that its last launch ended, and there it had.
 #pragma once
 
 #include "modules/algo-symmetric/kernels/packet_data.h"
@@ -40,18 +40,11 @@ class HandOnPackets {
   static constexpr uint32_t kPayload = sizeof(Data);
   static constexpr uint32_t kUnit = Format::kUnit;
 
-  SL_HD static uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
   SL_HD bool IsRoot() const { return team_.rank == root_; }
   // The block that a peer of the root hands on.
   SL_HD uint32_t BlockOf(uint32_t r) const { return r < root_ ? r : r - 1; }
   // Of it, this CUDA block's bytes.
-  SL_HD uint32_t Bytes(uint32_t r) const {
-    const PacketCut& cut = args_.packets;
-    const uint32_t begin = BlockOf(r) * cut.block_bytes;
-    if (begin >= cut.total_bytes) return 0;
-    const uint32_t bytes = Least(cut.total_bytes - begin, cut.block_bytes);
-    return begin_ < bytes ? Least(bytes - begin_, cut.share_bytes) : 0;
-  }
+  SL_HD uint32_t Bytes(uint32_t r) const { return args_.packets.ShareOf(BlockOf(r), begin_); }
   SL_HD uint32_t Offset(uint32_t r) const { return BlockOf(r) * args_.packets.block_bytes + begin_; }
   SL_HD uint32_t Packets(uint32_t r) const { return (Bytes(r) + kPayload - 1) / kPayload; }
   // A unit of what `from` sends `to` first: one empty packet at least.

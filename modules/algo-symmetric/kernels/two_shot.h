@@ -52,15 +52,8 @@ class TwoShotPackets {
   static constexpr uint32_t kPayload = sizeof(Data);
   static constexpr uint32_t kUnit = Format::kUnit;
 
-  SL_HD static uint32_t Least(uint32_t a, uint32_t b) { return a < b ? a : b; }
   // Of a pattern block, this CUDA block's bytes.
-  SL_HD uint32_t Bytes(uint32_t block) const {
-    const PacketCut& cut = args_.packets;
-    const uint32_t begin = block * cut.block_bytes;
-    if (begin >= cut.total_bytes) return 0;
-    const uint32_t bytes = Least(cut.total_bytes - begin, cut.block_bytes);
-    return begin_ < bytes ? Least(bytes - begin_, cut.share_bytes) : 0;
-  }
+  SL_HD uint32_t Bytes(uint32_t block) const { return args_.packets.ShareOf(block, begin_); }
   SL_HD uint32_t Offset(uint32_t block) const { return block * args_.packets.block_bytes + begin_; }
   SL_HD uint32_t Packets(uint32_t block) const { return (Bytes(block) + kPayload - 1) / kPayload; }
   SL_HD static uint32_t AtLeastOne(uint32_t packets) { return packets != 0 ? packets : 1; }
