@@ -8,7 +8,6 @@
 #include "modules/algo-symmetric/kernels/packet_format.h"
 #include "modules/algo-symmetric/transfer.h"
 #include "sdk/datatype.h"
-#include "sdk/device/packet.h"
 #include "sdk/plan_cut.h"
 
 namespace sl::algo_symmetric {
@@ -37,9 +36,8 @@ struct Costs {
   Cost staged_two_shot;
   Cost staged_broadcast;  // that every rank pulls from the root
   Cost direct_move;
-  Cost direct_in_bulk;     // moves, and a broadcast of two
-  Cost broadcast_in_bulk;  // through the other ranks
-  Cost direct_broadcast;   // through the other ranks
+  Cost direct_in_bulk;
+  Cost direct_broadcast;  // through the other ranks
   Cost direct_broadcast_of_two;
   Cost direct_reduce;
   Cost direct_reduce_of_two;
@@ -50,8 +48,8 @@ struct Costs {
   Cost mail;
   Cost landed;
 };
-// Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two; staged ones, pushes and
-// broadcasts that are handed on or in bulk to 4 H200; other direct ones to 2 H100 (docs/gpu-performance.md).
+// Fitted to what 2 H200 took by packets, a direct broadcast and a direct all-reduce of two; staged ones, pushes, bulk
+// copies and broadcasts through other ranks to 3 and 4 H200; other direct ones to 2 H100 (docs/gpu-performance.md).
 constexpr Costs kDirectCosts = {
     .one_shot_move = {1800, 200},
     .one_shot_reduce = {1950, 170},
@@ -66,8 +64,7 @@ constexpr Costs kDirectCosts = {
     .staged_broadcast = {5600, 300},
     .direct_move = {5400, 345},
     .direct_in_bulk = {12000, 371},
-    .broadcast_in_bulk = {12000, 328},
-    .direct_broadcast = {6800, 360},
+    .direct_broadcast = {9000, 355},
     .direct_broadcast_of_two = {5300, 358},
     .direct_reduce = {5600, 329},
     .direct_reduce_of_two = {5600, 329},
@@ -106,7 +103,6 @@ constexpr Costs kHostCosts = {
     .staged_broadcast = {11000, 46},
     .direct_move = {},  // there is no such way
     .direct_in_bulk = {},
-    .broadcast_in_bulk = {},
     .direct_broadcast = {},
     .direct_broadcast_of_two = {},
     .direct_reduce = {},
@@ -162,7 +158,7 @@ double SentBytes(const sl_op_t& op, uint32_t size, bool two_shot) {
 
 // A long broadcast: the root scatters, everybody hands on what it got.
 Pattern ScatteredBroadcast(const sl_op_t& op, uint32_t rank, uint32_t size, uint64_t element_bytes) {
-  const uint64_t line = dev::kLineBytes / element_bytes;
+  const uint64_t line = kernels::kWireLineBytes / element_bytes;
   const uint64_t block = DivideUp(DivideUp(op.count, size), line) * line;
   const bool is_root = op.root == static_cast<int32_t>(rank);
   return {is_root, size, block, op.count, Sources::kRoot, rank, false, !is_root, true};
@@ -300,7 +296,7 @@ Choice ChooseTwoShot(const PacketKind& kind, const sl_op_t& op, uint32_t rank, u
 void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, uint32_t cut_blocks, uint32_t fewest_blocks,
                Choice* choice) {
   const Pattern& pattern = choice->pattern;
-  const uint64_t line = dev::kLineBytes / element_bytes;
+  const uint64_t line = kernels::kWireLineBytes / element_bytes;
   const uint64_t longest = std::max<uint64_t>(std::min(pattern.block_elements, pattern.total_elements), 1);
   const uint64_t sources = pattern.sources == Sources::kRoot ? 1 : std::max(size, 2u) - 1;
   const uint64_t least = std::max<uint64_t>(kPulledBytesOfBlock / sources, 4096) / element_bytes;
@@ -313,7 +309,7 @@ void CutStaged(uint64_t element_bytes, uint32_t size, uint32_t most_blocks, uint
   if (pattern.results_wanted) piece_bytes = std::min(piece_bytes, layout.piece_bytes);
   if (pattern.sources != Sources::kRoot) piece_bytes = std::min<uint64_t>(piece_bytes, kPieceBytes);
   // Rounds are alike: a short one costs the hops of a long one.
-  choice->rounds = DivideUp(choice->share_elements, piece_bytes / dev::kLineBytes * line);
+  choice->rounds = DivideUp(choice->share_elements, piece_bytes / kernels::kWireLineBytes * line);
   choice->piece_elements = DivideUp(DivideUp(choice->share_elements, choice->rounds), line) * line;
 }
 
@@ -359,9 +355,7 @@ bool FitsDirect(const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
 const Cost& DirectCost(Family family, const sl_op_t& op, uint32_t size, const GpuSettings& settings) {
   const sl_op_kind_t kind = op.kind;
   const Costs& costs = CostsOf(settings, op);
-  if (family == Family::kBulk) {
-    return kind == SL_OP_BROADCAST && size > 2 ? costs.broadcast_in_bulk : costs.direct_in_bulk;
-  }
+  if (family == Family::kBulk) return costs.direct_in_bulk;
   if (family == Family::kPush) return size <= 3 ? costs.push_reduce_of_few : costs.push_reduce;
   if (kind == SL_OP_ALL_REDUCE) return size == 2 ? costs.direct_all_reduce_of_two : costs.direct_all_reduce;
   if (HasReduction(kind)) return size == 2 ? costs.direct_reduce_of_two : costs.direct_reduce;

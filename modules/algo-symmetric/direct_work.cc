@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "sdk/datatype.h"
-#include "sdk/device/packet.h"
 #include "sdk/plan_cut.h"
 
 namespace sl::algo_symmetric {
@@ -16,7 +15,7 @@ namespace {
 
 // Blocks of the direct reduction or broadcast of a vector: one for every owner, in whole lines.
 DirectWork OwnedBlock(const sl_op_t& op, uint64_t element_bytes, uint32_t owner, uint32_t owners) {
-  const uint64_t line = dev::kLineBytes / element_bytes;
+  const uint64_t line = kernels::kWireLineBytes / element_bytes;
   const uint64_t block = DivideUp(DivideUp(op.count, owners), line) * line;
   const uint64_t begin = std::min(owner * block, op.count);
   DirectWork work{};

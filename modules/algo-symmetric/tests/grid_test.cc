@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "modules/algo-symmetric/direct_work.h"
 #include "modules/algo-symmetric/tests/gpu_team.h"
-#include "sdk/device/packet.h"
 
 namespace sl::algo_symmetric {
 namespace {
@@ -138,6 +138,27 @@ TEST(Grid, GoesByHowPartsAreAligned) {
   EXPECT_EQ(family(SL_OP_ALL_GATHER, 128 << 10, 1), Family::kOneShot) << "long packets are put together from parts";
 }
 
+TEST(Grid, CutsVectorsAtLinesOfTheWire) {
+  for (uint32_t size : {2u, 3u, 4u, 7u, 8u}) {
+    for (sl_op_kind_t kind : {SL_OP_ALL_REDUCE, SL_OP_REDUCE, SL_OP_BROADCAST}) {
+      for (uint64_t bytes : {uint64_t{2} << 20, uint64_t{1} << 29}) {
+        for (uint32_t rank = 0; rank < size; ++rank) {
+          const kernels::DirectWork work = DirectOf(OpOf(kind, bytes, size), rank, size, true);
+          EXPECT_EQ(work.from % kernels::kWireLineBytes, 0);
+          EXPECT_EQ(work.to % kernels::kWireLineBytes, 0);
+        }
+      }
+    }
+  }
+  const auto family = [](uint64_t bytes, uint32_t size) {
+    return Choose(OpOf(SL_OP_BROADCAST, bytes, size), 0, size, WithBudget({})).family;
+  };
+  for (uint32_t size : {3u, 4u, 8u}) {
+    EXPECT_EQ(family(4 << 20, size), Family::kDirect);
+    EXPECT_EQ(family(128 << 20, size), Family::kBulk) << "thirds begin at lines, too";
+  }
+}
+
 TEST(Grid, GoesInTwoShotsWhereOneWouldMeetSeveralTimes) {
   const auto family = [](uint64_t bytes, uint32_t size) {
     return Choose(OpOf(SL_OP_ALL_REDUCE, bytes, size), 0, size, WithBudget({})).family;
@@ -233,7 +254,7 @@ TEST(Grid, CutsRoundsAlike) {
     EXPECT_GE(choice.piece_elements * choice.rounds, choice.share_elements);
     EXPECT_LT(choice.piece_elements * (choice.rounds - 1), choice.share_elements);
     const uint64_t short_of = choice.piece_elements * choice.rounds - choice.share_elements;
-    EXPECT_LE(short_of, dev::kLineBytes / 2 * choice.rounds) << "the last one is as long, but for whole lines";
+    EXPECT_LE(short_of, kernels::kWireLineBytes / 2 * choice.rounds) << "the last one is as long, but for whole lines";
   });
 }
 
