@@ -27,6 +27,22 @@ SL_HD uint32_t BulkWorkersOf(uint32_t threads) {
   return all < kBulkPipes ? all : kBulkPipes;
 }
 
+// Which piece of which range is drawn when. All of one peer come before those of the next: each GPU has to do with one
+// other at a time, of which the wire carries more, and bulk copies, unlike loads and stores of all threads, keep in
+// step. The last range, the own or the only one, is moved beside all.
+struct DrawnPiece {
+  uint32_t range;
+  uint32_t number;  // of so many in each range
+
+  SL_HD static DrawnPiece Of(uint32_t drawn, uint32_t ranges, uint32_t pieces) {
+    const uint32_t turn = drawn / ranges;
+    const uint32_t range = drawn % ranges;
+    if (range + 1 == ranges) return {range, turn};
+    const uint32_t of_peers = turn * (ranges - 1) + range;
+    return {of_peers / pieces, of_peers % pieces};
+  }
+};
+
 // The draws are BulkWorkersOf every block. For all its threads, those without a pipe too.
 SL_HD void SpreadInBulk(const dev::Draws& draws, const dev::Block& block, const DirectRanges& in) {
 #ifdef __CUDA_ARCH__
@@ -50,14 +66,15 @@ SL_HD void SpreadInBulk(const dev::Draws& draws, const dev::Block& block, const 
   dev::BulkStream stream(bulk_pipes + number, put_to_all);
   const bool issues = worker.thread() == 0;
   if (issues) stream.Begin();
-  draws.Each([&](uint32_t piece) {
-    const uint32_t range = piece % in.ranges;
-    if (!issues || in.StandsThere(range)) return;
-    uint64_t at = uint64_t{piece / in.ranges} * in.piece_bytes;
+  const auto pieces = static_cast<uint32_t>((in.bytes + in.piece_bytes - 1) / in.piece_bytes);
+  draws.Each([&](uint32_t drawn) {
+    const DrawnPiece piece = DrawnPiece::Of(drawn, in.ranges, pieces);
+    if (!issues || in.StandsThere(piece.range)) return;
+    uint64_t at = uint64_t{piece.number} * in.piece_bytes;
     const uint64_t end = whole - at < in.piece_bytes ? whole : at + in.piece_bytes;
     while (at < end) {
       const uint32_t bytes = end - at < BulkPipe::kBytes ? static_cast<uint32_t>(end - at) : BulkPipe::kBytes;
-      stream.Load(in.table->from[range] + at, bytes, BulkPart{at, range});
+      stream.Load(in.table->from[piece.range] + at, bytes, BulkPart{at, piece.range});
       at += bytes;
     }
   });

@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "modules/algo-symmetric/kernels/bulk_spread.h"
 #include "modules/algo-symmetric/kernels/move_pieces.h"
 #include "modules/algo-symmetric/kernels/spread.h"
 #include "modules/algo-symmetric/kernels/unit_cut.h"
@@ -120,6 +121,23 @@ TEST(Cut, MovesToPlacesOfAnyAlignment) {
       ASSERT_EQ(std::memcmp(places[t], from, bytes), 0);
       ASSERT_EQ(places[t][-1], 0x5A);
       ASSERT_EQ(places[t][bytes], 0x5A);
+    }
+  }
+}
+
+// Every piece once; those of the peers one peer after another, of this rank as many meanwhile as of one peer.
+TEST(Cut, DrawsBulkPiecesOfOnePeerAfterAnother) {
+  for (uint32_t ranges : {1u, 2u, 4u, 8u}) {
+    for (uint32_t pieces : {1u, 2u, 3u, 7u, 64u}) {
+      uint32_t own = 0;
+      for (uint32_t drawn = 0; drawn < ranges * pieces; ++drawn) {
+        const DrawnPiece piece = DrawnPiece::Of(drawn, ranges, pieces);
+        const bool is_own = piece.range + 1 == ranges;
+        ASSERT_EQ(is_own ? piece.number : piece.range * pieces + piece.number, is_own ? own : drawn - own);
+        ASSERT_LT(piece.number, pieces);
+        if (is_own) ++own;
+        ASSERT_EQ(own, (drawn + 1) / ranges);
+      }
     }
   }
 }
