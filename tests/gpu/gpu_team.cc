@@ -239,6 +239,7 @@ void GpuTeam::WindEpochs(uint32_t epoch) {
           "wind meetings");
     }
   }
+  AwaitUploads();
 }
 
 void GpuTeam::Restart() {

@@ -20,6 +20,9 @@ namespace sl::gpu_test {
 void Demand(cudaError_t status, const char* what);
 void Demand(CUresult status, const char* what);
 
+// A copy of pageable memory returns before it has arrived, and streams of ranks do not wait for the one that it is on.
+inline void AwaitUploads() { Demand(cudaDeviceSynchronize(), "upload"); }
+
 // The symmetric heap: one address range, slice r on the GPU of rank r, which every GPU reads and writes.
 class Heap {
  public:

@@ -64,8 +64,8 @@ double AwaitAll(GpuTeam& team, double bound_seconds) {
 
 }  // namespace
 
-uint32_t CheckAborts(uint32_t ranks, const std::string& family, uint32_t dawdle_ns, uint32_t rounds,
-                     double bound_seconds) {
+void CheckAborts(Verdicts* verdicts, uint32_t ranks, const std::string& family, uint32_t dawdle_ns, uint32_t rounds,
+                 double bound_seconds) {
   GpuTeam team(ranks, family, 24, true, dawdle_ns);
   std::vector<uint8_t*> buffers(ranks);
   team.InThreads([&](uint32_t r) {
@@ -101,12 +101,11 @@ uint32_t CheckAborts(uint32_t ranks, const std::string& family, uint32_t dawdle_
     team.Restart();
   }
   team.InThreads([&](uint32_t r) { Demand(cudaFree(buffers[r]), "free buffers"); });
-  std::printf("%s: %u ranks, %u aborts of %s, ended after %.1f ms at most; gave up at steps",
-              late == 0 ? "right" : "WRONG", ranks, rounds, family.c_str(), slowest * 1e3);
-  for (const auto& [step, count] : steps) std::printf(" %u (%u times)", step, count);
-  std::printf("\n");
-  std::fflush(stdout);
-  return late;
+  std::string where;
+  for (const auto& [step, count] : steps)
+    where += " " + std::to_string(step) + " (" + std::to_string(count) + " times)";
+  verdicts->Say(late == 0, "%u ranks, %u aborts of %s, %u late, ended after %.1f ms at most; gave up at steps%s", ranks,
+                rounds, family.c_str(), late, slowest * 1e3, where.c_str());
 }
 
 }  // namespace sl::gpu_test

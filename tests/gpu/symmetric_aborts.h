@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/gpu/verdict.h"
+
 namespace sl::gpu_test {
 
 // Queues operations of all sizes on all ranks but one, which stops short, aborts them at moments of chance, and starts
-// over, so many rounds. All must end within `bound_seconds`. Prints a line, with what kernels were waiting for when
-// they gave up; returns how many rounds went wrong. A kernel that does not end ends the program.
-uint32_t CheckAborts(uint32_t ranks, const std::string& family, uint32_t dawdle_ns, uint32_t rounds,
-                     double bound_seconds);
+// over, so many rounds. All must end within `bound_seconds`. Says, too, what kernels were waiting for when they gave
+// up. A kernel that does not end ends the program.
+void CheckAborts(Verdicts* verdicts, uint32_t ranks, const std::string& family, uint32_t dawdle_ns, uint32_t rounds,
+                 double bound_seconds);
 
 }  // namespace sl::gpu_test

@@ -18,6 +18,7 @@
 #include "modules/algo-symmetric/tests/collective_case.h"
 #include "tests/gpu/gpu_team.h"
 #include "tests/gpu/symmetric_aborts.h"
+#include "tests/gpu/verdict.h"
 
 namespace sl::gpu_test {
 namespace {
@@ -49,7 +50,7 @@ class Arena {
 };
 
 // Runs the cases back to back on every rank; returns how many came out wrong.
-uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases) {
+uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases, Verdicts* verdicts) {
   uint64_t bytes = 0;
   for (Case& one : cases) bytes += one.send[0].size() + one.recv[0].size() + 512;
   std::barrier all_ready(team.size());
@@ -63,6 +64,7 @@ uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases) {
       Demand(cudaMemcpy(send, one.send[r].data(), one.send[r].size(), cudaMemcpyHostToDevice), "upload");
       Demand(cudaMemcpy(recv, one.recv[r].data(), one.recv[r].size(), cudaMemcpyHostToDevice), "upload");
     }
+    AwaitUploads();
     // What is allocated while a peer's kernel runs is unknown to compute-sanitizer, which would stop that kernel.
     all_ready.arrive_and_wait();
     for (size_t i = 0; i < cases.size(); ++i) team.Launch(r, cases[i].For(r, places[i].first, places[i].second));
@@ -76,7 +78,7 @@ uint32_t RunCases(GpuTeam& team, std::vector<Case>& cases) {
   for (Case& one : cases) {
     const std::string what = one.Wrong();
     if (what.empty()) continue;
-    if (++wrong <= 10) std::printf("WRONG: %s\n", what.c_str());
+    if (++wrong <= 10) verdicts->Say(false, "%s", what.c_str());
   }
   return wrong;
 }
@@ -89,8 +91,8 @@ struct Effort {
 };
 
 // `refused`: buffers are out of reach now and then. `drawn`: all direct work is drawn, else the long one.
-uint32_t CheckFamily(const Effort& effort, uint32_t ranks, const std::string& family, bool pushes = true,
-                     bool refused = false, bool drawn = false) {
+void CheckFamily(Verdicts* verdicts, const Effort& effort, uint32_t ranks, const std::string& family,
+                 bool pushes = true, bool refused = false, bool drawn = false) {
   const Clock::time_point start = Clock::now();
   GpuTeam team(ranks, family, 24, pushes, effort.dawdle_ns, drawn ? 1 : algo_symmetric::kDrawnBytes);
   if (refused) team.RefuseNowAndThen();
@@ -98,7 +100,7 @@ uint32_t CheckFamily(const Effort& effort, uint32_t ranks, const std::string& fa
   uint32_t wrong = 0;
   uint32_t checked = 0;
   const auto run = [&](std::vector<Case> cases) {
-    wrong += RunCases(team, cases);
+    wrong += RunCases(team, cases, verdicts);
     checked += static_cast<uint32_t>(cases.size());
   };
   std::vector<Case> cases;
@@ -133,14 +135,12 @@ uint32_t CheckFamily(const Effort& effort, uint32_t ranks, const std::string& fa
   cases.clear();
   for (uint32_t i = 0; i < effort.cases / 2; ++i) cases.push_back(Case::Random(ranks, random));
   run(std::move(cases));
-  std::printf("%s: %u ranks, %s%s%s: %u cases, %u wrong, %.1f s\n", wrong == 0 ? "right" : "WRONG", ranks,
-              family.empty() ? "auto" : family.c_str(), pushes ? "" : ", moves load",
-              refused ? ", often refused"
-              : drawn ? ", all drawn"
-                      : "",
-              checked, wrong, SecondsSince(start));
-  std::fflush(stdout);
-  return wrong;
+  verdicts->Say(wrong == 0, "%u ranks, %s%s%s: %u cases, %u wrong, %.1f s", ranks,
+                family.empty() ? "auto" : family.c_str(), pushes ? "" : ", moves load",
+                refused ? ", often refused"
+                : drawn ? ", all drawn"
+                        : "",
+                checked, wrong, SecondsSince(start));
 }
 
 // What `from` sends `to`.
@@ -178,6 +178,7 @@ uint32_t TransferAll(GpuTeam& team, uint32_t r, const std::vector<uint64_t>& siz
       ops.push_back(TransferOf(SL_OP_RECV, peer, arena.Take(bytes + 1) + bytes % 2, bytes));
     }
   }
+  AwaitUploads();
   all_ready->arrive_and_wait();  // as in RunCases
   team.LaunchGroup(r, ops);
   Demand(cudaStreamSynchronize(team[r].stream), "run the transfers");
@@ -192,7 +193,7 @@ uint32_t TransferAll(GpuTeam& team, uint32_t r, const std::vector<uint64_t>& siz
 }
 
 // Groups of messages of many sizes, each of which becomes one launch; short ones often enough for rings to go round.
-uint32_t CheckTransfers(const Effort& effort, uint32_t ranks, const std::string& family) {
+void CheckTransfers(Verdicts* verdicts, const Effort& effort, uint32_t ranks, const std::string& family) {
   constexpr uint64_t kShort[] = {1, 8, 33, 1024, 1025, 5000, 40000, 131072, 131073};
   const uint32_t rounds = std::min(effort.cases / 6, 100u);
   GpuTeam team(ranks, family, 24, true, effort.dawdle_ns);
@@ -210,13 +211,12 @@ uint32_t CheckTransfers(const Effort& effort, uint32_t ranks, const std::string&
       wrong += TransferAll(team, r, sizes, &all_ready);
     }
   });
-  std::printf("%s: %u ranks, sends and receives, %s: %u groups, %u wrong\n", wrong == 0 ? "right" : "WRONG", ranks,
-              family.empty() ? "auto" : family.c_str(), 6 + rounds, wrong.load());
-  return wrong;
+  verdicts->Say(wrong == 0, "%u ranks, sends and receives, %s: %u groups, %u messages wrong", ranks,
+                family.empty() ? "auto" : family.c_str(), 6 + rounds, wrong.load());
 }
 
 // A rank waits for one that never comes, and is told to give up.
-uint32_t CheckAbort(uint32_t ranks, const std::string& family) {
+void CheckAbort(Verdicts* verdicts, uint32_t ranks, const std::string& family) {
   GpuTeam team(ranks, family);
   std::mt19937 random(1);
   Case one = Case::Random(ranks, random);
@@ -236,12 +236,12 @@ uint32_t CheckAbort(uint32_t ranks, const std::string& family) {
   const double took = SecondsSince(start);
   const sl_control_t& control = *team[0].control;
   const bool told = std::atomic_ref<uint32_t>(team[0].control->fault).load(std::memory_order_acquire) == 1;
-  const bool right = waited && told && took < 1 && control.peer > 0;
-  std::printf("%s: abort of %s: ended after %.1f ms, waited for rank %d step %u, saw %llu, wanted %llu\n",
-              right ? "right" : "WRONG", family.c_str(), took * 1e3, control.peer, control.step,
-              static_cast<unsigned long long>(control.seen), static_cast<unsigned long long>(control.wanted));
+  verdicts->Say(
+      waited && told && took < 1 && control.peer > 0,
+      "abort of %s: %s before, %s after, ended after %.1f ms, waited for rank %d step %u, saw %llu, wanted %llu",
+      family.c_str(), waited ? "ran" : "did not run", told ? "told" : "did not tell", took * 1e3, control.peer,
+      control.step, static_cast<unsigned long long>(control.seen), static_cast<unsigned long long>(control.wanted));
   if (took >= 5) std::_Exit(1);  // the kernel still spins: nothing can be freed
-  return right ? 0 : 1;
 }
 
 // A send stands for a ring: every rank sends to the next one and receives from the one before.
@@ -474,25 +474,27 @@ int Main(int argc, char** argv) {
     }
   }
   if (ranks.empty()) ranks.push_back(std::max(2u, static_cast<uint32_t>(devices)));
-  uint32_t wrong = 0;
+  Verdicts verdicts;
   for (uint32_t n : ranks) {
-    for (const char* family : kFamilyNames) wrong += CheckFamily(effort, n, family);
-    wrong += CheckFamily(effort, n, "");
-    wrong += CheckFamily(effort, n, "direct", false);
-    wrong += CheckFamily(effort, n, "direct", true, true);
-    wrong += CheckFamily(effort, n, "direct", true, false, true);
-    wrong += CheckFamily(effort, n, "direct", false, false, true);
-    for (const char* family : {"staged", "direct", ""}) wrong += CheckTransfers(effort, n, family);
+    for (const char* family : kFamilyNames) CheckFamily(&verdicts, effort, n, family);
+    CheckFamily(&verdicts, effort, n, "");
+    CheckFamily(&verdicts, effort, n, "direct", false);
+    CheckFamily(&verdicts, effort, n, "direct", true, true);
+    CheckFamily(&verdicts, effort, n, "direct", true, false, true);
+    CheckFamily(&verdicts, effort, n, "direct", false, false, true);
+    for (const char* family : {"staged", "direct", ""}) CheckTransfers(&verdicts, effort, n, family);
     for (const char* family : kFamilyNames) {
-      wrong += CheckAborts(n, family, effort.dawdle_ns, std::max(effort.cases / 10, 1u), effort.abort_seconds);
+      CheckAborts(&verdicts, n, family, effort.dawdle_ns, std::max(effort.cases / 10, 1u), effort.abort_seconds);
     }
   }
-  for (const char* family : kFamilyNames) wrong += CheckAbort(ranks[0], family);
+  for (const char* family : kFamilyNames) CheckAbort(&verdicts, ranks[0], family);
   if (bench) Bench(ranks[0]);
   if (sweep) Sweep(ranks[0]);
   if (types) SweepTypes(ranks[0]);
-  std::printf("\nsymmetric kernels on %d GPUs: %s\n", devices, wrong == 0 ? "all right" : "WRONG");
-  return wrong == 0 ? 0 : 1;
+  const std::string& wrong = verdicts.first_wrong();
+  std::printf("\nsymmetric kernels on %d GPUs: %s%s\n", devices,
+              wrong.empty() ? "all right" : "WRONG, first: ", wrong.c_str());
+  return wrong.empty() ? 0 : 1;
 }
 
 }  // namespace
