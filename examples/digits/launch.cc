@@ -137,9 +137,9 @@ class Children {
       pids_[rank] = -1;
       if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
       good = false;
-      std::cerr << "digits: rank " << rank
-                << (WIFSIGNALED(status) ? " was killed by signal " : " ended with exit code ")
-                << (WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)) << "\n";
+      Complain("rank " + std::to_string(rank) +
+               (WIFSIGNALED(status) ? " was killed by signal " + std::to_string(WTERMSIG(status))
+                                    : " ended with exit code " + std::to_string(WEXITSTATUS(status))));
     }
     return good;
   }
@@ -147,7 +147,7 @@ class Children {
   void KillAll(std::string_view reason) {
     for (size_t rank = 0; rank < pids_.size(); ++rank) {
       if (pids_[rank] < 0) continue;
-      std::cerr << "digits: rank " << rank << " is still running " << reason << ", killed\n";
+      Complain("rank " + std::to_string(rank) + " is still running " + std::string(reason) + ", killed");
       kill(pids_[rank], SIGKILL);
       while (waitpid(pids_[rank], nullptr, 0) < 0 && errno == EINTR) {
       }
@@ -216,6 +216,11 @@ int Supervise(Children& children, const ChildSignal& signal, std::chrono::second
 }
 
 }  // namespace
+
+void Complain(const std::string& what) {
+  const std::string line = "digits: " + what + "\n";
+  std::cerr << line;
+}
 
 int RunLocally(int ranks, std::chrono::seconds timeout, const std::function<int(World&)>& body) {
   std::vector<Pipe> pipes;

@@ -33,6 +33,9 @@ class World {
   const int size_;
 };
 
+// Says on stderr what went wrong, a line in one write: those of ranks that end together stay whole.
+void Complain(const std::string& what);
+
 // Starts `ranks` child processes, which share through pipes, and waits for them. Each calls `body` and exits with what
 // it returns. The caller must have no other thread and must not have touched NCCL: a forked copy of a running library
 // is of no use. Returns 0 when every rank returned 0. Otherwise it returns 1: as soon as one rank has failed, the

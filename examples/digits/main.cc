@@ -96,7 +96,7 @@ int Run(const Options& options) {
       Train(world, options, split);
       return kGood;
     } catch (const std::exception& error) {
-      std::cerr << "digits: rank " << world.rank() << ": " << error.what() << "\n";
+      Complain("rank " + std::to_string(world.rank()) + ": " + error.what());
       return kFailure;
     }
   };
@@ -117,13 +117,13 @@ int main(int argc, char** argv) {
     }
     return digits::Run(options);
   } catch (const digits::UsageError& error) {
-    std::cerr << "digits: " << error.what() << "\n";
+    digits::Complain(error.what());
     return digits::kBadUsage;
   } catch (const sl::launch::EnvironmentError& error) {
-    std::cerr << "digits: " << error.what() << "\n";
+    digits::Complain(error.what());
     return digits::kBadUsage;
   } catch (const std::exception& error) {
-    std::cerr << "digits: " << error.what() << "\n";
+    digits::Complain(error.what());
     return digits::kFailure;
   }
 }
