@@ -50,6 +50,16 @@ repack_tarball() {
   tar -C "$tree" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - . | gzip -9n >"$1"
 }
 
+# Libraries and modules together, as docs/gpu.md promises.
+check_size() {
+  local bytes
+  bytes="$(tar -tvzf "$1" | awk '$6 ~ /\.so/ { sum += $3 } END { print sum + 0 }')"
+  echo "package: libraries and modules take $bytes bytes" >&2
+  ((bytes <= 40000000)) && return
+  echo "package: that is more than 40 MB; see what grew (ls -S $BUILD/lib/starling) or build for fewer SL_CUDA_ARCHS" >&2
+  exit 1
+}
+
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(source_time)}" TZ=UTC LC_ALL=C
 umask 022
 mkdir -p "$BUILD" "$OUT"
@@ -60,7 +70,10 @@ quietly python3 -B scripts/generate_sbom.py "$BUILD" "$BUILD/sbom.spdx.json"
 rm -f "$BUILD"/*.deb "$BUILD"/*.tar.gz
 (cd "$BUILD" && cpack >cpack.log 2>&1) || { cat "$BUILD/cpack.log" >&2; exit 1; }
 for package in "$BUILD"/*.deb; do repack_deb "$package"; done
-for package in "$BUILD"/*.tar.gz; do repack_tarball "$package"; done
+for package in "$BUILD"/*.tar.gz; do
+  repack_tarball "$package"
+  check_size "$package"
+done
 rm -f "$OUT"/*.whl
 quietly python3 -B scripts/make_wheel.py "$BUILD" "$OUT"
 mv "$BUILD"/*.deb "$BUILD"/*.tar.gz "$OUT/"
