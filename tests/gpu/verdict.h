@@ -12,8 +12,8 @@ namespace sl::gpu_test {
 
 class Verdicts {
  public:
-  // printf's words without the end of the line. For one thread. Returns `right`.
-  [[gnu::format(printf, 3, 4)]] bool Say(bool right, const char* format, ...) {
+  // printf's words without the end of the line. For one thread.
+  [[gnu::format(printf, 3, 4)]] void Say(bool right, const char* format, ...) {
     char what[512];
     va_list arguments;
     va_start(arguments, format);
@@ -22,7 +22,6 @@ class Verdicts {
     std::printf("%s: %s\n", right ? "right" : "WRONG", what);
     std::fflush(stdout);
     if (!right && first_wrong_.empty()) first_wrong_ = what;
-    return right;
   }
   // Empty: nothing was.
   const std::string& first_wrong() const { return first_wrong_; }

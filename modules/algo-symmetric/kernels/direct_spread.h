@@ -8,9 +8,7 @@
 
 namespace sl::algo_symmetric::kernels {
 
-// Ranges of a table, of the same length, each to so many takers. At any time a rank deals with many of them, many deal
-// with it, and what it copies within its own memory does not leave the wire idle: consecutive pieces are of different
-// ranges, and where blocks have shares, consecutive blocks begin at different ones.
+// Ranges of a table, of the same length, each to so many takers.
 struct DirectRanges {
   const DirectTable* table;
   uint32_t ranges;
@@ -27,7 +25,9 @@ struct DirectRanges {
   SL_HD bool StandsThere(uint32_t range) const { return ranges > 1 && table->from[range] == table->to[range]; }
 };
 
-// Calls with what a piece is of, where that is cut, and its number there.
+// Calls with what a piece is of, where that is cut, and its number there. At any time a rank deals with many ranges,
+// many deal with it, and what it copies within its own memory does not leave the wire idle: consecutive pieces are of
+// different ranges, and where blocks have shares, consecutive blocks begin at different ones.
 template <typename Call>
 SL_HD void EachPiece(const dev::Draws& draws, const DirectRanges& in, const Call& call) {
   draws.Each([&](uint32_t piece) {
