@@ -42,7 +42,7 @@ Status Communicator::MakeHeap() {
   const bool is_apart = shape_.domain_size != config_.size;
   if (is_apart && !MayShareHost()) {
     const auto held = HoldLog();
-    op_log_ = OpLog(own_log_.data(), 0, config_.rank);
+    op_log_ = OpLog(own_log_.data(), 0, config_.rank, config_.size);
     return {};
   }
   std::vector<uint64_t> demands;
@@ -51,7 +51,7 @@ Status Communicator::MakeHeap() {
     SL_ASSIGN(auto heap, sharing().Segment(device(), demanded + OpLog::kBytes));
     const auto held = HoldLog();
     heap_ = std::move(heap);
-    op_log_ = OpLog(heap_->base() + demanded, heap_->stride(), config_.rank);
+    op_log_ = OpLog(heap_->base() + demanded, heap_->stride(), config_.rank, config_.size);
     return {};
   }
   // Equal on all ranks, as the device's kind and comm.reach_mib are.
@@ -61,7 +61,7 @@ Status Communicator::MakeHeap() {
       reaches ? OfferBoard::SliceBytes(config_.size) + SignalBoard::SliceBytes(config_.size) : 0;
   if (log_heap_ == nullptr) {
     SL_ASSIGN(log_heap_, sharing().Segment(process_->host_device(), OpLog::kBytes + boards_bytes));
-    op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank);
+    op_log_ = OpLog(log_heap_->base(), log_heap_->stride(), config_.rank, config_.size);
   }
   if (is_apart || shape_.heap_on_host != 0) return ShareHostHeap();
   if (demanded != 0) {
@@ -153,7 +153,7 @@ Status Communicator::ReleaseHeap(uint64_t turn) {
   {
     const auto held = HoldLog();
     released_bytes_.store(info.releasable_bytes);
-    if (device().is_addressable()) op_log_ = OpLog(own_log_.data(), 0, config_.rank);
+    if (device().is_addressable()) op_log_ = OpLog(own_log_.data(), 0, config_.rank, config_.size);
     heap_.reset();
   }
   return tree_->AllGather(turn, {}, {NowNs() + config_.timeout_ns, &cancelled_ns_}).status();
@@ -203,7 +203,7 @@ void Communicator::StandAlone() {
   const auto held = HoldLog();
   heap_.reset();
   log_heap_.reset();
-  op_log_ = OpLog(own_log_.data(), 0, config_.rank);
+  op_log_ = OpLog(own_log_.data(), 0, config_.rank, config_.size);
   shape_.domain_size = 1;
   shape_.heap_on_host = 0;
   shape_.processors = roster_->HostProcessors(config_.rank);

@@ -4,8 +4,11 @@
 // "not there yet" from "called something else". One writer a slice, any reader; a few plain stores a collective.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace sl::kernel {
 
@@ -15,7 +18,8 @@ class OpLog {
   static constexpr uint64_t kBytes = 64 + kRecords * 24;
 
   OpLog() = default;
-  OpLog(uint8_t* base, uint64_t stride, uint32_t rank) : base_(base), stride_(stride), rank_(rank) {}
+  OpLog(uint8_t* base, uint64_t stride, uint32_t rank, uint32_t ranks)
+      : base_(base), stride_(stride), rank_(rank), alike_(ranks) {}
 
   // [data], owner only. Sequences grow by one.
   void Write(uint64_t sequence, uint64_t signature) {
@@ -62,6 +66,35 @@ class OpLog {
     return true;
   }
 
+  // One collective, called or served otherwise here than at a peer.
+  struct Difference {
+    uint64_t sequence;
+    uint64_t mine, theirs;             // signatures
+    uint32_t my_choice, their_choice;  // tags, where they are what differs; else 0
+  };
+  // The first one between this rank and `rank`, of what is on record at both. Two calls are looked at until it is known
+  // what serves them, and no more once they are alike: PyTorch's watchdog asks for each operation that is under way,
+  // and holds up who calls meanwhile. For one thread at a time.
+  std::optional<Difference> FindDifference(uint32_t rank) {
+    const uint64_t mine = Newest(rank_);
+    if (alike_[rank] == mine) return {};
+    const uint64_t newest = std::min(mine, Newest(rank));
+    const uint64_t kept_from = mine > kRecords ? mine - kRecords + 1 : 1;
+    uint64_t sequence = std::max(alike_[rank] + 1, kept_from);
+    bool settled = true;
+    for (; sequence <= newest; ++sequence) {
+      Difference found{sequence, 0, 0, 0, 0};
+      const bool is_kept = Read(rank_, sequence, &found.mine) && Read(rank, sequence, &found.theirs);
+      if (is_kept && found.mine != found.theirs) return found;
+      const bool is_served =
+          is_kept && ReadChoice(rank_, sequence, &found.my_choice) && ReadChoice(rank, sequence, &found.their_choice);
+      if (is_served && found.my_choice != found.their_choice) return found;
+      settled = settled && (is_served || !is_kept);
+      if (settled) alike_[rank] = sequence;
+    }
+    return {};
+  }
+
  private:
   struct Record {
     uint64_t sequence;
@@ -88,6 +121,7 @@ class OpLog {
   uint8_t* base_ = nullptr;
   uint64_t stride_ = 0;
   uint32_t rank_ = 0;
+  std::vector<uint64_t> alike_;  // of each rank: up to which sequence nothing differs, for good
 };
 
 }  // namespace sl::kernel

@@ -3,6 +3,8 @@
 // What a waiting operation finds out about why it waits. Slow path: every few milliseconds of waiting.
 #include <time.h>
 
+#include <optional>
+
 #include "kernel/engine/run.h"
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
@@ -118,37 +120,25 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
   return TakesTooLong(handle, pending, waited_ns);
 }
 
-// Ranks that choose for themselves choose alike as long as every algorithm estimates alike on all of them.
-Status CompareChoices(Communicator& comm, uint64_t seq, uint64_t signature, uint32_t rank) {
-  uint32_t mine = 0;
-  uint32_t theirs = 0;
-  if (!comm.op_log()->ReadChoice(comm.rank(), seq, &mine) || !comm.op_log()->ReadChoice(rank, seq, &theirs)) return {};
-  if (mine == theirs) return {};
-  return {SL_ERR_MISMATCH, comm.DescribeMismatch({seq, signature, comm.rank(), mine}, {seq, signature, rank, theirs})};
-}
-
 }  // namespace
 
+// Ranks that choose for themselves choose alike as long as every algorithm estimates alike on all of them.
 Status FindMismatch(sl_comm_t* handle) {
   Communicator& comm = handle->comm;
   if (comm.shape().domain_size != comm.size()) return {};
   const auto held = comm.HoldLog();
-  const uint64_t newest = comm.op_log()->Newest(comm.rank());
-  const uint64_t oldest = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;
-  for (uint64_t seq = oldest; seq <= newest; ++seq) {
-    uint64_t mine = 0;
-    if (!comm.op_log()->Read(comm.rank(), seq, &mine)) continue;
-    for (uint32_t rank = 0; rank < comm.size(); ++rank) {
-      uint64_t theirs = 0;
-      if (!comm.op_log()->Read(rank, seq, &theirs)) continue;
-      if (theirs == mine) {
-        SL_TRY(CompareChoices(comm, seq, mine, rank));
-        continue;
-      }
-      return {SL_ERR_MISMATCH, comm.DescribeMismatch({seq, mine, comm.rank(), 0}, {seq, theirs, rank, 0})};
-    }
+  std::optional<OpLog::Difference> first;
+  uint32_t with = 0;
+  for (uint32_t rank = 0; rank < comm.size(); ++rank) {
+    if (rank == comm.rank()) continue;
+    const auto found = comm.op_log()->FindDifference(rank);
+    if (!found || (first && first->sequence <= found->sequence)) continue;
+    first = found;
+    with = rank;
   }
-  return {};
+  if (!first) return {};
+  return {SL_ERR_MISMATCH, comm.DescribeMismatch({first->sequence, first->mine, comm.rank(), first->my_choice},
+                                                 {first->sequence, first->theirs, with, first->their_choice})};
 }
 
 Status NameTheLost(const Pending& pending, const Status& found) {
