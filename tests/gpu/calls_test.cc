@@ -339,6 +339,33 @@ TEST_F(GpuLaunches, EndsALaunchThatWaitsTooLong) {
   });
 }
 
+// Nothing waits for the call that differs: who asks compares, as a watchdog does for every call.
+TEST_F(GpuLaunches, TellsWhoAsksOfCallsThatDiffer) {
+  RunGpuRanks(2, [](GpuRank& me) {
+    constexpr int kAlike = 70;  // more than are on record
+    NcclCase test;
+    test.count = 1000;
+    ncclResult_t state = ncclSuccess;
+    for (int call = 0; call <= kAlike; ++call) {
+      if (call == kAlike && me.team.rank() == 1) test.reduction = ncclMax;
+      GpuBuffers buffers(test, me.team.rank(), 2, 0);
+      NCCL_OK(buffers.Issue(me.comm, me.stream));
+      ASSERT_TRUE(WaitFor(me.stream, kPatience)) << "call " << call << " hangs";
+      if (call == kAlike) break;
+      NCCL_OK(ncclCommGetAsyncError(me.comm, &state));
+      ASSERT_EQ(state, ncclSuccess) << "call " << call << ": " << ncclGetLastError(me.comm);
+    }
+    ASSERT_TRUE(integration::WaitUntil(
+        5, [&] { return ncclCommGetAsyncError(me.comm, &state) == ncclSuccess && state != ncclSuccess; }));
+    EXPECT_TRUE(state == ncclInvalidUsage || state == ncclRemoteError) << state << ", by whoever asked first";
+    const std::string text = ncclGetLastError(me.comm);
+    for (const char* words : {"#71", "float32, sum", "float32, max", "rank 1"})
+      EXPECT_NE(text.find(words), std::string::npos) << words << " is not in: " << text;
+    me.team.Barrier();
+    NCCL_OK(ncclCommAbort(me.comm));
+  });
+}
+
 // Each rank uses its two streams in an order of its own.
 TEST_F(GpuLaunches, ServesTwoCommunicatorsInOppositeOrders) {
   integration::RunProcesses(
