@@ -270,8 +270,10 @@ TEST_F(GpuLaunches, AbortsInAnyPhase) {
         };
         for (int round = 0; round < Aborts(); ++round) {
           ncclComm_t comm = team.MakeComm();
+          constexpr size_t kCalls = 20;
           std::vector<std::unique_ptr<GpuBuffers>> buffers;
-          for (int i = 0; i < 20; ++i) {
+          buffers.reserve(kCalls);
+          while (buffers.size() < kCalls) {
             buffers.push_back(std::make_unique<GpuBuffers>(draw(), team.rank(), team.size(), 0));
           }
           const auto lazy = static_cast<int>(common() % static_cast<uint32_t>(team.size()));
