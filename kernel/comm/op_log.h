@@ -66,7 +66,8 @@ class OpLog {
     return true;
   }
 
-  // One collective, called or served otherwise here than at a peer.
+  // One collective, called or served otherwise here than at a peer. Ranks that choose for themselves choose alike as
+  // long as every algorithm estimates alike on all of them.
   struct Difference {
     uint64_t sequence;
     uint64_t mine, theirs;             // signatures
@@ -74,15 +75,14 @@ class OpLog {
   };
   // The first one between this rank and `rank`, of what is on record at both. Two calls are looked at until it is known
   // what serves them, and no more once they are alike: PyTorch's watchdog asks for each operation that is under way,
-  // and holds up who calls meanwhile. For one thread at a time.
+  // and holds up who calls meanwhile. For one thread at a time (Communicator::HoldLog).
   std::optional<Difference> FindDifference(uint32_t rank) {
     const uint64_t mine = Newest(rank_);
     if (alike_[rank] == mine) return {};
     const uint64_t newest = std::min(mine, Newest(rank));
     const uint64_t kept_from = mine > kRecords ? mine - kRecords + 1 : 1;
-    uint64_t sequence = std::max(alike_[rank] + 1, kept_from);
     bool settled = true;
-    for (; sequence <= newest; ++sequence) {
+    for (uint64_t sequence = std::max(alike_[rank] + 1, kept_from); sequence <= newest; ++sequence) {
       Difference found{sequence, 0, 0, 0, 0};
       const bool is_kept = Read(rank_, sequence, &found.mine) && Read(rank, sequence, &found.theirs);
       if (is_kept && found.mine != found.theirs) return found;

@@ -47,7 +47,8 @@ Status CheckOp(const Communicator& comm, const sl_op_t& op);
 Status CheckOpArguments(const Communicator& comm, const sl_op_t& op);
 
 // SL_ERR_MISMATCH with both sides' arguments when a rank of this host called something else, by the log of the last
-// calls. Not every mismatch makes somebody wait: a small broadcast whose roots differ only leaves wrong results.
+// calls. Not every mismatch makes somebody wait: a small broadcast whose roots differ only leaves wrong results. Asked
+// again, it looks at what was called since.
 Status FindMismatch(sl_comm_t* handle);
 
 // `found`, with the rank that was lost or has failed. A link may notice an end before the control plane does, and it

@@ -122,7 +122,6 @@ Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
 
 }  // namespace
 
-// Ranks that choose for themselves choose alike as long as every algorithm estimates alike on all of them.
 Status FindMismatch(sl_comm_t* handle) {
   Communicator& comm = handle->comm;
   if (comm.shape().domain_size != comm.size()) return {};
