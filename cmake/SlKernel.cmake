@@ -16,6 +16,7 @@ add_library(starling_kernel_objects STATIC ${kernel_sources})
 target_link_libraries(starling_kernel_objects PRIVATE starling_options)
 target_link_libraries(starling_kernel_objects PUBLIC ${kernel_libs})
 target_compile_definitions(starling_kernel_objects PRIVATE SL_VERSION="${PROJECT_VERSION}")
+sl_use_precompiled(starling_kernel_objects sl_kernel_headers)
 
 add_library(starling SHARED $<TARGET_OBJECTS:starling_kernel_objects>)
 target_link_libraries(starling PRIVATE ${kernel_libs})

@@ -43,6 +43,11 @@ function(sl_test name)
     GTest::gtest_main Threads::Threads)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests"
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+  # CMake cannot give them to a program with C sources, such as GPU images.
+  if(TARGET sl_test_headers AND NOT "${arg_SOURCES}" MATCHES "\\.c(;|$)")
+    target_compile_options(${name} PRIVATE ${SL_TEST_OPTIONS})
+    sl_use_precompiled(${name} sl_test_headers)
+  endif()
   if(arg_DEPENDS)
     add_dependencies(${name} ${arg_DEPENDS})
   endif()

@@ -60,7 +60,8 @@ def compile_commands():
     """How each source that is looked at is compiled, by its path in the tree."""
     os.makedirs(DATABASE, exist_ok=True)
     subprocess.run(["cmake", "-S", ".", "-B", DATABASE, "-G", "Ninja", "-DCMAKE_C_COMPILER=clang",
-                    "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_CXX_COMPILER_LAUNCHER="], check=True, stdout=subprocess.DEVNULL)
+                    "-DCMAKE_CXX_COMPILER=clang++", "-DCMAKE_CXX_COMPILER_LAUNCHER=",
+                    "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"], check=True, stdout=subprocess.DEVNULL)
     commands = {}
     for entry in json.loads(read(f"{DATABASE}/compile_commands.json")):
         path = os.path.relpath(entry["file"], ROOT)
