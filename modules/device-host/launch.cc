@@ -92,7 +92,7 @@ sl_status_t Group::Drive(uint32_t max_polls) {
   if (cancel_word_ != nullptr && __atomic_load_n(cancel_word_, __ATOMIC_RELAXED) != 0) Look();
   uint32_t polls = 0;
   while (active_count_ != 0) {
-    const bool moved = Round();
+    const bool moved = Round(Ended::kFinish);
     if (active_count_ == 0) break;
     const Turn turn = NextTurn(moved);
     if (max_polls != 0 && (turn != Turn::kSpin || (polls += active_count_) >= max_polls)) return SL_ERR_AGAIN;
@@ -119,8 +119,9 @@ sl_status_t Group::Drive(uint32_t max_polls) {
   return SL_OK;
 }
 
-// Polls every active task once. True when one ended or waits for something else.
-bool Group::Round() {
+// Polls every active task once. True when one ended or waits for something else. With Ended::kRecord a task that ended
+// stays where it is until FinishRecorded().
+bool Group::Round(Ended ended) {
   bool moved = false;
   for (uint32_t slot = 0; slot < active_count_;) {
     Task& task = tasks_[active_[slot]];
@@ -138,7 +139,12 @@ bool Group::Round() {
     const sl_status_t status = task.run(task.args, task.frame, &task.wait);
     if (status != SL_ERR_AGAIN) {
       moved = true;
-      Finish(slot, status);  // the slot now holds another task, or is past the end
+      if (ended == Ended::kRecord) {
+        task.status = status;
+        ++slot;
+      } else {
+        Finish(slot, status);  // the slot now holds another task, or is past the end
+      }
       continue;
     }
     moved |= Moved(&task);
@@ -160,6 +166,18 @@ void Group::Finish(uint32_t slot, sl_status_t status) {
   if (task.ends != nullptr) {
     task.ends->done.store(1, std::memory_order_release);
     Ring(&task.ends->bell);
+  }
+}
+
+// Ends the tasks that Round(Ended::kRecord) saw end.
+void Group::FinishRecorded() {
+  for (uint32_t slot = 0; slot < active_count_;) {
+    const sl_status_t status = tasks_[active_[slot]].status;
+    if (status == SL_ERR_AGAIN) {
+      ++slot;
+    } else {
+      Finish(slot, status);
+    }
   }
 }
 
@@ -233,8 +251,11 @@ void Group::Sleep() {
     if (!bells.Add(bell)) return Nap(kManyBellsNapNs);
   }
   bells.Arm();
-  // The second look. Nothing moved: every task still waits for the bell that was armed for it.
-  if (Round()) {
+  // The second look. Nothing moved: every task still waits for the bell that was armed for it. A task that ended is
+  // finished only when no bell is armed any more: after `done` the memory that holds its bell may be unmapped.
+  if (Round(Ended::kRecord)) {
+    bells.Disarm();
+    FinishRecorded();
     idle_polls_ = idle_yields_ = idle_naps_ = 0;
     return;
   }

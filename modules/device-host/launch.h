@@ -125,8 +125,10 @@ class Group {
 
  private:
   enum class Turn : uint8_t { kSpin, kYield, kSleep };
+  enum class Ended : uint8_t { kFinish, kRecord };  // what becomes of a task that ended
 
-  bool Round();
+  bool Round(Ended ended);
+  void FinishRecorded();
   void Look();
   void Finish(uint32_t slot, sl_status_t status);
   Turn NextTurn(bool moved);
