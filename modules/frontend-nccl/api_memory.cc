@@ -3,6 +3,7 @@
 // Memory, registrations, windows, and operators of a communicator's own.
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "modules/frontend-nccl/comm.h"
 #include "modules/frontend-nccl/group.h"
@@ -14,6 +15,7 @@
 // Named by nccl.h. A registered buffer of one rank; its communicator lists it.
 struct ncclWindow_vidmem {
   ncclComm* comm;
+  void* memory;
   sl_comm_window_t* kernel;
 };
 
@@ -103,14 +105,31 @@ ncclResult_t WindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWi
   return SubmitJob(std::move(job));
 }
 
-// The window if the communicator has it; NULL with the last error set.
-ncclWindow_t FindWindow(const char* function, ncclComm* comm, ncclWindow_t window) {
+ncclResult_t NoWindow(const char* function, ncclWindow_t window) {
+  return Fail(ncclInvalidArgument, "%s: argument win %p is no window of this communicator, or was deregistered",
+              function, static_cast<const void*>(window));
+}
+
+// What the handle says, if the communicator has the window; else nothing, with the last error set. A copy, since
+// another thread may deregister the window, and with it free the handle.
+std::optional<ncclWindow_vidmem> FindWindow(const char* function, ncclComm* comm, ncclWindow_t window) {
+  {
+    const std::lock_guard<std::mutex> lock(comm->cold->mutex);
+    const std::vector<ncclWindow_t>& windows = comm->cold->windows;
+    if (std::find(windows.begin(), windows.end(), window) != windows.end()) return *window;
+  }
+  NoWindow(function, window);
+  return std::nullopt;
+}
+
+// The handle, no longer listed: of several threads that deregister a window one gets it. NULL: none is listed.
+std::unique_ptr<ncclWindow_vidmem> TakeWindow(ncclComm* comm, ncclWindow_t window) {
   const std::lock_guard<std::mutex> lock(comm->cold->mutex);
-  const std::vector<ncclWindow_t>& windows = comm->cold->windows;
-  if (std::find(windows.begin(), windows.end(), window) != windows.end()) return window;
-  Fail(ncclInvalidArgument, "%s: argument win %p is no window of this communicator, or was deregistered", function,
-       static_cast<const void*>(window));
-  return nullptr;
+  std::vector<ncclWindow_t>& windows = comm->cold->windows;
+  const auto listed = std::find(windows.begin(), windows.end(), window);
+  if (listed == windows.end()) return nullptr;
+  windows.erase(listed);
+  return std::unique_ptr<ncclWindow_vidmem>(window);
 }
 
 ncclResult_t WindowDeregister(ncclComm_t handle, ncclWindow_t window) {
@@ -118,15 +137,9 @@ ncclResult_t WindowDeregister(ncclComm_t handle, ncclWindow_t window) {
   const Pin comm = CheckComm(kFunction, handle);
   if (comm != nullptr && window == nullptr) return ncclSuccess;
   if (const ncclResult_t kept = RequireParts(kFunction, comm); kept != ncclSuccess) return kept;
-  if (FindWindow(kFunction, comm, window) == nullptr) return ncclInvalidArgument;
-  const sl_status_t status = LoadedRuntime().window_deregister(comm->kernel, window->kernel);
-  {
-    const std::lock_guard<std::mutex> lock(comm->cold->mutex);
-    std::vector<ncclWindow_t>& windows = comm->cold->windows;
-    windows.erase(std::find(windows.begin(), windows.end(), window));
-  }
-  ForgetWindow(window);
-  return FailWith(kFunction, status);
+  const std::unique_ptr<ncclWindow_vidmem> taken = TakeWindow(comm, window);
+  if (taken == nullptr) return NoWindow(kFunction, window);
+  return FailWith(kFunction, LoadedRuntime().window_deregister(comm->kernel, taken->kernel));
 }
 
 ncclResult_t WindowMemory(ncclComm_t handle, ncclWindow_t window, void** out) {
@@ -134,11 +147,9 @@ ncclResult_t WindowMemory(ncclComm_t handle, ncclWindow_t window, void** out) {
   const Pin comm = CheckComm(kFunction, handle);
   if (const ncclResult_t ready = RequireReady(kFunction, comm); ready != ncclSuccess) return ready;
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument outUserPtr is NULL", kFunction);
-  if (FindWindow(kFunction, comm, window) == nullptr) return ncclInvalidArgument;
-  void* memory = nullptr;
-  const sl_status_t status = LoadedRuntime().window_memory(comm->kernel, window->kernel, &memory);
-  if (status != SL_OK) return FailWith(kFunction, status);
-  *out = memory;
+  const std::optional<ncclWindow_vidmem> found = FindWindow(kFunction, comm, window);
+  if (!found) return ncclInvalidArgument;
+  *out = found->memory;
   return ncclSuccess;
 }
 
@@ -187,19 +198,24 @@ ncclResult_t DestroyOperator(ncclRedOp_t op, ncclComm_t handle) {
 ncclResult_t RegisterWindow(const char* function, ncclComm* comm, void* memory, uint64_t bytes, uint32_t flags,
                             ncclWindow_t* out_window) {
   return Guarded(function, [&]() -> ncclResult_t {
-    auto window = std::make_unique<ncclWindow_vidmem>(ncclWindow_vidmem{comm, nullptr});
+    auto window = std::make_unique<ncclWindow_vidmem>(ncclWindow_vidmem{comm, memory, nullptr});
     const sl_status_t status = LoadedRuntime().window_register(comm->kernel, memory, bytes, flags, &window->kernel);
     if (status != SL_OK) return FailWith(function, status);
-    const std::lock_guard<std::mutex> lock(comm->cold->mutex);
-    comm->cold->windows.push_back(window.get());
+    try {
+      const std::lock_guard<std::mutex> lock(comm->cold->mutex);
+      comm->cold->windows.push_back(window.get());
+    } catch (...) {
+      LoadedRuntime().window_deregister(comm->kernel, window->kernel);
+      throw;
+    }
     *out_window = window.release();
     return ncclSuccess;
   });
 }
 
 sl_comm_window_t* KernelWindow(const char* function, ncclComm* comm, ncclWindow_t window) {
-  const ncclWindow_t found = FindWindow(function, comm, window);
-  return found != nullptr ? found->kernel : nullptr;
+  const std::optional<ncclWindow_vidmem> found = FindWindow(function, comm, window);
+  return found ? found->kernel : nullptr;
 }
 
 void ForgetWindow(ncclWindow_t window) noexcept { delete window; }

@@ -28,7 +28,7 @@ void FakeRuntime::Reset() {
   ops.clear();
   logs.clear();
   error_text.clear();
-  in_comm_state = nullptr;
+  in_comm_state = in_window_deregister = nullptr;
   estimate_ns = 0;
   create_status = wait_status = state_status = enqueue_status = window_status = SL_OK;
 }
@@ -251,6 +251,7 @@ sl_status_t WindowRegister(sl_comm_t* comm, void* memory, uint64_t, uint32_t fla
 
 sl_status_t WindowDeregister(sl_comm_t*, sl_comm_window_t*) {
   Note("window_deregister");
+  if (Fake().in_window_deregister) Fake().in_window_deregister();
   return SL_OK;
 }
 

@@ -39,7 +39,8 @@ struct FakeRuntime {
   std::string error_text;
   uint64_t estimate_ns = 0;  // 0: nobody serves the operation
   int unique_ids = 0;
-  std::function<void()> in_comm_state;  // called by comm_state; empty: nothing
+  std::function<void()> in_comm_state;         // called by comm_state; empty: nothing
+  std::function<void()> in_window_deregister;  // called by window_deregister; empty: nothing
 
   // What to answer; SL_OK: as it should be.
   sl_status_t create_status = SL_OK;

@@ -57,6 +57,29 @@ TEST_F(Memory, WindowsOfOneThreadAreMadeTogether) {
   DestroyComms(comms);  // and the other window with them
 }
 
+// Whatever another thread asks of a window while the first is inside its deregistration.
+TEST_F(Memory, WindowIsDeregisteredByOneOfSeveralThreads) {
+  const ncclComm_t comm = MakeComm();
+  char buffer[64];
+  ncclWindow_t window = nullptr;
+  ASSERT_EQ(ncclCommWindowRegister(comm, buffer, sizeof(buffer), &window, 0), ncclSuccess) << Text();
+  void* memory = nullptr;
+  ncclResult_t second = ncclSuccess;
+  ncclResult_t asked = ncclSuccess;
+  int entered = 0;
+  Fake().in_window_deregister = [&] {
+    if (++entered > 1) return;
+    second = ncclCommWindowDeregister(comm, window);
+    asked = ncclWinGetUserPtr(comm, window, &memory);
+  };
+  EXPECT_EQ(ncclCommWindowDeregister(comm, window), ncclSuccess) << Text();
+  EXPECT_EQ(second, ncclInvalidArgument);
+  EXPECT_EQ(asked, ncclInvalidArgument);
+  EXPECT_EQ(memory, nullptr);
+  EXPECT_EQ(Fake().Count("window_deregister"), 1);
+  DestroyComms({comm});
+}
+
 TEST_F(Memory, WindowFailuresAreNamed) {
   const ncclComm_t comm = MakeComm();
   char buffer[64];
