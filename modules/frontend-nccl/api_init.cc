@@ -48,51 +48,46 @@ ncclResult_t CheckInit(const InitRequest& request) {
   return ncclSuccess;
 }
 
-// A handle in phase kQueued with its settings, from which a job is made.
-ncclResult_t NewHandle(const char* function, CommSettings settings, ncclComm** out_comm) {
+// Gives the job a handle in phase kQueued, and the program as well.
+ncclResult_t NewHandle(CommSettings settings, ncclComm_t* out, Job* job) {
   FreeLate();
   ncclComm* comm = Allocate();
   if (comm == nullptr) {
-    return Fail(ncclSystemError, "%s: this process holds %u communicators already; destroy some first", function,
+    return Fail(ncclSystemError, "%s: this process holds %u communicators already; destroy some first", job->function,
                 kMaxComms);
   }
   comm->blocking = settings.blocking();
   comm->cold->settings = std::move(settings);
-  *out_comm = comm;
+  job->comm = comm;
+  job->handed_out = HandedOut(comm, out);
   return ncclSuccess;
 }
 
-ncclResult_t MakeInitJob(const InitRequest& request, Job* out_job) {
+ncclResult_t FillInitJob(const InitRequest& request, Job* job) {
   if (request.out != nullptr) *request.out = nullptr;
   if (const ncclResult_t checked = CheckInit(request); checked != ncclSuccess) return checked;
   CommSettings settings;
   const ncclResult_t parsed = ParseConfig(request.function, request.config, nullptr, &settings);
   if (parsed != ncclSuccess) return parsed;
   if (const ncclResult_t ensured = EnsureRuntime(); ensured != ncclSuccess) return ensured;
-  Job job(JobKind::kCreate, request.function);
-  job.ids.resize(static_cast<size_t>(request.id_count));
-  std::memcpy(job.ids.data(), request.ids, job.ids.size() * sizeof(sl_unique_id_t));
-  job.size = request.size;
-  job.rank = request.rank;
-  job.device = request.device;
+  job->ids.resize(static_cast<size_t>(request.id_count));
+  std::memcpy(job->ids.data(), request.ids, job->ids.size() * sizeof(sl_unique_id_t));
+  job->size = request.size;
+  job->rank = request.rank;
+  job->device = request.device;
   // At a group's end the thread may have moved on to another device.
   int32_t kind = 0;
-  if (job.device < 0) {
-    const sl_status_t status = LoadedRuntime().current_device(&kind, &job.device);
+  if (job->device < 0) {
+    const sl_status_t status = LoadedRuntime().current_device(&kind, &job->device);
     if (status != SL_OK) return FailWith(request.function, status);
   }
-  const ncclResult_t made = NewHandle(request.function, std::move(settings), &job.comm);
-  if (made != ncclSuccess) return made;
-  job.out = request.out;
-  *request.out = job.comm;
-  *out_job = std::move(job);
-  return ncclSuccess;
+  return NewHandle(std::move(settings), request.out, job);
 }
 
 ncclResult_t Init(const InitRequest& request) {
   return NoteInGroup(Guarded(request.function, [&] {
     Job job(JobKind::kCreate, request.function);
-    const ncclResult_t made = MakeInitJob(request, &job);
+    const ncclResult_t made = FillInitJob(request, &job);
     return made == ncclSuccess ? SubmitJob(std::move(job)) : made;
   }));
 }
@@ -133,17 +128,13 @@ ncclResult_t InitAll(ncclComm_t* comms, int count, const int* devices) {
   ncclUniqueId id;
   const sl_status_t status = LoadedRuntime().unique_id(reinterpret_cast<sl_unique_id_t*>(&id));
   if (status != SL_OK) return FailWith(kFunction, status);
-  std::vector<Job> jobs(static_cast<size_t>(count), Job(JobKind::kCreate, kFunction));
+  std::vector<Job> jobs;
+  jobs.reserve(static_cast<size_t>(count));
   for (int rank = 0; rank < count; ++rank) {
     const InitRequest request{
         kFunction, &comms[rank], count, rank, &id, 1, nullptr, devices != nullptr ? devices[rank] : rank};
-    const ncclResult_t made = MakeInitJob(request, &jobs[static_cast<size_t>(rank)]);
-    if (made == ncclSuccess) continue;
-    for (int earlier = 0; earlier < rank; ++earlier) {
-      Discard(comms[earlier]);
-      comms[earlier] = nullptr;
-    }
-    return made;
+    const ncclResult_t made = FillInitJob(request, &jobs.emplace_back(JobKind::kCreate, kFunction));
+    if (made != ncclSuccess) return made;
   }
   // InitAll always waits: it has no way to say that it is not done.
   for (const Job& job : jobs) {
@@ -165,11 +156,7 @@ ncclResult_t FillSplitJob(ncclComm* parent, int color, int key, ncclComm_t* out,
   job->parent = parent;
   job->color = color;
   job->key = key;
-  job->out = out;
-  if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
-  const ncclResult_t made = NewHandle(job->function, std::move(settings), &job->comm);
-  if (made == ncclSuccess) *out = job->comm;
-  return made;
+  return color == NCCL_SPLIT_NOCOLOR ? ncclSuccess : NewHandle(std::move(settings), out, job);
 }
 
 ncclResult_t MakeSplitJob(ncclComm_t handle, int color, int key, ncclComm_t* out, const ncclConfig_t* config,
@@ -177,7 +164,8 @@ ncclResult_t MakeSplitJob(ncclComm_t handle, int color, int key, ncclComm_t* out
   if (out != nullptr) *out = nullptr;
   const Pin parent = CheckComm(job->function, handle);
   if (const ncclResult_t ready = RequireReady(job->function, parent); ready != ncclSuccess) return ready;
-  const ncclResult_t filled = FillSplitJob(parent, color, key, out, config, job);
+  const ncclResult_t filled =
+      Guarded(job->function, [&] { return FillSplitJob(parent, color, key, out, config, job); });
   return filled == ncclSuccess ? ncclSuccess : DeclineJob(job->kind, job->function, parent, filled);
 }
 
@@ -236,11 +224,7 @@ ncclResult_t MakeShrinkJob(ncclComm_t handle, const int* list, int count, ncclCo
   if (parsed != ncclSuccess) return parsed;
   job->parent = parent;
   job->shrink_flags = static_cast<uint32_t>(flags);
-  job->out = out;
-  const ncclResult_t made = NewHandle(function, std::move(settings), &job->comm);
-  if (made != ncclSuccess) return made;
-  *out = job->comm;
-  return ncclSuccess;
+  return NewHandle(std::move(settings), out, job);
 }
 
 ncclResult_t Shrink(ncclComm_t handle, const int* list, int count, ncclComm_t* out, const ncclConfig_t* config,
@@ -272,10 +256,7 @@ ncclResult_t FillGrowJob(ncclComm* parent, int size, const ncclUniqueId* id, int
     job->ids.resize(1);
     std::memcpy(job->ids.data(), id, sizeof(*id));
   }
-  job->out = out;
-  const ncclResult_t made = NewHandle(function, std::move(settings), &job->comm);
-  if (made == ncclSuccess) *out = job->comm;
-  return made;
+  return NewHandle(std::move(settings), out, job);
 }
 
 ncclResult_t MakeGrowJob(ncclComm_t handle, int size, const ncclUniqueId* id, int rank, ncclComm_t* out,
@@ -283,7 +264,8 @@ ncclResult_t MakeGrowJob(ncclComm_t handle, int size, const ncclUniqueId* id, in
   if (out != nullptr) *out = nullptr;
   const Pin parent = CheckComm(job->function, handle);
   if (const ncclResult_t ready = RequireReady(job->function, parent); ready != ncclSuccess) return ready;
-  const ncclResult_t filled = FillGrowJob(parent, size, id, rank, out, config, job);
+  const ncclResult_t filled =
+      Guarded(job->function, [&] { return FillGrowJob(parent, size, id, rank, out, config, job); });
   return filled == ncclSuccess ? ncclSuccess : DeclineJob(job->kind, job->function, parent, filled);
 }
 

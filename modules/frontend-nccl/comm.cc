@@ -41,6 +41,15 @@ uint32_t TakeSlot() {
   return must_reuse ? kMaxComms : g_slots_used++;
 }
 
+void GiveSlot(uint32_t slot) noexcept {
+  const std::lock_guard<std::mutex> lock(g_slots_mutex);
+  try {
+    g_slots_free->push_back(slot);
+  } catch (...) {
+    // Without memory for the list the slot stays unused for ever, which harms nobody.
+  }
+}
+
 // A watchdog may go on asking: its error has the words, the log has them once for each handle.
 void RefuseEnded(const char* function, ncclComm* comm, const char* why) {
   char text[256];
@@ -152,7 +161,12 @@ ncclComm* Allocate() {
   const uint32_t slot = TakeSlot();
   if (slot == kMaxComms) return nullptr;
   ncclComm* comm = &g_comms[slot];
-  comm->cold = new CommCold(slot);
+  try {
+    comm->cold = new CommCold(slot);
+  } catch (...) {
+    GiveSlot(slot);
+    throw;
+  }
   comm->kernel = nullptr;
   comm->rank = -1;
   comm->size = 0;
@@ -172,12 +186,7 @@ void Release(ncclComm* comm) noexcept {
   delete comm->cold;
   comm->cold = nullptr;
   comm->kernel = nullptr;
-  const std::lock_guard<std::mutex> lock(g_slots_mutex);
-  try {
-    g_slots_free->push_back(static_cast<uint32_t>(comm - g_comms));
-  } catch (...) {
-    // Without memory for the list the slot stays unused for ever, which harms nobody.
-  }
+  GiveSlot(static_cast<uint32_t>(comm - g_comms));
 }
 
 ncclResult_t BecomeReady(const char* function, ncclComm* comm) noexcept {

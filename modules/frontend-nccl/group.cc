@@ -49,20 +49,13 @@ ncclResult_t AgreeOnWaiting(const char* function, Group& group, ncclComm* comm) 
               "%s: a group cannot mix blocking and non-blocking communicators; end the group between them", function);
 }
 
-// In the order in which they would have been run.
-void DeclineAll(const std::vector<Job>& jobs) {
-  for (const bool windows : {false, true}) {
-    for (const Job& job : jobs) {
-      if ((job.kind == JobKind::kWindow) == windows) Decline(job);
-    }
-  }
-}
-
-// Takes back what the calls of a group have handed out already.
-void DropJobs(std::vector<Job>& jobs) {
-  for (Job& job : jobs) {
-    if (job.out != nullptr) *job.out = nullptr;
-    if (Makes(job.kind) && job.comm != nullptr) Discard(job.comm);
+// Lists a job. When there is no memory for it, the other ranks are told at once that it will not be run.
+void List(std::vector<Job>* jobs, Job&& job) {
+  try {
+    jobs->push_back(std::move(job));
+  } catch (...) {
+    Decline(job);
+    throw;
   }
 }
 
@@ -141,7 +134,6 @@ ncclResult_t IssueAllOneSided(std::vector<OneSided>& calls) {
 ncclResult_t RunGroup(Group& group) {
   if (group.error != ncclSuccess) {
     DeclineAll(group.jobs);
-    DropJobs(group.jobs);
     SetLastError(group.error_text.c_str());
     return group.error;
   }
@@ -213,14 +205,13 @@ ncclResult_t NoteInGroup(ncclResult_t result) noexcept {
 ncclResult_t SubmitJob(Job job) {
   if (t_group_depth == 0) {
     std::vector<Job> one;
-    one.push_back(std::move(job));
+    List(&one, std::move(job));
     return RunJobs(one);
   }
   Group& group = MyState()->group;
   const ncclResult_t agreed = AgreeOnWaiting(job.function, group, job.Subject());
-  // The end, which will fail, drops what was refused like the rest.
-  if (agreed != ncclSuccess && job.out != nullptr) *job.out = nullptr;
-  group.jobs.push_back(std::move(job));
+  if (agreed != ncclSuccess) job.TakeBack();
+  List(&group.jobs, std::move(job));  // its end, which will fail after a refusal, tells the other ranks
   return agreed;
 }
 
@@ -230,7 +221,7 @@ ncclResult_t DeclineJob(JobKind kind, const char* function, ncclComm* comm, nccl
   if (t_group_depth == 0) {
     Decline(job);
   } else {
-    MyState()->group.jobs.push_back(std::move(job));
+    List(&MyState()->group.jobs, std::move(job));
   }
   return refused;
 }
@@ -281,7 +272,6 @@ ncclResult_t SimulateGroup(ncclSimInfo_t* info) noexcept {
     total_us = one_us < 0 ? -1 : total_us + one_us;
   }
   const bool known = total_us >= 0;
-  DropJobs(group.jobs);
   group.Clear();
   if (result != ncclSuccess || info == nullptr) return result;
   if (info->magic != kSimInfoMagic || info->size < sizeof(ncclSimInfo_t)) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "modules/frontend-nccl/comm.h"
@@ -19,6 +20,32 @@ enum class JobKind : uint8_t { kCreate, kSplit, kShrink, kGrow, kSuspend, kResum
 // Whether a job of this kind makes the communicator it is about.
 constexpr bool Makes(JobKind kind) { return kind <= JobKind::kGrow; }
 
+// A handle that a call has given its program before what it stands for is made. It is taken back, and the program's
+// variable set to NULL, unless the call keeps it: also where an exception ends the call.
+class HandedOut {
+ public:
+  HandedOut() = default;
+  HandedOut(ncclComm* comm, ncclComm_t* out) noexcept : comm_(comm), out_(out) { *out = comm; }
+  HandedOut(HandedOut&& other) noexcept
+      : comm_(std::exchange(other.comm_, nullptr)), out_(std::exchange(other.out_, nullptr)) {}
+  HandedOut& operator=(HandedOut&& other) noexcept {
+    std::swap(comm_, other.comm_);
+    std::swap(out_, other.out_);
+    return *this;
+  }
+  ~HandedOut() { TakeBack(); }
+
+  void Keep() noexcept { comm_ = nullptr, out_ = nullptr; }
+  // Another thread ends the communicator; the program's variable is still ours.
+  void Lose() noexcept { comm_ = nullptr; }
+  // In jobs.cc.
+  void TakeBack() noexcept;
+
+ private:
+  ncclComm* comm_ = nullptr;
+  ncclComm_t* out_ = nullptr;
+};
+
 // A call on a communicator that meets other ranks, and so cannot be waited for before all of a thread's have started.
 struct Job {
   Job(JobKind job_kind, const char* called) : kind(job_kind), function(called) {}
@@ -26,7 +53,7 @@ struct Job {
   JobKind kind;
   const char* function;        // what the program called
   ncclComm* comm = nullptr;    // one that is made: the new one (NULL: this rank goes without); else the one meant
-  ncclComm_t* out = nullptr;   // one that is made: where the program's handle stands, set to NULL on failure
+  HandedOut handed_out;        // one that is made: what the program has of it
   ncclComm* parent = nullptr;  // split, shrink, grow
   int color = 0;               // split
   int key = 0;
@@ -44,6 +71,11 @@ struct Job {
   ncclResult_t result = ncclSuccess;
   std::string text;  // why, when `result` is a failure
 
+  // Ends what was to be made.
+  void TakeBack() noexcept {
+    handed_out.TakeBack();
+    if (Makes(kind)) comm = nullptr;
+  }
   // The communicator whose ranks meet.
   ncclComm* Place() const { return parent != nullptr ? parent : comm; }
   // The communicator whose mode, waiting or not, decides for this call.
@@ -97,10 +129,11 @@ ncclResult_t SubmitOp(const char* function, const PendingOp& op) noexcept;
 ncclResult_t SubmitOneSided(OneSided call);
 
 // Starts all jobs, then waits for all of them unless their communicators are non-blocking. On failure, what the jobs
-// were to make is unmade. In jobs.cc.
+// were to make is unmade. After an exception nothing was started, and the other ranks were told. In jobs.cc.
 ncclResult_t RunJobs(std::vector<Job>& jobs);
-// Tells the other ranks that the job will not be run. In jobs.cc.
+// Tells the other ranks that the job will not be run; all, in the order in which they would have been. In jobs.cc.
 void Decline(const Job& job) noexcept;
+void DeclineAll(const std::vector<Job>& jobs) noexcept;
 
 ncclResult_t StartGroup() noexcept;
 ncclResult_t EndGroup() noexcept;

@@ -6,9 +6,10 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <exception>
+#include <functional>
 #include <map>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -149,6 +150,7 @@ ncclResult_t AwaitConnection(Job& job, const std::vector<Job>& jobs) {
   const uint32_t phase = job.comm->phase.load(std::memory_order_seq_cst);
   if (phase != kFree && phase != kDestroying) return BecomeFailed(job.function, job.comm, status);
   job.comm = nullptr;  // whoever ends it has the handle
+  job.handed_out.Lose();
   return Fail(ncclInvalidUsage, "%s: the communicator was aborted while it was connecting", job.function);
 }
 
@@ -181,12 +183,19 @@ ncclResult_t Await(Job& job, const std::vector<Job>& jobs) {
   }
 }
 
-void Settle(Job& job, ncclResult_t result) {
+bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
+
+void Settle(Job& job, ncclResult_t result) noexcept {
   job.result = result;
-  if (result != ncclSuccess && result != ncclInProgress) job.text = LastError();
+  if (!Failed(result)) return;
+  try {
+    job.text = LastError();
+  } catch (...) {
+    job.text.clear();
+  }
 }
 
-void RunWindow(Job* job) {
+void RunWindow(Job* job) noexcept {
   const Pin pin(job->comm);
   ncclResult_t result = RequireReady(job->function, job->comm);
   if (result == ncclSuccess) {
@@ -195,40 +204,50 @@ void RunWindow(Job* job) {
   Settle(*job, result);
 }
 
-// Registering a window meets the other ranks and has no form that does not wait: those of a communicator one after the
-// other, in the order of their calls, and a thread for each communicator.
-void RunWindows(const std::vector<Job*>& windows) {
+void RefuseWindow(Job* job, const char* why) noexcept {
+  Settle(*job, Fail(ncclSystemError, "%s: no thread to meet the other ranks: %s; raise the limit (ulimit -u)",
+                    job->function, why));
+  Decline(*job);
+}
+
+void RunWindowsInTurn(const std::vector<Job*>& jobs) noexcept {
+  for (Job* job : jobs) RunWindow(job);
+}
+
+// A thread for each communicator.
+void RunWindowsBesideEachOther(const std::vector<Job*>& windows) {
   std::map<const ncclComm*, std::vector<Job*>> by_comm;
   for (Job* job : windows) by_comm[job->comm].push_back(job);
-  const auto run = [](const std::vector<Job*>& jobs) { std::for_each(jobs.begin(), jobs.end(), RunWindow); };
-  if (by_comm.size() == 1) return run(windows);
+  std::vector<std::thread> threads;
+  threads.reserve(by_comm.size());
   // The program's signals belong to its own threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::vector<std::thread> threads;
-  threads.reserve(by_comm.size());
   for (const auto& [comm, jobs] : by_comm) {
     try {
-      threads.emplace_back(run, jobs);
-    } catch (const std::system_error& why) {
-      for (Job* job : jobs) {
-        Settle(*job, Fail(ncclSystemError, "%s: no thread to meet the other ranks: %s; raise the limit (ulimit -u)",
-                          job->function, why.what()));
-        Decline(*job);
-      }
+      threads.emplace_back(RunWindowsInTurn, std::cref(jobs));
+    } catch (const std::exception& why) {
+      for (Job* job : jobs) RefuseWindow(job, why.what());
     }
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   for (std::thread& thread : threads) thread.join();
 }
 
-// What a failed call made is unmade; the program's handle becomes NULL.
-void Unmake(Job& job) {
-  if (!Makes(job.kind)) return;
-  if (job.out != nullptr) *job.out = nullptr;
-  if (job.comm != nullptr) Discard(job.comm);
+// Registering a window meets the other ranks and has no form that does not wait: those of a communicator one after the
+// other, in the order of their calls, and communicators beside each other.
+void RunWindows(const std::vector<Job*>& windows) noexcept {
+  const ncclComm* first = windows.front()->comm;
+  if (std::all_of(windows.begin(), windows.end(), [first](const Job* job) { return job->comm == first; })) {
+    return RunWindowsInTurn(windows);
+  }
+  try {
+    RunWindowsBesideEachOther(windows);
+  } catch (const std::exception& why) {  // before the first thread was started
+    for (Job* job : windows) RefuseWindow(job, why.what());
+  }
 }
 
 // What the other ranks wait for, of a job that is not run here.
@@ -249,8 +268,6 @@ std::optional<sl_call_t> CallOf(JobKind kind) {
   }
 }
 
-bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
-
 // The group's answer: the first failure, else whether anything is still under way. After a failure nothing that these
 // jobs were to make stays: the program cannot tell which of its handles would be good.
 ncclResult_t Conclude(std::vector<Job>& jobs) {
@@ -264,13 +281,21 @@ ncclResult_t Conclude(std::vector<Job>& jobs) {
       result = ncclInProgress;
     }
   }
-  if (!Failed(result)) return result;
-  for (Job& job : jobs) Unmake(job);
-  SetLastError(text->c_str());
+  if (!Failed(result)) {
+    for (Job& job : jobs) job.handed_out.Keep();
+    return result;
+  }
+  for (Job& job : jobs) job.TakeBack();
+  SetLastError(text->empty() ? "out of host memory" : text->c_str());
   return result;
 }
 
 }  // namespace
+
+void HandedOut::TakeBack() noexcept {
+  if (ncclComm_t* out = std::exchange(out_, nullptr); out != nullptr) *out = nullptr;
+  if (ncclComm* comm = std::exchange(comm_, nullptr); comm != nullptr) Discard(comm);
+}
 
 void Decline(const Job& job) noexcept {
   const std::optional<sl_call_t> call = CallOf(job.kind);
@@ -280,10 +305,25 @@ void Decline(const Job& job) noexcept {
   if (place->phase.load(std::memory_order_seq_cst) == kReady) LoadedRuntime().comm_decline(place->kernel, *call);
 }
 
+void DeclineAll(const std::vector<Job>& jobs) noexcept {
+  for (const bool windows : {false, true}) {
+    for (const Job& job : jobs) {
+      if ((job.kind == JobKind::kWindow) == windows) Decline(job);
+    }
+  }
+}
+
 ncclResult_t RunJobs(std::vector<Job>& jobs) {
-  bool failed = false;
   std::vector<Job*> windows;
   std::vector<ncclComm*> destroyed;
+  try {  // from the first start on nothing takes memory
+    windows.reserve(jobs.size());
+    destroyed.reserve(jobs.size());
+  } catch (...) {
+    DeclineAll(jobs);
+    throw;
+  }
+  bool failed = false;
   const char* destroy_function = "";
   for (Job& job : jobs) {
     if (Live(job.Subject()) == nullptr || (job.parent != nullptr && Live(job.parent) == nullptr)) {
