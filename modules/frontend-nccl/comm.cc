@@ -3,7 +3,6 @@
 
 #include <time.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <deque>
 #include <memory>
@@ -173,6 +172,7 @@ ncclComm* Allocate() {
   comm->device = -1;
   comm->blocking = true;
   comm->parked = false;
+  comm->next_to_end = nullptr;
   comm->aborted.store(false);
   comm->was_refused.store(false);
   comm->comm_id.store(0, std::memory_order_relaxed);
@@ -260,23 +260,21 @@ void AwaitPins(const ncclComm* comm) noexcept {
   }
 }
 
-std::vector<ncclComm*> RanksHere(uint64_t comm_id, const ncclComm* except) {
+bool AnyRankHere(uint64_t comm_id, const ncclComm* except, const std::function<bool(ncclComm*)>& is_it) noexcept {
   const std::lock_guard<std::mutex> lock(g_slots_mutex);
-  std::vector<ncclComm*> found;
   for (uint32_t slot = 0; slot < g_slots_used; ++slot) {
     ncclComm* comm = &g_comms[slot];
     if (comm == except || comm->phase.load(std::memory_order_acquire) < kReady) continue;
-    if (comm->comm_id.load(std::memory_order_relaxed) == comm_id) found.push_back(comm);
+    if (comm->comm_id.load(std::memory_order_relaxed) == comm_id && is_it(comm)) return true;
   }
-  return found;
+  return false;
 }
 
 // In these phases the kernel's finalize does not wait for anything that the program has still to call.
 bool HasSiblingToCome(const ncclComm* comm) {
   const uint64_t family = comm->comm_id.load(std::memory_order_relaxed);
   if (family == 0) return false;
-  const std::vector<ncclComm*> siblings = RanksHere(family, comm);
-  return std::any_of(siblings.begin(), siblings.end(), [](const ncclComm* sibling) {
+  return AnyRankHere(family, comm, [](const ncclComm* sibling) {
     const uint32_t phase = sibling->phase.load(std::memory_order_acquire);
     return phase != kFinalizing && phase != kFinalized && phase != kFailed && phase != kDestroying;
   });

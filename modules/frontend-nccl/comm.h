@@ -70,6 +70,7 @@ struct alignas(64) ncclComm {
 
   alignas(64) std::atomic<uint32_t> pins{0};  // calls that are inside (Pin)
   bool parked = false;                        // destroyed by its program, left to its last sibling; see destroy.cc
+  ncclComm* next_to_end = nullptr;            // the next one that is freed with it, or late as it is; see destroy.cc
   std::atomic<bool> aborted{false};           // its end waits for nobody
   std::atomic<bool> was_refused{false};       // since its end began, and the log says so
 };
@@ -157,8 +158,9 @@ bool ClaimForEnding(ncclComm* comm) noexcept;
 // other communicators, too.
 void AwaitPins(const ncclComm* comm) noexcept;
 
-// Live communicators of this process with this id, `except` left out. For ranks that share a process.
-std::vector<ncclComm*> RanksHere(uint64_t comm_id, const ncclComm* except);
+// Whether any live communicator of this process with this id, `except` left out, is the one that `is_it` looks for. For
+// ranks that share a process. Takes no memory.
+bool AnyRankHere(uint64_t comm_id, const ncclComm* except, const std::function<bool(ncclComm*)>& is_it) noexcept;
 // Whether a rank of this process has still to be finalized or destroyed, so that waiting for it may be for ever.
 bool HasSiblingToCome(const ncclComm* comm);
 // Of one that is being finalized: it has completed its own work and waits for the other ranks alone.

@@ -7,12 +7,15 @@
 // - Processes may end several communicators in different orders: who has waited for the others alone for a second
 //   goes on, and the communicator meets them without its program. It is freed by a later call; a process that exits
 //   waits for the meeting, kExitPatience at most, since others take one that ends too early for lost.
+// A handle that is claimed for its end can be claimed by nobody else, so from there on nothing takes memory: handles
+// that end together, and those that are late, are linked by next_to_end.
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "modules/frontend-nccl/group.h"
 #include "modules/frontend-nccl/runtime.h"
@@ -29,11 +32,8 @@ bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncc
 // Serialises who frees a family of ranks; held for looks and marks only, never while waiting.
 constinit std::mutex g_families_mutex;
 
-// Destroyed by their programs, and waiting for ranks of other processes; guarded by g_families_mutex. Never destroyed.
-std::vector<ncclComm*>& Late() {
-  static auto* const late = new std::vector<ncclComm*>;
-  return *late;
-}
+// Destroyed by their programs, and waiting for ranks of other processes; guarded by g_families_mutex.
+constinit ncclComm* g_late = nullptr;
 
 bool IsUnderWay(const ncclComm* comm) {
   return !comm->aborted.load() && LoadedRuntime().comm_state(comm->kernel, nullptr, 0, nullptr) == SL_IN_PROGRESS;
@@ -47,7 +47,9 @@ void EndLateAtExit() {
   const Clock::time_point deadline = Clock::now() + kExitPatience;
   const auto is_waiting = [] {
     const std::lock_guard<std::mutex> lock(g_families_mutex);
-    return std::any_of(Late().begin(), Late().end(), IsUnderWay);
+    const ncclComm* late = g_late;
+    while (late != nullptr && !IsUnderWay(late)) late = late->next_to_end;
+    return late != nullptr;
   };
   while (is_waiting() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   FreeLate();
@@ -56,29 +58,32 @@ void EndLateAtExit() {
 void LeaveForLater(ncclComm* comm) {
   const std::lock_guard<std::mutex> lock(g_families_mutex);
   if (g_late_process == 0 && std::atexit(EndLateAtExit) == 0) g_late_process = getpid();
-  Late().push_back(comm);
+  comm->next_to_end = std::exchange(g_late, comm);
 }
 
-// The ranks to free now: `comm` and those of its family that were parked for it; none while a sibling has still to
-// come, then `comm` is parked. A rank that needs nobody is freed at once. Chosen ranks leave the family for good.
-std::vector<ncclComm*> ChooseForFreeing(ncclComm* comm) {
+// The ranks to free now, linked: `comm` and those of its family that were parked for it; none while a sibling has still
+// to come, then `comm` is parked. A rank that needs nobody is freed at once. Chosen ranks leave the family for good.
+ncclComm* ChooseForFreeing(ncclComm* comm) noexcept {
   const std::lock_guard<std::mutex> lock(g_families_mutex);
-  std::vector<ncclComm*> chosen = {comm};
+  comm->next_to_end = nullptr;
   const uint64_t family = comm->comm_id.load(std::memory_order_relaxed);
-  if (family == 0) return chosen;
+  if (family == 0) return comm;
   const bool all_ending = !HasSiblingToCome(comm);
   if (comm->cold->finalizing && !all_ending) {
     comm->parked = true;
-    return {};
+    return nullptr;
   }
-  for (ncclComm* sibling : RanksHere(family, comm)) {
-    if (all_ending && sibling->parked) chosen.push_back(sibling);
-  }
-  for (ncclComm* one : chosen) {
+  ncclComm* last = comm;
+  AnyRankHere(family, comm, [&last, all_ending](ncclComm* sibling) {
+    if (all_ending && sibling->parked) last = last->next_to_end = sibling;
+    return false;
+  });
+  last->next_to_end = nullptr;
+  for (ncclComm* one = comm; one != nullptr; one = one->next_to_end) {
     one->parked = false;
     one->comm_id.store(0, std::memory_order_relaxed);
   }
-  return chosen;
+  return comm;
 }
 
 // Frees a claimed handle that has no pins any more, with all that belongs to it.
@@ -155,14 +160,20 @@ ncclResult_t AwaitFinalize(const char* function, ncclComm* comm) {
 }
 
 void FreeLate() {
-  std::vector<ncclComm*> met;
+  ncclComm* met = nullptr;
   {
     const std::lock_guard<std::mutex> lock(g_families_mutex);
-    const auto first = std::stable_partition(Late().begin(), Late().end(), IsUnderWay);
-    met.assign(first, Late().end());
-    Late().erase(first, Late().end());
+    for (ncclComm** at = &g_late; *at != nullptr;) {
+      ncclComm* comm = *at;
+      if (IsUnderWay(comm)) {
+        at = &comm->next_to_end;
+      } else {
+        *at = comm->next_to_end;
+        comm->next_to_end = std::exchange(met, comm);
+      }
+    }
   }
-  for (ncclComm* comm : met) End(comm);
+  while (met != nullptr) End(std::exchange(met, met->next_to_end));
 }
 
 void Discard(ncclComm* comm) noexcept {
@@ -189,12 +200,12 @@ ncclResult_t DestroyComms(const char* function, const std::vector<ncclComm*>& co
   }
   for (ncclComm* comm : ours) {
     AwaitPins(comm);
-    const std::vector<ncclComm*> chosen = ChooseForFreeing(comm);
-    for (const ncclComm* one : chosen) {  // their patience ends together
+    ncclComm* chosen = ChooseForFreeing(comm);
+    for (const ncclComm* one = chosen; one != nullptr; one = one->next_to_end) {  // their patience ends together
       if (one->cold->finalizing) OthersAreLate(one);
     }
-    for (ncclComm* one : chosen) {
-      const ncclResult_t freed = Free(function, one);
+    while (chosen != nullptr) {
+      const ncclResult_t freed = Free(function, std::exchange(chosen, chosen->next_to_end));
       if (freed != ncclSuccess && result == ncclSuccess) result = freed;
     }
   }
@@ -212,7 +223,8 @@ ncclResult_t AbortComm(const char* function, ncclComm* comm) {
   // Ranks of this process that waited for this one, to be destroyed with it, will not finish either.
   comm->cold->finalizing = false;
   sl_status_t status = SL_OK;
-  for (ncclComm* one : ChooseForFreeing(comm)) {
+  for (ncclComm* next = ChooseForFreeing(comm); next != nullptr;) {
+    ncclComm* one = std::exchange(next, next->next_to_end);
     one->aborted.store(true);
     const sl_status_t ended = End(one);
     if (one == comm) status = ended;
