@@ -10,40 +10,12 @@
 #include "kernel/profile/keys.h"
 #include "kernel/profile/measured_reader.h"
 #include "kernel/profile/problems.h"
+#include "sdk/toml_depth.h"
 
 namespace sl::kernel {
 namespace {
 
-constexpr size_t kMostParts = 256;  // of one key, as of nested values
-
-// How many dots the longest key of a line has; what stands between quotes is one part of a key, or a value.
-size_t DotsOfKey(std::string_view line) {
-  size_t dots = 0;
-  size_t most = 0;
-  for (size_t at = 0; at < line.size() && line[at] != '#'; ++at) {
-    const char c = line[at];
-    if (c == '"' || c == '\'') {
-      const size_t end = line.find(c, at + 1);
-      if (end != std::string_view::npos) at = end;
-    } else if (c == '.') {
-      most = std::max(most, ++dots);
-    } else if (c == '=' || c == ',' || c == '{' || c == '[') {
-      dots = 0;
-    }
-  }
-  return most;
-}
-
-// The line of a key of so many parts that the parser, or freeing what it made, would overflow the stack; 0: there is
-// none. The parser bounds the depth of values itself, but not that of keys.
-size_t LineOfDeepKey(std::string_view text) {
-  for (size_t line = 1; !text.empty(); ++line) {
-    const size_t end = std::min(text.find('\n'), text.size() - 1);
-    if (DotsOfKey(text.substr(0, end)) >= kMostParts) return line;
-    text.remove_prefix(end + 1);
-  }
-  return 0;
-}
+constexpr size_t kMostLevels = 256;  // of one key below the others, as toml++ has it of nested values
 
 }  // namespace
 
@@ -52,9 +24,9 @@ class ProfileReader {
   ProfileReader(const std::string& file, Profile* profile) : problems_(file), profile_(profile) {}
 
   Status Read(std::string_view text) {
-    if (const size_t line = LineOfDeepKey(text); line != 0) {
-      return Status(SL_ERR_CONFIG, fmt::format("{}:{}:1: a key of more than {} parts; no key of a profile has so many",
-                                               problems_.file(), line, kMostParts));
+    if (const size_t line = LineOfDeepKey(text, kMostLevels); line != 0) {
+      return Status(SL_ERR_CONFIG, fmt::format("{}:{}:1: a key more than {} levels deep; no key of a profile is",
+                                               problems_.file(), line, kMostLevels));
     }
     toml::parse_result parsed = toml::parse(text, problems_.file());
     if (!parsed) {

@@ -53,6 +53,11 @@ TEST_F(CommandTest, BadUsageIsTwo) {
   const KitRun missing = RunKit(BrokenModule("nothing"), {"--exclusions", folder_ + "/none"});
   EXPECT_EQ(2, missing.exit_code);
   EXPECT_NE(missing.text.find("/none: No such file or directory"), std::string::npos) << missing.text;
+  std::string key = R"("\"")";
+  for (int i = 0; i < 200000; ++i) key += ".a";
+  const KitRun deep = RunKit(BrokenModule("nothing"), {"--exclusions", Write(key + " = 1\n")});
+  EXPECT_EQ(2, deep.exit_code);
+  EXPECT_NE(deep.text.find("exclusions.toml:1:1: a key more than 256 levels deep"), std::string::npos);
 }
 
 TEST_F(CommandTest, UnsupportedTestIsNotRunAndItsReasonReported) {

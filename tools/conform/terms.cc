@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
+#include "sdk/toml_depth.h"
 #include "tools/starling/bench_error.h"
 
 namespace sl::conform {
@@ -15,6 +18,8 @@ namespace {
 
 using tools::CommandError;
 using tools::kExitUsage;
+
+constexpr size_t kMostLevels = 256;
 
 [[noreturn]] void Refuse(const std::string& path, const toml::source_region& at, const std::string& what) {
   throw CommandError(kExitUsage, fmt::format("{}:{}:{}: {}", path, at.begin.line, at.begin.column, what));
@@ -65,7 +70,13 @@ Terms ReadTerms(const std::string& path) {
     throw CommandError(kExitUsage, fmt::format("--exclusions {}: {}", path,
                                                error ? error.message() : "not a regular file; give one in TOML"));
   }
-  const toml::parse_result document = toml::parse_file(path);
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (file.fail()) throw CommandError(kExitUsage, fmt::format("--exclusions {}: cannot be read", path));
+  if (const size_t line = LineOfDeepKey(text, kMostLevels); line != 0) {
+    throw CommandError(kExitUsage, fmt::format("{}:{}:1: a key more than {} levels deep", path, line, kMostLevels));
+  }
+  const toml::parse_result document = toml::parse(text, path);
   if (document.failed()) Refuse(path, document.error().source(), std::string(document.error().description()));
   Terms terms;
   for (const auto& [key, value] : document.table()) {
