@@ -8,6 +8,8 @@
 // Arithmetic
 // - 8- and 16-bit floats are widened to float32, combined over all sources, and rounded once (see float_formats.h for
 //   the rounding and for what overflow becomes). float32 and float64 compute in themselves.
+// - Floats round to nearest even, keep subnormal numbers and trap nothing, whatever mode the calling thread is in
+//   (sdk/float_mode.h); its mode is as it was afterwards.
 // - Integers wrap modulo 2^n.
 // - MAX and MIN of floats: a NaN wins, -0 is less than +0, so the result does not depend on the order of the sources.
 //   Infinities survive in every format that has them. The NaN returned is canonical (all ones below the sign).

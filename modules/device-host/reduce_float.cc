@@ -270,13 +270,13 @@ template <class Codec>
 sl_reduce_fn FindForCodec(sl_reduction_t reduction) {
   switch (reduction) {
     case SL_SUM:
-      return &Kernel<SumOp<Codec>>;
+      return &InFloatMode<&Kernel<SumOp<Codec>>>;
     case SL_PROD:
-      return &Kernel<ProdOp<Codec>>;
+      return &InFloatMode<&Kernel<ProdOp<Codec>>>;
     case SL_AVG:
-      return &AverageKernel<Codec>;
+      return &InFloatMode<&AverageKernel<Codec>>;
     case SL_PREMUL_SUM:
-      return &PremulKernel<Codec>;
+      return &InFloatMode<&PremulKernel<Codec>>;
     default:
       return nullptr;
   }

@@ -22,6 +22,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "modules/device-host/copy.h"
+#include "sdk/float_mode.h"
 #include "sl_base.h"
 #include "sl_device.h"
 
@@ -252,6 +253,14 @@ template <class Op>
 void Kernel(void* dst, void* dst2, const void* const* srcs, uint32_t n_srcs, size_t count,
             const sl_reduce_scale_t* scale) {
   Run(Op(), MakeBuffers(dst, dst2, srcs, n_srcs, scale), count);
+}
+
+// A kernel that computes on floats, in the one mode that all ranks compute in.
+template <sl_reduce_fn kKernel>
+void InFloatMode(void* dst, void* dst2, const void* const* srcs, uint32_t n_srcs, size_t count,
+                 const sl_reduce_scale_t* scale) {
+  const FloatMode mode;
+  kKernel(dst, dst2, srcs, n_srcs, count, scale);
 }
 
 // Which sources a scalar multiplies: bit i of the mask for source i, bit 63 for all later ones.

@@ -181,7 +181,7 @@ sl_reduce_fn FindForInt(sl_reduction_t reduction) {
     case SL_MIN:
       return &Kernel<ExtremumOp<T, false>>;
     case SL_AVG:
-      return &AverageKernel<T>;
+      return &InFloatMode<&AverageKernel<T>>;
     case SL_PREMUL_SUM:
       return &PremulKernel<Unsigned>;
     default:
