@@ -7,6 +7,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "sdk/float_mode.h"
 #include "sdk/status.h"
 
 namespace sl::kernel {
@@ -29,9 +30,12 @@ Status ModuleFailure(sl_status_t status);
 // In a handler: keeps what was thrown in a module's function as this thread's text and returns SL_ERR_EXCEPTION.
 sl_status_t SetThrown(const char* function) noexcept;
 
-// Calls a function of a module, named for people, that may throw though it must not: not for the data path.
+// Calls a function of a module, named for people, that may throw though it must not: not for the data path. What such
+// functions compute, costs above all, decides what all ranks choose alike, so they run in the default floating-point
+// mode, whatever the calling thread's is.
 template <typename Function, typename... Args>
 sl_status_t CallModule(const char* name, Function function, Args... args) noexcept {
+  const FloatMode mode;
   try {
     if constexpr (!std::is_void_v<std::invoke_result_t<Function, Args...>>) return function(args...);
     function(args...);

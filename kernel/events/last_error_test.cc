@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cfenv>
 #include <cstring>
 #include <thread>
 
@@ -60,6 +61,32 @@ TEST(LastError, NamesTheFunctionThatThrew) {
   EXPECT_STREQ("it threw in destroy: no manners", LastError());
   EXPECT_EQ(SL_ERR_EXCEPTION, CallModule("create", throws, 5));
   EXPECT_STREQ("it threw in create", LastError());
+}
+
+// As the thread rounds. Both accesses keep the division where it stands.
+double Third() {
+  const volatile double three = 3;
+  const volatile double third = 1 / three;
+  return third;
+}
+
+// Two ranks whose threads round differently estimate alike, and so choose the same algorithm.
+TEST(LastError, ModulesComputeInTheDefaultFloatMode) {
+  const double nearest = Third();
+  fesetround(FE_UPWARD);
+  const double up = Third();
+  double inside = 0;
+  const auto estimate = [&inside] {
+    inside = Third();
+    return SL_OK;
+  };
+  const sl_status_t status = CallModule("estimate", estimate);
+  const double after = Third();
+  fesetround(FE_TONEAREST);
+  EXPECT_EQ(SL_OK, status);
+  EXPECT_NE(nearest, up) << "the test does not work here";
+  EXPECT_EQ(nearest, inside);
+  EXPECT_EQ(up, after) << "the thread's mode was not put back";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "modules/algo-symmetric/choice.h"
+#include "sdk/float_mode.h"
 
 namespace sl::algo_symmetric {
 
@@ -18,7 +19,10 @@ class ChoiceCache {
   const Choice& Of(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings) {
     const Key key{op.count, op.kind, op.datatype, op.reduction, op.root};
     Slot& slot = slots_[key.Hash() % kSlots];
-    if (!slot.is_used || !(slot.key == key)) slot = {true, key, Choose(op, rank, size, settings)};
+    if (!slot.is_used || !(slot.key == key)) {
+      const FloatMode mode;  // all ranks choose alike, by costs that are rounded alike
+      slot = {true, key, Choose(op, rank, size, settings)};
+    }
     return slot.choice;
   }
 
