@@ -35,7 +35,7 @@ std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
   for (const Provider& provider : loader.Providers(id)) {
     const std::string module = provider.module->name() + " " + provider.module->table().version;
     served.push_back({provider.name, module, provider.module->Requires(SL_DEVICE_ID),
-                      static_cast<const Ops*>(provider.ops), provider.instance});
+                      static_cast<const Ops*>(provider.ops), provider.instance, provider.revision});
   }
   return served;
 }

@@ -34,6 +34,7 @@ struct Served {
   bool uses_device;    // the module requires sl.device/1
   const Ops* ops;
   sl_instance_t* instance;
+  uint32_t revision = 0;  // of the interface, that both sides speak
 };
 
 // The transports that a process has modules for.

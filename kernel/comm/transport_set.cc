@@ -34,7 +34,7 @@ Status TransportSet::Listen(bool networks) {
 }
 
 void TransportSet::Open(size_t index, bool networks) {
-  const auto& [name, module, uses_device, ops, instance] = offered_->all[index];
+  const auto& [name, module, uses_device, ops, instance, revision] = offered_->all[index];
   const auto same = [&name = name](const Transport& transport) { return transport.name == name; };
   if (std::any_of(transports_.begin(), transports_.end(), same)) return;
   if (!networks && offered_->IsNetwork(index)) return;

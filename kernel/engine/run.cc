@@ -10,6 +10,7 @@
 
 #include "kernel/events/ring.h"
 #include "kernel/plan/part.h"
+#include "kernel/plan/scalar.h"
 #include "kernel/plan/signature.h"
 #include "sdk/datatype.h"
 
@@ -64,6 +65,7 @@ Status Run::FindReduce(const Plan& plan, const sl_op_t& op) {
 
 // Not at the start: links belong to whoever polls.
 sl_status_t Run::TakeTurns() {
+  if (op_.scalar != nullptr) TakeScalar(&op_);  // the stream has come to this operation
   const uint64_t chunk_bytes = plan_->desc().chunk * plan_->element_bytes();
   const std::span<const PlanLink> links = plan_->links();
   const uint32_t first_lane = FirstLane(pool_->context(), op_);

@@ -380,6 +380,7 @@ Result<std::unique_ptr<Choice>> Selector::MakeChoice(const Decision& decision, c
   choice->tag = AlgorithmTag(decision.chosen->name);
   choice->ops = decision.chosen->ops;
   choice->algorithm = decision.chosen->algorithm;
+  choice->revision = decision.chosen->revision;
   choice->estimate = decision.verdicts[index].estimate;
   choice->run = choice->estimate.run;
   choice->reason = ReasonOf(decision);

@@ -34,6 +34,7 @@ struct Candidate {
   std::string name;  // what profiles call it
   const sl_algorithm_ops_t* ops = nullptr;
   sl_algorithm_t* algorithm = nullptr;
+  uint32_t revision = SL_ALGORITHM_REVISION;  // of sl.algorithm/1 that it speaks
 };
 
 struct SelectSettings {
@@ -56,6 +57,7 @@ struct Choice {
   uint32_t tag = 0;            // AlgorithmTag of it
   const sl_algorithm_ops_t* ops = nullptr;
   sl_algorithm_t* algorithm = nullptr;
+  uint32_t revision = SL_ALGORITHM_REVISION;  // of the candidate
   uint32_t run = SL_RUN_PLAN;
   std::unique_ptr<const Plan> plan;
   CopyList copies;

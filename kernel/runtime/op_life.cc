@@ -6,6 +6,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/ring.h"
+#include "kernel/plan/scalar.h"
 #include "kernel/plan/signature.h"
 #include "kernel/runtime/copies.h"
 #include "kernel/runtime/graph_hold.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr uint64_t kCheckIntervalNs = 10'000'000;
 constexpr uint64_t kUnmarkedNs = 500'000'000;  // launches end some milliseconds after they are told to
 constexpr uint64_t kUnmarkedLookNs = 1'000'000;
+constexpr uint32_t kScalarRevision = 2;  // since which algorithms read a scalar in device memory themselves
 
 void EmitOp(const Communicator& comm, const sl_op_t& op, uint32_t kind, uint64_t value, uint64_t value2) {
   if (!EventWanted(kind)) [[likely]]
@@ -189,11 +191,6 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
   Communicator& comm = handle->comm;
   Prepare(handle, pending);
   EnterTransfer(op, order, &pending->op);
-  if (op.scalar != nullptr && comm.device().is_addressable()) {
-    pending->op.scalar_bits = 0;
-    std::memcpy(&pending->op.scalar_bits, op.scalar, DatatypeBytes(op.datatype));
-    pending->op.scalar = nullptr;
-  }
   const bool collective = op.kind != SL_OP_SEND && op.kind != SL_OP_RECV;
   if (collective) pending->op.seq = ++handle->collectives;
   if (collective) comm.op_log()->Write(pending->op.seq, pending->op.signature);
@@ -233,6 +230,7 @@ Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch) {
   launch->check_ctx = pending;
   launch->check_interval_ns = kCheckIntervalNs;
   if (choice.run == SL_RUN_LAUNCH) [[likely]] {
+    if (pending->op.scalar != nullptr && choice.revision < kScalarRevision) TakeScalar(&pending->op);
     const sl_status_t status =
         choice.ops->launch(choice.algorithm, &pending->op, pending->args, sizeof(pending->args), launch);
     if (status != SL_OK) return {status, std::string(choice.name) + ": " + LastError()};

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 
+#include "kernel/plan/scalar.h"
 #include "kernel/runtime/op_life.h"
 #include "sdk/datatype.h"
 
@@ -119,9 +119,8 @@ sl_op_t RelayPieces::OpOf(const RelayPart& part, uint64_t turn) const {
   op.send = room_.SendArea(turn) + part.send_at;
   op.recv = room_.RecvArea(turn) + part.recv_at;
   if (op.scalar != nullptr) {
-    op.scalar_bits = 0;
-    std::memcpy(&op.scalar_bits, &room_.WordsOf(turn)->scalar, DatatypeBytes(op.datatype));
-    op.scalar = nullptr;
+    op.scalar = &room_.WordsOf(turn)->scalar;
+    TakeScalar(&op);
   }
   return op;
 }

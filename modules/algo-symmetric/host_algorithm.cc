@@ -83,6 +83,7 @@ void HostAlgorithm::FillScale(const sl_op_t& op, Work* work) const {
   work->reduce = HasReduction(op.kind) ? reduce_[op.datatype][op.reduction] : nullptr;
   work->scales_sends = work->reduce != nullptr && op.reduction == SL_PREMUL_SUM;
   work->scale = {op.scalar_bits, view_.size, SL_REDUCE_FINAL, 0};
+  work->scalar = op.scalar;
 }
 
 void HostAlgorithm::FillRounds(Work* work) {

@@ -55,6 +55,7 @@ struct Work {
   uint8_t* recv;
   sl_reduce_fn reduce;  // NULL when the pattern only moves
   sl_reduce_scale_t scale;
+  const void* scalar;  // SL_PREMUL_SUM: where it lies, read while the operation runs; NULL: in `scale`
   uint64_t signature;
   uint64_t first_round;     // pipelined: of this operation, counted since the communicator began
   uint64_t rounds;          // pipelined
@@ -73,6 +74,10 @@ inline void Publish(const Work& work, void* dst, const void* src, uint64_t eleme
     return;
   }
   sl_reduce_scale_t scale = work.scale;
+  if (work.scalar != nullptr) {
+    scale.scalar_bits = 0;
+    std::memcpy(&scale.scalar_bits, work.scalar, work.element_bytes);
+  }
   scale.flags = 0;
   scale.premul_mask = 1;
   work.reduce(dst, nullptr, &src, 1, elements, &scale);
