@@ -23,6 +23,7 @@ struct State {
   uint32_t numbers = 0;
   Object* first_ended = nullptr;
   Object* last_ended = nullptr;
+  Object* first_vain = nullptr;  // slots that were reserved for nothing: no handle of theirs was ever given out
 };
 constinit State g_state;
 
@@ -76,7 +77,7 @@ void Heap::Release() {
   for (uint32_t i = 0; i < g_state.used; ++i) delete Slot(i)->facts;
   munmap(g_state.base.exchange(nullptr), kBytes);
   g_state.used = g_state.ended = 0;
-  g_state.first_ended = g_state.last_ended = nullptr;
+  g_state.first_ended = g_state.last_ended = g_state.first_vain = nullptr;
 }
 
 Object* Heap::Find(const void* handle) {
@@ -89,7 +90,10 @@ Object* Heap::Find(const void* handle) {
 Object* Heap::Reserve() {
   const std::lock_guard lock(g_state.mutex);
   Object* object = nullptr;
-  if (g_state.ended > kQuarantine || (g_state.used == kObjects && g_state.ended != 0)) {
+  if (g_state.first_vain != nullptr) {
+    object = g_state.first_vain;
+    g_state.first_vain = object->next;
+  } else if (g_state.ended > kQuarantine || (g_state.used == kObjects && g_state.ended != 0)) {
     object = g_state.first_ended;
     g_state.first_ended = object->next;
     if (g_state.first_ended == nullptr) g_state.last_ended = nullptr;
@@ -107,10 +111,12 @@ Object* Heap::Reserve() {
   return object;
 }
 
+// It is used again first, and pushes nothing out of the quarantine: calls that make nothing may be many.
 void Heap::GiveBack(Object* reserved) {
   const std::lock_guard lock(g_state.mutex);
   reserved->life.store(Object::kFree, std::memory_order_relaxed);
-  Enqueue(reserved);
+  reserved->next = g_state.first_vain;
+  g_state.first_vain = reserved;
 }
 
 void Heap::Begin(Object* reserved, Kind kind, sl_instance_t* owner, Object* parent, void* inner) {

@@ -90,7 +90,7 @@ struct alignas(64) Object {
   void* inner;           // the handle of the module below
   Object* parent;        // the transport or device it was made from, or NULL; ends with it, hence never stale
   Facts* facts;          // owned; dropped when the call that ends the object is over
-  Object* next;          // in the queue of ended objects
+  Object* next;          // in the queue of ended objects, or the list of those reserved for nothing
   uint32_t number;       // names it in messages
   int32_t rank;          // -1: not known; likewise the next two
   int32_t peer;

@@ -27,6 +27,7 @@ struct Fake {
   uint32_t connections = 0;
   bool writes_on_failure = false;
   bool makes_nothing = false;
+  bool nobody_connects = false;
   bool window_misfits = false;
   bool name_without_end = false;
   bool bad_wait = false;
@@ -98,6 +99,7 @@ sl_transport_ops_t FakeOps() {
     return MakeConnection(out);
   };
   ops.accept = [](sl_transport_t*, sl_connection_t** out, sl_connect_args_t* args) {
+    if (g_fake->nobody_connects) return SL_ERR_AGAIN;
     args->peer = g_fake->accepted_peer;
     args->signal_count = kSignals;
     args->window_bytes = kWindow;
@@ -257,6 +259,19 @@ TEST_F(Transport, KnowsWhatWasRetired) {
   ExpectBroken("used-after-end");
   t()->retire(connection_);
   ExpectBroken("ended-twice");
+}
+
+// Who listens asks again and again, mostly in vain.
+TEST_F(Transport, KnowsWhatWasRetiredWhateverWasNotMadeSince) {
+  t()->retire(connection_);
+  fake_.nobody_connects = true;
+  for (int call = 0; call < 3000; ++call) {
+    sl_connect_args_t args = Args();
+    sl_connection_t* accepted = nullptr;
+    ASSERT_EQ(t()->accept(transport_, &accepted, &args), SL_ERR_AGAIN);
+  }
+  EXPECT_EQ(Signal(0, 1), SL_ERR_STATE);
+  ExpectBroken("used-after-end");
 }
 
 TEST_F(Transport, KnowsThatConnectionsEndWithTheirTransport) {
