@@ -262,6 +262,7 @@ struct BatchHook : NoHook {
     }
     for (uint32_t i = 0; i < count; ++i) {
       frame.CheckSize(given_launches[i], sizeof(sl_launch_t), 3);
+      if (given_launches[i] == nullptr) return;
       CopyLaunch(frame, *given_launches[i], &copies[i]);
       pointers[i] = &copies[i];
       streams[i] = static_cast<sl_stream_t*>(frame.Take(given_streams[i], Kind::kStream, kStreamAt, true));

@@ -87,9 +87,13 @@ void* Frame::Take(const void* handle, Kind kind, uint32_t position, bool outside
   return object->inner;
 }
 
-// Revision 1 of every interface: nothing may be shorter yet than what it is here.
+// Revision 1 of every interface: nothing may be shorter yet than what it is here. Without any the call has nothing to
+// go on with, whatever the mode.
 void Frame::CheckSize(const void* structure, size_t known, uint32_t position) {
-  if (structure == nullptr) return BreakOf(nullptr, RuleId::kStructSize, "parameter %u is NULL", position + 1);
+  if (structure == nullptr) {
+    BreakOf(nullptr, RuleId::kStructSize, "parameter %u is NULL", position + 1);
+    return Answer(SL_ERR_INVALID);
+  }
   uint32_t bytes = 0;
   std::memcpy(&bytes, structure, sizeof bytes);
   if (bytes >= known) return;

@@ -180,6 +180,18 @@ TEST_F(Device, LooksAtLaunches) {
   ExpectBroken("used-after-end");
 }
 
+TEST_F(Device, RefusesLaunchesThatAreNot) {
+  const sl_launch_t launch = SomeLaunch();
+  for (const uint32_t count : {2u, 100u}) {
+    const std::vector<sl_stream_t*> streams(count, stream_);
+    std::vector<const sl_launch_t*> launches(count, &launch);
+    launches[1] = nullptr;
+    EXPECT_EQ(d()->launch_batch(device_, count, streams.data(), launches.data()), SL_ERR_INVALID);
+    ExpectBroken("struct-size");
+  }
+  EXPECT_EQ(fake_.batch, 0u) << "the module below is not to find out";
+}
+
 TEST_F(Device, LooksAtMemory) {
   void* memory = nullptr;
   ASSERT_EQ(d()->allocate(device_, SL_MEMORY_EXPORTABLE, 64, &memory), SL_OK);

@@ -474,11 +474,13 @@ TEST_F(Transport, LogsOnlySoManyLinesAndGoesOnWhenToldTo) {
   lines_.clear();
   EXPECT_EQ(t()->progress(nullptr), SL_ERR_INVALID) << "what cannot go on does not, in any mode";
   ExpectBroken("foreign");
+  EXPECT_EQ(t()->put(connection_, nullptr), SL_ERR_INVALID);
+  ExpectBroken("struct-size");
   t()->close(transport_);
   transport_ = nullptr;
   Close();
   ASSERT_EQ(lines_.size(), 1u);
-  EXPECT_EQ(lines_[0], "sl.transport/1: 11 breaches: foreign 1, signal-shrinks 10");
+  EXPECT_EQ(lines_[0], "sl.transport/1: 12 breaches: foreign 1, struct-size 1, signal-shrinks 10");
   lines_.clear();
 }
 
