@@ -17,7 +17,8 @@ class Outstanding {
  public:
   static constexpr uint32_t kEntries = 4096;
 
-  enum class Fate : uint8_t { kOutstanding, kCompleted, kRetired, kNever };
+  // kForgotten: completed or retired, and its entry was used again since; of the others two bits tell.
+  enum class Fate : uint64_t { kOutstanding, kCompleted, kRetired, kNever, kForgotten };
 
   struct Work {
     uint64_t cookie = 0;
@@ -29,24 +30,34 @@ class Outstanding {
   // 0: all entries are taken.
   uint64_t Begin(const Work& work);
   // It was not accepted after all.
-  void Cancel(uint64_t token) { Finish(token, Fate::kNever); }
-  // kOutstanding: *out_work is what has completed now; else what has become of the token before.
+  void Cancel(uint64_t token) {
+    Work work;
+    Finish(token, Fate::kNever, &work);
+  }
+  // kOutstanding: *out_work is what has completed now; else what has become of the token before. Of several who
+  // complete or retire a token at once one does it, and the others learn what that one did.
   Fate Complete(uint64_t token, Work* out_work);
   // A connection is gone, and with it what it had to complete.
   void Retire(const Object* connection);
 
  private:
-  // A token is the entry's index in its low bits and a turn above them, which is never 0.
-  static constexpr uint64_t kIndexMask = 0xffff;
-  static constexpr uint64_t kFree = 1ull << 63;  // of `state`: not outstanding; the rest is the last token
+  // A token is the entry's index in its low bits and a turn above them, which is never 0. Of an entry that is free the
+  // state is the last token and what became of it, so that one store tells both; 0 while somebody fills or empties it.
+  static constexpr uint64_t kIndexMask = 0xfff;
+  static constexpr uint64_t kTurnShift = 16;
+  static constexpr uint64_t kFateShift = 12;
+  static constexpr uint64_t kFateMask = 3ull << kFateShift;
+  static constexpr uint64_t kFree = 1ull << 63;
+  static_assert(kEntries == kIndexMask + 1);
 
   struct Entry {
-    std::atomic<uint64_t> state{kFree};
-    std::atomic<Fate> fate{Fate::kNever};
-    Work work;  // written by who made it outstanding, before it is
+    std::atomic<uint64_t> state{kFree | static_cast<uint64_t>(Fate::kNever) << kFateShift};
+    std::atomic<const Object*> connection{nullptr};  // of `work`, for who looks for the work of one
+    Work work;                                       // of who made the state 0
   };
 
-  bool Finish(uint64_t token, Fate fate);
+  static uint64_t TokenOf(uint64_t state) { return state & ~(kFree | kFateMask); }
+  bool Finish(uint64_t token, Fate fate, Work* out_work);
 
   const std::unique_ptr<Entry[]> entries_ = std::make_unique<Entry[]>(kEntries);
   std::atomic<uint32_t> next_{0};

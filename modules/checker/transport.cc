@@ -17,6 +17,7 @@ struct TransportFacts final : Facts {
   uint32_t rank = 0;
   uint32_t size = 0;
   Outstanding outstanding;
+  std::atomic<uint64_t> retirements{0};  // of connections, so far; counted before their work is
 };
 
 struct ConnectionFacts final : Facts {
@@ -163,7 +164,9 @@ struct WindowHook : NoHook {
 struct RetireHook : NoHook {
   template <typename Values>
   void After(Frame& frame, Nothing, Values&) {
-    FactsOf(frame.object(0))->outstanding.Retire(frame.object(0));
+    TransportFacts* facts = FactsOf(frame.object(0));
+    facts->retirements.fetch_add(1, std::memory_order_release);
+    facts->outstanding.Retire(frame.object(0));
   }
 };
 
@@ -276,8 +279,13 @@ struct ProbeHook : NoHook {
   uint64_t token = 0;
 };
 
-// Gives tokens and connections back as what the caller knows; leaves out what it could not know.
+// Gives tokens and connections back as what the caller knows; leaves out what it could not know, and what was retired
+// while the module below had it in hand, which is nobody's fault: a connection may be retired beside this call.
 struct PollHook : NoHook {
+  template <typename Values>
+  void Before(Frame& frame, Values&) {
+    retirements_ = FactsOf(frame.object(0))->retirements.load(std::memory_order_acquire);
+  }
   template <typename Values>
   void After(Frame& frame, sl_status_t status, Values& values) {
     auto& [transport, completions, capacity, out_count] = values;
@@ -295,16 +303,20 @@ struct PollHook : NoHook {
   }
 
  private:
-  static bool Translate(Frame& frame, sl_completion_t* completion) {
+  bool Translate(Frame& frame, sl_completion_t* completion) const {
     if (completion->kind == SL_COMPLETION_PORT) {
       completion->connection = nullptr;
       CheckPort(frame, static_cast<uint32_t>(completion->cookie));
       return true;
     }
+    TransportFacts* facts = FactsOf(frame.object(0));
     Outstanding::Work work;
-    const Outstanding::Fate fate = FactsOf(frame.object(0))->outstanding.Complete(completion->cookie, &work);
+    const Outstanding::Fate fate = facts->outstanding.Complete(completion->cookie, &work);
+    const bool is_gone = fate == Outstanding::Fate::kRetired || fate == Outstanding::Fate::kForgotten;
+    if (is_gone && facts->retirements.load(std::memory_order_acquire) != retirements_) return false;
     switch (fate) {
       case Outstanding::Fate::kCompleted:
+      case Outstanding::Fate::kForgotten:
         frame.Break(RuleId::kCompletedTwice, "work %#zx has completed before", static_cast<size_t>(completion->cookie));
         return false;
       case Outstanding::Fate::kRetired:
@@ -328,6 +340,8 @@ struct PollHook : NoHook {
     completion->connection = HandleOf<sl_connection_t>(work.connection);
     return true;
   }
+
+  uint64_t retirements_ = 0;
 };
 
 struct WaitObjectHook : NoHook {

@@ -4,7 +4,9 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "modules/checker/tests/fixture.h"
 #include "sl_transport.h"
@@ -36,6 +38,7 @@ struct Fake {
   uint32_t completions_claimed = 0;
   std::atomic<bool>* hold = nullptr;  // progress() waits for it
   std::atomic<bool> inside = false;
+  std::function<void()> amid_poll;  // what another thread does when poll() has taken its completions
 };
 Fake* g_fake = nullptr;
 
@@ -65,6 +68,7 @@ sl_status_t Poll(sl_transport_t*, sl_completion_t* out, uint32_t capacity, uint3
     g_fake->completions.erase(g_fake->completions.begin());
   }
   if (g_fake->completions_claimed != 0) *count = g_fake->completions_claimed;
+  if (g_fake->amid_poll) std::exchange(g_fake->amid_poll, nullptr)();
   return SL_OK;
 }
 
@@ -408,6 +412,20 @@ TEST_F(Transport, CountsCompletions) {
   t()->retire(connection_);
   EXPECT_EQ(Polled().size(), 0u);
   ExpectBroken("completed-after-retire");
+}
+
+// Calls on a transport and on its connection may overlap.
+TEST_F(Transport, AllowsAConnectionToBeRetiredBesideAPoll) {
+  PutFor(9);
+  fake_.amid_poll = [&] { std::thread([&] { t()->retire(connection_); }).join(); };
+  EXPECT_EQ(Polled().size(), 0u) << "not after retire()";
+  connection_ = Connect();
+  const uint64_t token = PutFor(10);
+  EXPECT_EQ(Polled().size(), 1u);
+  fake_.completions.push_back({token, Below<sl_connection_t>(102), SL_OK, SL_COMPLETION_PUT});
+  fake_.amid_poll = [&] { std::thread([&] { t()->retire(connection_); }).join(); };
+  EXPECT_EQ(Polled().size(), 0u);
+  ExpectBroken("completed-twice");
 }
 
 TEST_F(Transport, AnswersAgainWhenTooMuchIsOutstanding) {
