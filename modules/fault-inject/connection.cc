@@ -38,12 +38,13 @@ sl_status_t Connection::Put(const sl_put_t& put) {
   if (put.signal != SL_NO_SIGNAL && put.signal >= signal_count_) return SL_ERR_INVALID;
   // A put that is not taken is not counted: tried again, it meets the same fate.
   const uint64_t number = puts_ + 1;
-  if (settings_.kill_after_puts != 0 && number >= settings_.kill_after_puts && transport_->TakeKill()) {
-    puts_ = number;
+  if (settings_.kill_after_puts != 0 && number >= settings_.kill_after_puts && transport_->has_kill()) {
     // Lost on its way, as its sender will find out.
     sl_put_t lost = {};
     lost.cookie = put.cookie;
     if (put.cookie != 0) line_.Append(lost, 0, -1, false);
+    transport_->TakeKill();
+    puts_ = number;
     Reset("after so many puts");
     return SL_OK;
   }
@@ -95,18 +96,34 @@ sl_status_t Connection::Forward(const sl_put_t& put, const Fate& fate) {
     return status;
   }
   line_.Append(sent, line_.Send(settings_, now_ns, sent.bytes), fate.flip_bit, fate.yields);
-  if (fate.duplicate) {
-    sent.cookie = 0;
-    line_.Append(sent, line_.Send(settings_, now_ns, sent.bytes), fate.flip_bit, false);
-  }
+  // From here on it is taken, whatever there is no memory for.
+  AppendAgain(sent, now_ns, fate);
   Counts& counts = transport_->counts();
   counts.duplicated += fate.duplicate ? 1 : 0;
   counts.reordered += fate.yields ? 1 : 0;
   counts.truncated += fate.bytes != put.bytes ? 1 : 0;
   counts.corrupted += fate.flip_bit >= 0 ? 1 : 0;
-  Drain(now_ns, false, false);
+  DrainOrLater(now_ns);
   if (!line_.empty()) transport_->WakeThread();
   return SL_OK;
+}
+
+// Where memory is short it arrives once.
+void Connection::AppendAgain(sl_put_t sent, uint64_t now_ns, const Fate& fate) noexcept {
+  if (!fate.duplicate) return;
+  sent.cookie = 0;
+  try {
+    line_.Append(sent, line_.Send(settings_, now_ns, sent.bytes), fate.flip_bit, false);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+// What cannot go now for want of memory goes with the next Release().
+void Connection::DrainOrLater(uint64_t now_ns) noexcept {
+  try {
+    Drain(now_ns, false, false);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 // The bytes are lost, the completion is not: a network tells its sender nothing.
@@ -122,7 +139,8 @@ sl_status_t Connection::Swallow(const sl_put_t& put) {
 sl_status_t Connection::Hand(const sl_put_t& put, std::vector<uint8_t>* bytes) {
   const bool borrows = !bytes->empty() && put.bytes > inline_bytes_;
   if (put.cookie == 0 && !borrows) return transport_->ops()->put(inner_, &put);
-  Lent& lent = lent_.emplace_back(Lent{++handed_, put.cookie, put.region != nullptr, {}});
+  Lent& lent = lent_.emplace_back(Lent{handed_ + 1, put.cookie, put.region != nullptr, {}});
+  ++handed_;
   lent.bytes.swap(*bytes);  // they stay where they are
   sl_put_t below = put;
   below.cookie = lent.number;
@@ -169,7 +187,8 @@ bool Connection::Drain(uint64_t now_ns, bool all, bool yielding) {
     drained = true;
     // Any other failure shows in the state of the connection, and to who waits for the put.
     if (status != SL_OK && held.put.cookie != 0) {
-      lent_.push_back(Lent{++handed_, held.put.cookie, false, {}, true, SL_ERR_LINK_DOWN});
+      lent_.push_back(Lent{handed_ + 1, held.put.cookie, false, {}, true, SL_ERR_LINK_DOWN});
+      ++handed_;
     }
   }
   return drained;
@@ -204,14 +223,17 @@ void Connection::Configure(const Settings& settings) {
   if (reset && State() == SL_CONNECTION_UP) Reset("as the control file says");
 }
 
-void Connection::Reset(const char* why) {
+void Connection::Reset(const char* why) noexcept {
   if (is_down_) return;
-  transport_->Log(SL_LOG_INFO, "peer " + std::to_string(peer_) + " lane " + std::to_string(lane_) +
-                                   ": reset a connection " + why + ", put " + std::to_string(puts_));
   ++transport_->counts().reset;
   is_down_ = true;
   reset_due_ = true;
   if (!SayReset()) transport_->WakeThread();
+  try {
+    transport_->Log(SL_LOG_INFO, "peer " + std::to_string(peer_) + " lane " + std::to_string(lane_) +
+                                     ": reset a connection " + why + ", put " + std::to_string(puts_));
+  } catch (const std::bad_alloc&) {  // unsaid
+  }
 }
 
 bool Connection::SayReset() {

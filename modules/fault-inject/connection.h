@@ -5,6 +5,9 @@
 // The transport below borrows copies only, and each until it says that it has read it: so that a connection that is
 // down leaves its user's memory alone, though the one below knows nothing of its end and goes on sending. Registered
 // memory is not copied; its cookies wait for the transport below.
+//
+// Where memory is short a put is refused whole, or it is taken, and what follows from it is done later. Each function
+// that throws std::bad_alloc can be called again and goes on from there.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +48,7 @@ class Connection {
   // When Release() has something to do next; UINT64_MAX: not before another call.
   uint64_t NextDue(uint64_t now_ns);
   // Breaks it off: both ends see DOWN, what is under way is lost.
-  void Reset(const char* why);
+  void Reset(const char* why) noexcept;
   // What the transport below says of a put that was handed to it.
   void OnDone(uint64_t number, sl_status_t status);
   // Tells the user of the puts that have ended, in their order; when it is down, of all.
@@ -79,6 +82,8 @@ class Connection {
 
   Fate Decide(const sl_put_t& put, uint64_t number) const;
   sl_status_t Forward(const sl_put_t& put, const Fate& fate);
+  void AppendAgain(sl_put_t sent, uint64_t now_ns, const Fate& fate) noexcept;
+  void DrainOrLater(uint64_t now_ns) noexcept;
   sl_status_t Swallow(const sl_put_t& put);
   // Gives a put to the transport below, whose source is `bytes` unless that is empty, and keeps these.
   sl_status_t Hand(const sl_put_t& put, std::vector<uint8_t>* bytes);

@@ -2,6 +2,8 @@
 #include "modules/fault-inject/line.h"
 
 #include <algorithm>
+#include <new>
+#include <utility>
 
 namespace sl::fault_inject {
 
@@ -17,22 +19,25 @@ uint64_t Line::Send(const Settings& settings, uint64_t now_ns, uint64_t bytes) {
 }
 
 void Line::Append(const sl_put_t& put, uint64_t due_ns, int64_t flip_bit, bool yields) {
+  Held held{put, {}, due_ns, yields};
+  if (put.source != nullptr && put.region == nullptr && put.bytes != 0) {
+    held.bytes = Copy(put.source, put.bytes);
+    held.put.source = held.bytes.data();
+    if (flip_bit >= 0) held.bytes[static_cast<size_t>(flip_bit) / 8] ^= static_cast<uint8_t>(1u << (flip_bit % 8));
+  }
   const bool overtakes =
       !held_.empty() && held_.back().yields && put.signal == SL_NO_SIGNAL && held_.back().put.signal == SL_NO_SIGNAL;
-  const auto at = overtakes ? held_.end() - 1 : held_.end();
-  Held& held = *held_.insert(at, Held{put, {}, due_ns, yields && !overtakes});
-  if (overtakes) {
-    // They change places, and so their times.
-    std::swap(held.due_ns, held_.back().due_ns);
-    held_.back().yields = false;
-  }
-  if (put.source == nullptr || put.region != nullptr || put.bytes == 0) return;
-  held.bytes = Copy(put.source, put.bytes);
-  held.put.source = held.bytes.data();
-  if (flip_bit >= 0) held.bytes[static_cast<size_t>(flip_bit) / 8] ^= static_cast<uint8_t>(1u << (flip_bit % 8));
+  held_.push_back(std::move(held));
+  if (!overtakes) return;
+  // They change places, but not their times.
+  Held& last = held_.back();
+  Held& before = *(held_.end() - 2);
+  std::swap(before, last);
+  std::swap(before.due_ns, last.due_ns);
+  before.yields = last.yields = false;
 }
 
-void Line::PopFront() {
+void Line::PopFront() noexcept {
   Recycle(std::move(held_.front().bytes));
   held_.pop_front();
 }
@@ -48,8 +53,12 @@ std::vector<uint8_t> Line::Copy(const void* source, uint64_t bytes) {
   return copy;
 }
 
-void Line::Recycle(std::vector<uint8_t> bytes) {
-  if (bytes.capacity() != 0) spare_.push_back(std::move(bytes));
+void Line::Recycle(std::vector<uint8_t> bytes) noexcept {
+  if (bytes.capacity() == 0) return;
+  try {
+    spare_.push_back(std::move(bytes));
+  } catch (const std::bad_alloc&) {  // then there is one less
+  }
 }
 
 }  // namespace sl::fault_inject

@@ -27,16 +27,17 @@ class Line {
   uint64_t Send(const Settings& settings, uint64_t now_ns, uint64_t bytes);
 
   // Takes a put in at the end. `flip_bit` < 0: as it is; else that bit of it is wrong. Registered memory is not copied,
-  // since its owner leaves it alone until the completion, and is not flipped, since it is its owner's.
+  // since its owner leaves it alone until the completion, and is not flipped, since it is its owner's. Where there is
+  // no memory for it, it throws and nothing has changed.
   void Append(const sl_put_t& put, uint64_t due_ns, int64_t flip_bit, bool yields);
 
   bool empty() const { return held_.empty(); }
   Held& front() { return held_.front(); }
-  void PopFront();
+  void PopFront() noexcept;
 
   // A copy, in a buffer that nobody reads any more where there is one; and where such buffers go.
   std::vector<uint8_t> Copy(const void* source, uint64_t bytes);
-  void Recycle(std::vector<uint8_t> bytes);
+  void Recycle(std::vector<uint8_t> bytes) noexcept;
 
  private:
   std::deque<Held> held_;

@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <new>
 
 #include "sdk/answer.h"
 #include "sdk/guard.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr int64_t kNoConnection = -2;  // peer and lane of the transport as a whole
 // Of a user who takes no completions, as many wait here; then the transport below fills up as it would without us.
 constexpr size_t kMostCompletions = 1024;
+constexpr uint64_t kShortNs = 1'000'000;  // before what there was no memory for is tried again
 
 }  // namespace
 
@@ -65,6 +67,7 @@ void Transport::Run() {
 uint64_t Transport::NextDue(uint64_t now_ns) {
   uint64_t next = control_.used() ? now_ns + ControlFile::kPeriodNs : UINT64_MAX;
   if (ports_up_at_ns_ != 0) next = std::min(next, std::max(ports_up_at_ns_, now_ns));
+  if (is_port_down_due_) next = std::min(next, now_ns + kShortNs);
   for (const auto& connection : connections_) next = std::min(next, connection->NextDue(now_ns));
   return next;
 }
@@ -127,9 +130,9 @@ Result<Connection*> Transport::Accept(sl_connect_args_t* out_args) {
     args.struct_size = sizeof args;
     if (const sl_status_t status = ops_->accept(inner_, &inner, &args); status != SL_OK) return Status(status);
     if (args.signal_count == 0) {
+      ops_->retire(inner);
       Log(SL_LOG_WARN,
           "rank " + std::to_string(args.peer) + " connects without this layer: its profile has other layers");
-      ops_->retire(inner);
       continue;
     }
     --args.signal_count;
@@ -147,6 +150,9 @@ void Transport::Retire(Connection* connection) {
   // An orderly end loses nothing that is on its way.
   connection->Leave();
   ops_->retire(connection->inner());
+  const auto end = std::remove_if(taken_.begin() + taken_next_, taken_.begin() + taken_count_,
+                                  [&](const auto& taken) { return taken.connection == connection->inner(); });
+  taken_count_ = static_cast<uint32_t>(end - taken_.begin());
   std::erase_if(completions_, [&](const sl_completion_t& completion) {
     return completion.connection == reinterpret_cast<sl_connection_t*>(connection);
   });
@@ -167,6 +173,7 @@ sl_status_t Transport::Progress() {
 void Transport::Tend(uint64_t now_ns) {
   Collect();
   LookAtControl(now_ns);
+  if (is_port_down_due_) TakePortsDown();
   if (ports_up_at_ns_ != 0 && now_ns >= ports_up_at_ns_) SetPortsDown(false);
   for (const auto& connection : connections_) {
     if (connection->Release(now_ns, false)) connection->Notify();
@@ -192,18 +199,29 @@ Settings Transport::SettingsOf(uint32_t peer, uint32_t lane) const {
   return Apply(base_, control_.overrides(), rank_, peer, lane);
 }
 
-void Transport::CountPut() {
+// The put is taken: what cannot be done now for want of memory is done by the next Tend().
+void Transport::CountPut() noexcept {
   if (++puts_ != base_.port_down_after_puts) return;
+  is_port_down_due_ = true;
+  try {
+    TakePortsDown();
+  } catch (const std::bad_alloc&) {
+  }
+  WakeThread();
+}
+
+void Transport::TakePortsDown() {
   SetPortsDown(true);
   if (base_.port_down_ms != 0) ports_up_at_ns_ = now() + base_.port_down_ms * 1'000'000;
-  WakeThread();
+  is_port_down_due_ = false;
 }
 
 // What was connected through the ports is lost with them.
 void Transport::SetPortsDown(bool down) {
-  ports_up_at_ns_ = 0;
-  if (down == ports_down_) return;
-  ports_down_ = down;
+  if (down == ports_down_) {
+    ports_up_at_ns_ = 0;
+    return;
+  }
   Log(SL_LOG_INFO, std::string("all ports are ") + (down ? "down" : "up"));
   uint32_t ports = 0;
   if (ops_->port_count(inner_, &ports) != SL_OK) ports = 0;
@@ -211,6 +229,8 @@ void Transport::SetPortsDown(bool down) {
   for (const auto& connection : connections_) {
     if (down && connection->State() == SL_CONNECTION_UP) connection->Reset("as its port went down");
   }
+  ports_down_ = down;
+  ports_up_at_ns_ = 0;
 }
 
 sl_status_t Transport::Poll(sl_completion_t* completions, uint32_t capacity, uint32_t* out_count) {
@@ -228,12 +248,13 @@ sl_status_t Transport::Poll(sl_completion_t* completions, uint32_t capacity, uin
 sl_status_t Transport::Collect() {
   sl_status_t status = SL_OK;
   for (bool more = true; more && completions_.size() < kMostCompletions;) {
-    std::array<sl_completion_t, 64> taken;
-    uint32_t count = 0;
-    status = ops_->poll(inner_, taken.data(), taken.size(), &count);
-    if (status != SL_OK) break;
-    for (uint32_t i = 0; i < count; ++i) Sort(taken[i]);
-    more = count == taken.size();
+    if (taken_next_ == taken_count_) {
+      taken_next_ = taken_count_ = 0;
+      status = ops_->poll(inner_, taken_.data(), taken_.size(), &taken_count_);
+      if (status != SL_OK) break;
+      more = taken_count_ == taken_.size();
+    }
+    for (; taken_next_ < taken_count_; ++taken_next_) Sort(taken_[taken_next_]);
   }
   for (const auto& connection : connections_) connection->Settle();
   return status;

@@ -3,6 +3,7 @@
 // One rank's transport with faults: the wrapped connections, the state of its ports, the control file.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -66,8 +67,9 @@ class Transport {
   void Tell(Connection* connection, uint64_t cookie, sl_status_t status);
   Settings SettingsOf(uint32_t peer, uint32_t lane) const;
   Counts& counts() { return counts_; }
-  bool TakeKill() { return kills_ < base_.kill_limit && ++kills_ != 0; }
-  void CountPut();
+  bool has_kill() const { return kills_ < base_.kill_limit; }
+  void TakeKill() { ++kills_; }
+  void CountPut() noexcept;
   void WakeThread() { work_.notify_one(); }
 
  private:
@@ -80,6 +82,7 @@ class Transport {
   uint64_t NextDue(uint64_t now_ns);
   void LookAtControl(uint64_t now_ns);
   void SetPortsDown(bool down);
+  void TakePortsDown();
   // Takes what the transport below has completed.
   sl_status_t Collect();
   void Sort(const sl_completion_t& completion);
@@ -97,8 +100,13 @@ class Transport {
   uint64_t kills_ = 0;
   uint64_t puts_ = 0;
   bool ports_down_ = false;
+  bool is_port_down_due_ = false;            // so many puts have been taken
   uint64_t ports_up_at_ns_ = 0;              // 0: when the control file says so, or never
   std::deque<sl_completion_t> completions_;  // for the user
+  // Of the transport below, those from taken_next_ on not looked at yet.
+  std::array<sl_completion_t, 64> taken_;
+  uint32_t taken_count_ = 0;
+  uint32_t taken_next_ = 0;
   bool is_closing_ = false;
   std::condition_variable work_;
   std::thread thread_;

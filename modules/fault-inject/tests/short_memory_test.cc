@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The layer where memory is short: whichever allocation fails, a put is taken or it is not, and a cookie comes back
+// once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "modules/fault-inject/tests/short_memory.h"
+#include "modules/fault-inject/transport.h"
+#include "sdk/guard.h"
+
+namespace sl::fault_inject {
+namespace {
+
+constexpr size_t kBytes = 64;
+constexpr uint8_t kGone = 0xee;
+
+// The transport below: it borrows what is put, and reads it when it is asked for completions.
+struct Inner {
+  std::vector<sl_put_t> puts;
+  std::vector<uint64_t> signals = std::vector<uint64_t>(64 * 8);
+  uint32_t foreign = 0;  // bytes read that nobody has put
+};
+Inner* g_inner = nullptr;
+uint64_t g_now_ns = 0;
+
+// One bit may be wrong, as was asked for.
+uint32_t ForeignBytes(const sl_put_t& put) {
+  const auto* bytes = static_cast<const uint8_t*>(put.source);
+  return static_cast<uint32_t>(std::count_if(bytes, bytes + put.bytes, [](uint8_t byte) { return byte == kGone; }));
+}
+
+sl_transport_ops_t InnerOps() {
+  sl_transport_ops_t ops = {};
+  ops.struct_size = sizeof ops;
+  ops.close = [](sl_transport_t*) {};
+  ops.port_count = [](sl_transport_t*, uint32_t* out) {
+    *out = 1;
+    return SL_OK;
+  };
+  ops.port_info = [](sl_transport_t*, uint32_t, sl_port_t*) { return SL_OK; };
+  ops.connect = [](sl_transport_t*, const sl_address_t*, const sl_connect_args_t*, sl_connection_t** out) {
+    *out = reinterpret_cast<sl_connection_t*>(g_inner);
+    return SL_OK;
+  };
+  ops.connection_state = [](sl_connection_t*) -> uint32_t { return SL_CONNECTION_UP; };
+  ops.window = [](sl_connection_t*, sl_window_t* out) {
+    *out = {sizeof *out, 5, nullptr, g_inner->signals.data(), nullptr, 0};
+    return SL_OK;
+  };
+  ops.retire = [](sl_connection_t*) {};
+  ops.put = [](sl_connection_t*, const sl_put_t* put) {
+    const Plenty plenty;
+    g_inner->puts.push_back(*put);
+    return SL_OK;
+  };
+  ops.progress = [](sl_transport_t*) { return SL_OK; };
+  ops.poll = [](sl_transport_t*, sl_completion_t* out, uint32_t capacity, uint32_t* count) {
+    const Plenty plenty;
+    *count = 0;
+    for (; *count < capacity && !g_inner->puts.empty(); g_inner->puts.erase(g_inner->puts.begin())) {
+      const sl_put_t& put = g_inner->puts.front();
+      if (put.source != nullptr) g_inner->foreign += ForeignBytes(put);
+      if (put.cookie != 0) {
+        out[(*count)++] = {put.cookie, reinterpret_cast<sl_connection_t*>(g_inner), SL_OK, SL_COMPLETION_PUT};
+      }
+    }
+    return SL_OK;
+  };
+  ops.notify = [](sl_connection_t*) {};
+  return ops;
+}
+
+const sl_host_t kHost = [] {
+  sl_host_t host = {};
+  host.struct_size = sizeof host;
+  host.log_enabled = [](void*, sl_log_level_t) { return 1; };
+  host.log = [](void*, sl_log_level_t, const char*) {};
+  host.set_error = [](void*, sl_status_t status, const char*) { return status; };
+  host.now_ns = [](void*) { return g_now_ns; };
+  return host;
+}();
+
+class ShortMemory : public ::testing::Test {
+ protected:
+  void SetUp() override { g_inner = &inner_; }
+
+  template <typename Body>
+  static sl_status_t Guarded(Body&& body) {
+    return Guard(&kHost, [&] { return Status(body()); });
+  }
+
+  // A put whose source is another's as soon as the call has returned.
+  sl_status_t Put(uint64_t cookie) {
+    source_.fill(static_cast<uint8_t>(cookie % 100 + 1));
+    sl_put_t put = {};
+    put.struct_size = sizeof put;
+    put.signal = cookie % 3 == 0 ? 0 : SL_NO_SIGNAL;
+    put.signal_value = cookie;
+    put.source = source_.data();
+    put.bytes = source_.size();
+    put.cookie = cookie;
+    const sl_status_t status = Guarded([&] { return connection_->Put(put); });
+    source_.fill(kGone);
+    return status;
+  }
+
+  void Poll() {
+    std::array<sl_completion_t, 16> all;
+    uint32_t count = 0;
+    Guarded([&] { return transport_->Poll(all.data(), all.size(), &count); });
+    const Plenty plenty;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (all[i].kind == SL_COMPLETION_PUT) ++told_[all[i].cookie];
+    }
+  }
+
+  void Turn() {
+    g_now_ns += 50'000;
+    Guarded([&] { return transport_->Progress(); });
+    Poll();
+  }
+
+  // Puts until `puts` were taken, where allocation `fails` does; false when there were not so many.
+  bool Run(const Settings& settings, uint64_t fails, uint64_t puts) {
+    const sl_transport_ops_t ops = InnerOps();
+    inner_ = Inner();
+    told_.clear();
+    g_now_ns = 0;
+    transport_ = std::make_unique<Transport>(&kHost, &ops, nullptr, settings, "", 0);
+    sl_connect_args_t args = {};
+    args.struct_size = sizeof args;
+    args.peer = 1;
+    args.signal_count = 4;
+    const sl_address_t address = {};
+    connection_ = transport_->Connect(address, args).Take();
+    std::map<uint64_t, int> taken;
+    FailAllocation(fails);
+    for (uint64_t cookie = 1, left = puts; left != 0; ++cookie) {
+      const sl_status_t status = Put(cookie);
+      if (status == SL_OK || status == SL_ERR_LINK_DOWN) --left;
+      const Plenty plenty;
+      taken[cookie] = status == SL_OK ? 1 : 0;
+      if (cookie % 16 == 0) Turn();
+    }
+    for (int i = 0; i < 40; ++i) Turn();
+    const bool failed = EndShortage();
+    for (int i = 0; i < 40; ++i) Turn();
+    for (const auto& [cookie, times] : taken) {
+      EXPECT_EQ(told_[cookie], times) << "cookie " << cookie << ", allocation " << fails << " has failed";
+    }
+    EXPECT_EQ(inner_.foreign, 0u) << "allocation " << fails << " has failed";
+    transport_.reset();
+    return failed;
+  }
+
+  void RunAll(const Settings& settings) {
+    uint64_t fails = 1;
+    while (Run(settings, fails, 40) && !HasFailure()) ++fails;
+    EXPECT_GT(fails, 5u) << "so many allocations at least";
+  }
+
+  Inner inner_;
+  std::array<uint8_t, kBytes> source_;
+  std::map<uint64_t, int> told_;
+  std::unique_ptr<Transport> transport_;
+  Connection* connection_ = nullptr;
+};
+
+TEST_F(ShortMemory, TakesAPutOrDoesNot) { RunAll({}); }
+
+TEST_F(ShortMemory, TakesAPutOrDoesNotOnALongLine) {
+  Settings settings;
+  settings.delay_us = 200;
+  settings.corrupt_per_million = 300'000;
+  RunAll(settings);
+}
+
+TEST_F(ShortMemory, TakesAPutOrDoesNotThatArrivesTwiceOrIsOvertaken) {
+  Settings settings;
+  settings.duplicate_per_million = 400'000;
+  settings.reorder_per_million = 400'000;
+  settings.drop_per_million = 100'000;
+  RunAll(settings);
+}
+
+TEST_F(ShortMemory, TakesAPutOrDoesNotWithItsPort) {
+  Settings settings;
+  settings.delay_us = 200;
+  settings.port_down_after_puts = 20;
+  RunAll(settings);
+}
+
+TEST_F(ShortMemory, TakesAPutOrDoesNotWithItsConnection) {
+  Settings settings;
+  settings.delay_us = 200;
+  settings.kill_after_puts = 20;
+  RunAll(settings);
+}
+
+}  // namespace
+}  // namespace sl::fault_inject
