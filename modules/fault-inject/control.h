@@ -11,6 +11,7 @@
 // replaced whole by a rename.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -53,14 +54,21 @@ class ControlFile {
   const std::vector<Override>& overrides() const { return overrides_; }
 
  private:
+  // A state of the file.
+  struct Seen {
+    uint64_t inode = 0;
+    uint64_t changed_ns = 0;
+    off_t bytes = -1;
+    bool is_settled = false;  // another state would have another time of change
+    std::string text;         // "" where it was not read
+  };
+
   Result<bool> Read(int fd);
+  static Status Judge(const struct stat& facts);
 
   const std::string path_;
   uint64_t next_look_ns_ = 0;
-  // Which state of the file was read last.
-  uint64_t inode_ = 0;
-  uint64_t changed_ns_ = 0;
-  off_t bytes_ = -1;
+  Seen read_;  // the newest that was read, or found wrong
   std::vector<Override> overrides_;
 };
 

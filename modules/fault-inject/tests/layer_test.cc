@@ -3,6 +3,7 @@
 // The layer over a transport of one connection whose other end is this test.
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <deque>
 #include <fstream>
 #include <map>
@@ -673,6 +675,26 @@ TEST_F(Controlled, ChangesFaultsWhileItRuns) {
   EXPECT_EQ(Put(4), SL_OK);
   EXPECT_EQ(g_inner->seen.size(), 3u);
   ASSERT_EQ(unlink(path_.c_str()), 0);
+  EXPECT_TRUE(warnings_.empty());
+}
+
+// As one who writes it twice at once, so that no fact of the file tells the second time but its text.
+TEST_F(Controlled, HearsOfAChangeThatOnlyTheTextShows) {
+  const auto write = [this](const char* text) {
+    std::ofstream(path_, std::ios::trunc) << text;
+    timespec now{};
+    clock_gettime(CLOCK_REALTIME, &now);
+    const timespec times[] = {now, {now.tv_sec + 1, 0}};
+    ASSERT_EQ(utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
+  };
+  write("stalled = 1\n");
+  Open({}, path_);
+  EXPECT_EQ(Put(1), SL_OK);
+  EXPECT_TRUE(g_inner->seen.empty());
+  write("stalled = 0\n");
+  g_now_ns += 10'000'000;
+  Progress();
+  EXPECT_EQ(g_inner->seen.size(), 1u);
   EXPECT_TRUE(warnings_.empty());
 }
 

@@ -3,13 +3,19 @@
 // The layer where memory is short: whichever allocation fails, a put is taken or it is not, and a cookie comes back
 // once.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "modules/fault-inject/control.h"
 #include "modules/fault-inject/tests/short_memory.h"
 #include "modules/fault-inject/transport.h"
 #include "sdk/guard.h"
@@ -201,6 +207,29 @@ TEST_F(ShortMemory, TakesAPutOrDoesNotWithItsConnection) {
   settings.delay_us = 200;
   settings.kill_after_puts = 20;
   RunAll(settings);
+}
+
+// What a file says is heard once there is memory for it, and no descriptor stays behind.
+TEST_F(ShortMemory, ReadsTheControlFileLater) {
+  const std::string path = ::testing::TempDir() + "fault-inject-short-" + std::to_string(getpid()) + ".control";
+  std::ofstream(path) << "drop_per_million = 1000 rank 1 peer 2 lane 3 # a line that is long enough to be allocated\n";
+  const auto descriptors = [] {
+    const std::filesystem::directory_iterator all("/proc/self/fd");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = descriptors();
+  bool failed = true;
+  for (uint64_t fails = 1; failed; ++fails) {
+    ControlFile file(path);
+    FailAllocation(fails);
+    const sl_status_t first = Guarded([&] { return file.Look(0).status(); });
+    failed = EndShortage();
+    EXPECT_EQ(first, failed ? SL_ERR_MEMORY : SL_OK) << fails;
+    EXPECT_EQ(Guarded([&] { return file.Look(ControlFile::kPeriodNs).status(); }), SL_OK);
+    EXPECT_EQ(file.overrides().size(), 1u) << "allocation " << fails << " has failed";
+  }
+  EXPECT_EQ(descriptors(), before);
+  unlink(path.c_str());
 }
 
 }  // namespace
