@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/control/local_socket.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace sl::kernel {
 namespace {
@@ -40,6 +42,30 @@ bool IsTrusted(const Fd& fd) {
 
 Result<Fd> NewSocket() {
   return MakeDescriptor("socket", [] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
+}
+
+// So many are sent and not received yet, between all processes of this user; no event tells when some have been taken.
+Status AwaitFewerUnderWay(const Patience& patience) {
+  if (RaiseDescriptorLimit()) return {};
+  if (patience.cancelled()) return {SL_ERR_ABORTED, "aborted while too many descriptors were under way"};
+  if (NowNs() >= patience.deadline_ns) {
+    return {SL_ERR_TIMEOUT,
+            "too many descriptors are under way between processes of this user; raise the limit "
+            "(ulimit -n)"};
+  }
+  poll(nullptr, 0, 1);
+  return {};
+}
+
+// This process can take so many descriptors more. `any`: one that it has.
+Status FindRoom(int any, size_t count) {
+  std::vector<Fd> copies;
+  copies.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    SL_ASSIGN(Fd copy, MakeDescriptor("dup", [any] { return fcntl(any, F_DUPFD_CLOEXEC, 0); }));
+    copies.push_back(std::move(copy));
+  }
+  return {};
 }
 
 }  // namespace
@@ -103,12 +129,15 @@ Status SendDescriptors(int fd, std::span<const int> descriptors, const Patience&
     if (sendmsg(fd, &message, MSG_NOSIGNAL) == 1) return {};
     if (errno == EAGAIN) {
       SL_TRY(WaitFor(fd, POLLOUT, patience));
+    } else if (errno == ETOOMANYREFS) {
+      SL_TRY(AwaitFewerUnderWay(patience));
     } else if (errno != EINTR) {
       return errno == EPIPE || errno == ECONNRESET ? Gone() : SocketError("sendmsg");
     }
   }
 }
 
+// All memory and all room is taken before the message is: what came with one that was taken can only be lost.
 Result<std::vector<Fd>> ReceiveDescriptors(int fd, size_t count, const Patience& patience) {
   uint8_t byte = 0;
   iovec data{&byte, 1};
@@ -118,22 +147,30 @@ Result<std::vector<Fd>> ReceiveDescriptors(int fd, size_t count, const Patience&
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = CMSG_SPACE(count * sizeof(int));
-  for (;;) {
-    const ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-    if (got == 1) break;
-    if (got == 0 || errno == ECONNRESET) return Gone();
-    if (errno == EAGAIN) {
+  std::vector<Fd> descriptors;
+  descriptors.reserve((message.msg_controllen - CMSG_LEN(0)) / sizeof(int));
+  for (bool has_room = false;;) {
+    const ssize_t got = has_room ? recvmsg(fd, &message, MSG_CMSG_CLOEXEC) : recv(fd, &byte, 1, MSG_PEEK);
+    if (got == 1 && has_room) break;
+    if (got == 1) {
+      SL_TRY(FindRoom(fd, count));
+      has_room = true;
+    } else if (got == 0 || errno == ECONNRESET) {
+      return Gone();
+    } else if (errno == EAGAIN) {
       SL_TRY(WaitFor(fd, POLLIN, patience));
     } else if (errno != EINTR) {
       return SocketError("recvmsg");
     }
   }
   const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  std::vector<Fd> descriptors;
   if (header != nullptr && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-    std::vector<int> numbers((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-    std::memcpy(numbers.data(), CMSG_DATA(header), numbers.size() * sizeof(int));
-    for (const int number : numbers) descriptors.emplace_back(number);
+    const size_t came = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < came; ++i) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(header) + i * sizeof(int), sizeof(number));
+      descriptors.emplace_back(number);
+    }
   }
   if (descriptors.size() == count) return descriptors;
   if ((message.msg_flags & MSG_CTRUNC) != 0 && descriptors.size() < count) {

@@ -32,7 +32,8 @@ Result<Fd> ConnectLocal(const SocketName& name, const Patience& patience);
 // The next connection of a process of the same user; others are closed unread. SL_ERR_AGAIN when none waits.
 Result<Fd> AcceptLocal(const Fd& listener);
 
-// One descriptor with one byte, or up to kMostDescriptors with one.
+// One descriptor with one byte, or up to kMostDescriptors with one. Where the system lets no more of them be under way,
+// or this process is short of them, its limit is raised to all that is allowed; then who sends waits.
 // returns: SL_ERR_PEER_LOST | SL_ERR_TIMEOUT | SL_ERR_LIMIT no descriptor is left to take one | SL_ERR_LINK_CORRUPT
 // another number of them came
 constexpr size_t kMostDescriptors = 253;  // SCM_MAX_FD of Linux
