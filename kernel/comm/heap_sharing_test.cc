@@ -29,11 +29,13 @@ struct FakeDevice {
   uint32_t attached = 0;
   uint32_t imports_left = UINT32_MAX;
   bool attaches = true;
+  uint64_t granularity = 0;
 };
 
 FakeDevice* Of(sl_device_t* device) { return reinterpret_cast<FakeDevice*>(device); }
 
-sl_status_t Info(sl_device_t*, sl_device_info_t* out_info) {
+sl_status_t Info(sl_device_t* device, sl_device_info_t* out_info) {
+  out_info->export_granularity = Of(device)->granularity;
   out_info->capabilities = SL_DEVICE_CAN_EXPORT | SL_DEVICE_CAN_SHARE_SEGMENT;
   return SL_OK;
 }
@@ -202,6 +204,15 @@ TEST_F(HeapSharingTest, SharesASegmentOfTheFirstRank) {
   EXPECT_EQ(fakes_[0].owned.size(), 1u);
   EXPECT_EQ(fakes_[1].owned.size(), 0u);
   ExpectNothingLeft();
+}
+
+TEST_F(HeapSharingTest, CountsPagesWhateverTheGranularity) {
+  for (FakeDevice& fake : fakes_) fake.granularity = 100;
+  ASSERT_TRUE(
+      Share([&](const HeapSharing& sharing, uint32_t rank) { return sharing.Segment(devices_[rank], kBytes); }));
+  ExpectShared();
+  for (uint32_t rank = 0; rank < kRanks; ++rank) EXPECT_EQ(heaps_[0]->ResidentBytes(rank), 4096u) << rank;
+  EXPECT_EQ(heaps_[0]->stride() % 100, 0u);
 }
 
 TEST_F(HeapSharingTest, SharesSlicesOfAllRanks) {

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace sl::kernel {
 
 namespace {
 constexpr uint64_t kSharedSegment = SL_DEVICE_CAN_EXPORT | SL_DEVICE_CAN_SHARE_SEGMENT;
+constexpr uint64_t kPage = 4096;
 }  // namespace
 
 Result<uint64_t> SymmetricHeap::Stride(const sl_device_ops_t* ops, sl_device_t* device, uint64_t needed,
@@ -24,7 +26,8 @@ Result<uint64_t> SymmetricHeap::Stride(const sl_device_ops_t* ops, sl_device_t* 
   if ((info.capabilities & needed) != needed) {
     return Status(SL_ERR_UNSUPPORTED, std::string("device ") + info.name + " cannot share memory between ranks");
   }
-  const uint64_t grain = info.export_granularity != 0 ? info.export_granularity : 4096;
+  // Slices begin with a page, whatever the device could export: the host is asked about each one's pages.
+  const uint64_t grain = info.export_granularity != 0 ? std::lcm(info.export_granularity, kPage) : kPage;
   return (slice_bytes + grain - 1) / grain * grain;
 }
 
@@ -88,6 +91,7 @@ Status SymmetricHeap::AddSlice(uint32_t rank, const sl_memory_handle_t& handle) 
 Status SymmetricHeap::MapAt(const sl_memory_handle_t& handle, void* address) {
   sl_mapping_t* mapping = nullptr;
   void* mapped = nullptr;
+  mappings_.reserve(mappings_.size() + 1);  // what is mapped must be remembered
   const sl_status_t status = ops_->import_memory(device_, &handle, address, &mapping, &mapped);
   if (status != SL_OK) return {status, LastError()};
   mappings_.push_back(mapping);
@@ -112,7 +116,6 @@ SymmetricHeap::~SymmetricHeap() {
 }
 
 uint64_t SymmetricHeap::ResidentBytes(uint32_t rank) const {
-  constexpr uint64_t kPage = 4096;
   std::vector<unsigned char> pages(stride_ / kPage);
   if (mincore(base_ + rank * stride_, stride_, pages.data()) != 0) return 0;
   return kPage * static_cast<uint64_t>(std::count_if(pages.begin(), pages.end(), [](auto page) { return page & 1; }));
