@@ -32,6 +32,8 @@ bool ShrinkDesk::OnCaller(Switchboard::Caller* caller) {
     const bool is_of_this = is_refused || (!is_other && request.attempt <= attempt_);
     if (over_ && (outcome_.ok() || !is_of_this)) return false;
     if (!unanswered_.contains(request.known_as) && !is_refused) return false;
+    // It takes this rank for the host, which on these terms is another one.
+    if (!is_other && rendezvous_ == nullptr && outcome_.ok()) return true;
     if (caller->stream.has_ended()) {  // it gave up before this shrink began here
       const Status why = ReceiveFrame(caller->stream, kMaxHelloBytes, {NowNs()}).status();
       // It knows that its list was another one than its peers', and comes again on the one they agree on.
@@ -75,13 +77,15 @@ void ShrinkDesk::OnBeat(const Switchboard::Caller& caller) {
   while (in.ok() && !in.empty()) {
     waits_for_common |= std::binary_search(members_.begin(), members_.end(), in.Get<uint32_t>());
   }
-  if (!in.ok() || terms == terms_ || !waits_for_common) return;
+  if (!in.ok() || terms == terms_) return;
+  const std::string meeting = name + " " + terms;
   Status why;
   {
     std::lock_guard lock(mutex_);
-    if (over_ || !outcome_.ok()) return;
-    if (in_doubt_since_ns_ == 0) in_doubt_since_ns_ = NowNs();
-    if (NowNs() < in_doubt_since_ns_ + kDoubtNs) return;
+    if (!waits_for_common) in_doubt_since_ns_.erase(meeting);
+    if (!waits_for_common || over_ || !outcome_.ok()) return;
+    const uint64_t since_ns = in_doubt_since_ns_.try_emplace(meeting, NowNs()).first->second;
+    if (NowNs() < since_ns + kDoubtNs) return;
     Differ(name, terms);
     why = outcome_;
   }

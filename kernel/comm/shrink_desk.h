@@ -4,6 +4,7 @@
 // (shrink.cc).
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <set>
 #include <string>
@@ -85,9 +86,10 @@ class ShrinkDesk {
   mutable std::mutex mutex_;
   std::set<uint32_t> unanswered_;      // of members_; guarded by mutex_
   std::set<std::string> other_terms_;  // on which members have called; guarded by mutex_
-  uint64_t in_doubt_since_ns_ = 0;     // somebody has waited for this rank on other terms; 0: no; guarded by mutex_
-  Status outcome_;                     // guarded by mutex_
-  bool over_ = false;                  // guarded by mutex_
+  // By the meeting, since when one that waits for this rank on other terms has had a member; guarded by mutex_.
+  std::map<std::string, uint64_t> in_doubt_since_ns_;
+  Status outcome_;     // guarded by mutex_
+  bool over_ = false;  // guarded by mutex_
 };
 
 }  // namespace sl::kernel

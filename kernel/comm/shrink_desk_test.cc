@@ -73,6 +73,38 @@ TEST_F(ShrinkDeskTest, LeavesThoseAloneWhoMayBeEarly) {
   EXPECT_TRUE(desk_.outcome().ok());
 }
 
+// Whoever waits for this rank has a moment to hear the news of its own meeting, whoever waited for it before.
+TEST_F(ShrinkDeskTest, DoubtsEachMeetingForItself) {
+  constexpr useconds_t kLongerThanDoubtUs = 1'100'000;
+  ShrinkDesk host(extension_.get(), "rank 0", "without rank 3", 1, {0, 1, 2});
+  const Bytes empty = host.Beat();
+  Come(&host, 1);
+  EXPECT_EQ(Answer(host.Beat()).code(), SL_ERR_PEER_LOST);
+  usleep(kLongerThanDoubtUs);
+  ShrinkDesk later(extension_.get(), "rank 1", "without ranks 0, 4", 1, {1, 2, 3});
+  Come(&later, 3);
+  EXPECT_EQ(Answer(later.Beat()).code(), SL_ERR_PEER_LOST) << "rank 3 may be ahead of the news";
+  EXPECT_EQ(Answer(empty).code(), SL_ERR_PEER_LOST) << "rank 1 has left";
+  EXPECT_EQ(Answer(host.Beat()).code(), SL_ERR_PEER_LOST) << "and has come again";
+  EXPECT_TRUE(desk_.outcome().ok());
+  EXPECT_EQ(LastAnswer(later).code(), SL_ERR_MISMATCH);
+}
+
+// Nobody should, and nobody is met there.
+TEST_F(ShrinkDeskTest, DropsWhoTakesItForTheHost) {
+  JoinRequest request;
+  request.known_as = 1;
+  request.terms = "without rank 0";
+  request.attempt = 1;
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+  const Fd other_end(ends[0]);
+  Switchboard::Caller caller{Stream(Fd(ends[1])), FrameType::kJoin, request.Encode()};
+  EXPECT_TRUE(desk_.OnCaller(&caller));
+  EXPECT_TRUE(desk_.outcome().ok());
+  EXPECT_EQ(desk_.Absent(), (std::vector<uint32_t>{1, 2, 3}));
+}
+
 TEST_F(ShrinkDeskTest, DropsWhatIsNoBeat) {
   ShrinkDesk host(extension_.get(), "rank 0", "without rank 3", 1, {0, 1, 2});
   Come(&host, 1);
