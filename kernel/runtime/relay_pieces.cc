@@ -80,6 +80,13 @@ void RelayPieces::Restart() {
   waiting_part_ = UINT32_MAX;
   failure_ = {};
   moved_ = false;
+  // What a wait of an earlier replay has come to says nothing of those to come.
+  for (Pending* pending : ops_) {
+    pending->last_wait = {};
+    pending->unchanged_since_ns = 0;
+    pending->reported = false;
+    pending->outcome = {};
+  }
 }
 
 std::span<const RelayPart> RelayPieces::parts(uint32_t piece) const {
