@@ -71,6 +71,7 @@ class Relay {
 
   // The same of the communicator's capture of that number, for `stream`, which is in it: once for every replay.
   // owns: copies the operations
+  // After an error the capture takes no more, and what of it is replayed all the same waits for nothing.
   Status Capture(std::span<Pending* const> ops, uint64_t capture, sl_stream_t* stream);
   // The device's graph is gone, with all that was made of it.   [any]; never calls the device
   void EndGraph(uint64_t capture);

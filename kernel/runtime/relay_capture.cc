@@ -23,9 +23,17 @@ Status Relay::Capture(std::span<Pending* const> ops, uint64_t capture, sl_stream
   SL_ASSIGN(RelayGraph * graph, GraphOf(capture));
   SL_ASSIGN(const RelayGraph::Job* job, graph->Add(ops));
   if (!graph->is_watched_) SL_TRY(Watch(graph));
-  SL_TRY(StatusOf(device_.ops->stream_wait_value(device_.handle, stream, &job->words->ready, 1)));
-  SL_TRY(EnqueueCaptured(job->pieces, stream));
-  return StatusOf(device_.ops->stream_write_value(device_.handle, stream, &job->words->left, 1));
+  const auto enqueue = [&]() -> Status {
+    SL_TRY(StatusOf(device_.ops->stream_wait_value(device_.handle, stream, &job->words->ready, 1)));
+    SL_TRY(EnqueueCaptured(job->pieces, stream));
+    return StatusOf(device_.ops->stream_write_value(device_.handle, stream, &job->words->left, 1));
+  };
+  Status enqueued = enqueue();
+  if (enqueued.ok()) return enqueued;
+  // The device has a part of the job, which no replay gets past: it takes the way of W3.
+  graph->Close();
+  Ring(handle_->comm.process()->progress()->doorbell());
+  return enqueued;
 }
 
 Result<RelayGraph*> Relay::GraphOf(uint64_t capture) {

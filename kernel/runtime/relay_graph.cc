@@ -46,7 +46,10 @@ Result<const RelayGraph::Job*> RelayGraph::Add(std::span<Pending* const> ops) {
   SL_TRY(Place(job.get()));
   job->pieces.Restart();
   const std::lock_guard lock(relay_->mutex_);
-  if (has_ended_) return Status(SL_ERR_STATE, "the communicator has failed or was stopped while it was captured");
+  if (has_ended_ || is_closed()) {
+    return Status(SL_ERR_STATE,
+                  "a call of this capture has failed before, or the communicator was stopped while it was captured");
+  }
   (jobs_.empty() ? first_ : jobs_.back()->next).store(job.get(), std::memory_order_release);
   return jobs_.emplace_back(std::move(job)).get();
 }

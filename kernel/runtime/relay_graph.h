@@ -12,9 +12,10 @@
 //     lower them when it has seen left: the device does not store to them again until the host has raised `ready`.
 // W2. `ready` is lowered before any end is raised (release), and the device waits for all ends (acquire) before it
 //     stores left. So a replay that follows at once finds it lowered, and waits until the host has put all words back.
-// W3. When the graph is over for the host, because the communicator has failed, was stopped or destroyed, all ends and
-//     `ready` are raised, and never lowered again: replays under way and all later ones wait for nothing. They still
-//     copy, so the memory stays until the device says that the graph is gone; what they compute is of no use.
+// W3. When the graph is over for the host, because the communicator has failed, was stopped or destroyed, or the device
+//     took only a part of what was captured, all ends and `ready` are raised, and never lowered again: replays under
+//     way and all later ones wait for nothing. They still copy, so the memory stays until the device says that the
+//     graph is gone; what they compute is of no use.
 //
 // The slots are those of the capture's lane (kGraphLaneSets): captures that share one must not run at the same time,
 // and by the links of that lane ranks must launch them in one order. Within a graph jobs follow each other, as their
@@ -75,7 +76,7 @@ class RelayGraph final : public Work {
   uint64_t capture() const { return capture_; }
   // In the middle of a replay.   [any]
   bool is_busy() const { return is_busy_.load(std::memory_order_acquire); }
-  // The device's graph is gone, or the communicator is done with: it ends soon.   [any]
+  // The device's graph is gone or worth nothing, or the communicator is done with: it ends soon.   [any]
   void Close() { is_closed_.store(true, std::memory_order_release); }
   bool is_closed() const { return is_closed_.load(std::memory_order_acquire); }
 

@@ -76,8 +76,10 @@ class FakeGpu {
     EXPECT_EQ(Call<decltype(cuGraphExecDestroy)>("cuGraphExecDestroy")(exec), cu::kSuccess);
   }
   uint64_t Calls(const char* call) const { return Call<decltype(sl_fake_cuda_calls)>("sl_fake_cuda_calls")(call); }
-  void FailNext(const char* call) const {
-    Call<decltype(sl_fake_cuda_fail)>("sl_fake_cuda_fail")(call, cu::kOutOfMemory);
+  void FailNext(const char* call) const { FailLater(call, 0); }
+  // After so many others that succeed.
+  void FailLater(const char* call, uint64_t others) const {
+    Call<decltype(sl_fake_cuda_fail_later)>("sl_fake_cuda_fail_later")(call, others, cu::kOutOfMemory);
   }
 
   // Memory mapped by hand: physical memory of `bytes` at each place, with a handle of that type or none.

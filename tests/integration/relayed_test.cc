@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operations that pass host memory (kernel/runtime/relay.h), over the fake CUDA driver: what a replay knows of those
-// before it.
+// Operations that pass host memory (kernel/runtime/relay.h), over the fake CUDA driver: what becomes of captures and
+// calls that fail half-way, and what a replay is told of that one before it was.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -74,6 +74,41 @@ TEST_F(Relayed, EveryReplayThatWaitsLongIsReported) {
     gpu.DestroyGraph(graph);
     NCCL_OK(ncclCommDestroy(comm));
   });
+}
+
+// Its device got a part of it: no replay of that graph ends by itself, so none waits.
+TEST_F(Relayed, CaptureThatFailedHalfWayTakesNoMoreAndItsReplaysEnd) {
+  for (const uint64_t others : {0, 1}) {
+    RunProcesses(2, [others](Team& team) {
+      const FakeGpu gpu;
+      const ncclComm_t comm = team.MakeComm();
+      int value = 1;
+      gpu.BeginCapture();
+      if (team.rank() == 0) gpu.FailLater("cuStreamWriteValue64", others);
+      EXPECT_EQ(Add(comm, &value, 1), team.rank() == 0 ? ncclUnhandledCudaError : ncclSuccess);
+      const ncclResult_t next = Add(comm, &value, 1);
+      if (team.rank() == 0) {
+        EXPECT_NE(next, ncclSuccess);
+        EXPECT_TRUE(LastErrorHas("a call of this capture has failed before"));
+      }
+      void* graph = gpu.EndCapture();
+      if (team.rank() == 0) {
+        for (int replay = 0; replay < 2; ++replay) {
+          gpu.Launch(graph);
+          EXPECT_TRUE(gpu.Synchronize(5)) << "it waits for what never comes";
+        }
+        EXPECT_EQ(AsyncError(comm), ncclSuccess) << "nothing has happened but what the call said";
+        // Another capture works, and so does what is captured by none.
+      }
+      gpu.DestroyGraph(graph);
+      team.Barrier();
+      value = 1;
+      NCCL_OK(Add(comm, &value, 1));
+      ASSERT_TRUE(gpu.Synchronize(30));
+      EXPECT_EQ(value, 2);
+      NCCL_OK(ncclCommDestroy(comm));
+    });
+  }
 }
 
 }  // namespace
