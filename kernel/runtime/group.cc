@@ -234,56 +234,53 @@ class GroupIssue {
     sl_comm_t* handle = entry.comm;
     SL_TRY(JoinStreams(entry));
     const Member& member = members_[handle->group_member];
-    Pending* pending = handle->pending.Take();
-    Enter(handle, *entry.op, *member.order, pending);
-    if (entry.op->count == 0) {
-      handle->pending.Give(pending);
-      return {};
-    }
+    PooledPending pending(handle);
+    Enter(handle, *entry.op, *member.order, pending.get());
+    if (entry.op->count == 0) return {};
     if (handle->relay != nullptr) {
-      relayed_.push_back(pending);
+      relayed_.push_back(pending.get());
+      pending.HandOn();
       return {};
     }
-    if (pending->op.seq == 0 && !handle->comm.device().is_watched()) {
-      transfers_.push_back(pending);
+    if (pending.get()->op.seq == 0 && !handle->comm.device().is_watched()) {
+      transfers_.push_back(pending.get());
+      pending.HandOn();
       return {};
     }
-    return AddLaunch(member, pending);
+    return AddLaunch(member, &pending);
   }
 
-  Status AddLaunch(const Member& member, Pending* pending) {
-    const Result<const Choice*> choice = Choose(pending);
-    if (choice.ok() && choice.value()->run != SL_RUN_SEQUENCE) return AddChosen(member, pending, *choice.value());
-    Status added = choice.status();
-    for (size_t i = 0; added.ok() && i < choice.value()->parts.size(); ++i) {
-      const PartChoice& part = choice.value()->parts[i];
-      Pending* own = member.handle->pending.Take();
-      EnterPart(*pending, part, own);
-      added = AddChosen(member, own, *part.choice);
-      if (added.ok()) continues_.back() = i != 0;
+  Status AddLaunch(const Member& member, PooledPending* pending) {
+    SL_ASSIGN(const Choice* choice, Choose(pending->get()));
+    if (choice->run != SL_RUN_SEQUENCE) return AddChosen(member, pending, *choice);
+    for (size_t i = 0; i < choice->parts.size(); ++i) {
+      const PartChoice& part = choice->parts[i];
+      PooledPending own(member.handle);
+      EnterPart(*pending->get(), part, own.get());
       takes_turns_ = true;
+      SL_TRY(AddChosen(member, &own, *part.choice));
+      continues_.back() = i != 0;
     }
-    member.handle->pending.Give(pending);
-    return added;
+    return {};
   }
 
-  // What was entered, served by no sequence. After an error it is given back.
-  Status AddChosen(const Member& member, Pending* pending, const Choice& choice) {
+  // What was entered, served by no sequence.
+  Status AddChosen(const Member& member, PooledPending* pending, const Choice& choice) {
     sl_launch_t& launch = launches_.emplace_back();
     const bool copies = choice.run == SL_RUN_COPIES;
-    if (Status filled = copies ? Status() : FillLaunch(pending, choice, &launch); !filled.ok()) {
+    if (Status filled = copies ? Status() : FillLaunch(pending->get(), choice, &launch); !filled.ok()) {
       launches_.pop_back();
-      member.handle->pending.Give(pending);
       return filled;
     }
     takes_turns_ |= copies;
+    launch.done = LeaveAndGive;
+    launch.done_ctx = pending->get();
+    launch.chain = pending->get()->op.seq != 0 ? member.handle : nullptr;
     copies_.push_back(copies ? &choice : nullptr);
     continues_.push_back(false);
-    launch.done = LeaveAndGive;
-    launch.done_ctx = pending;
-    launch.chain = pending->op.seq != 0 ? member.handle : nullptr;
-    filled_.push_back(pending);
     streams_.push_back(member.lead);
+    filled_.push_back(pending->get());
+    pending->HandOn();
     return {};
   }
 
@@ -291,31 +288,32 @@ class GroupIssue {
   // each would wait for those behind it.
   Status AddTransfers(const Member& member) {
     std::pmr::vector<sl_op_t> ops(transfers_.get_allocator());
-    Pending* first = nullptr;
+    PooledPending first(member.handle, nullptr);
     for (Pending*& pending : transfers_) {
       if (pending == nullptr || pending->handle != member.handle) continue;
       ops.push_back(pending->op);
-      if (first != nullptr) pending->handle->pending.Give(pending);
-      if (first == nullptr) first = pending;
+      if (first.get() != nullptr) pending->handle->pending.Give(pending);
+      if (first.get() == nullptr) first.Adopt(pending);
       pending = nullptr;
     }
-    if (first == nullptr) return {};
-    if (ops.size() == 1) return AddLaunch(member, first);
+    if (first.get() == nullptr) return {};
+    if (ops.size() == 1) return AddLaunch(member, &first);
     const auto count = static_cast<uint32_t>(ops.size());
     const Result<const Choice*> choice = ChooseForGroup(member.handle, ops.data(), count);
-    AddGroupLaunch(member, first);
+    AddGroupLaunch(member, &first);
     SL_TRY(choice.status());
     BeginTransfers(member.handle, ops.data(), count, *choice.value());
     const Status whole = FillOneForAll(*choice.value(), ops.data(), count);
     return whole.code() == SL_ERR_LIMIT ? FillSeveral(member, *choice.value(), ops) : whole;
   }
 
-  void AddGroupLaunch(const Member& member, Pending* pending) {
+  void AddGroupLaunch(const Member& member, PooledPending* pending) {
     launches_.emplace_back();
-    filled_.push_back(pending);
     streams_.push_back(member.lead);
     copies_.push_back(nullptr);
     continues_.push_back(false);
+    filled_.push_back(pending->get());
+    pending->HandOn();
   }
 
   // Fills the launch that was added last. Room for many arguments is taken when it is needed.
@@ -336,7 +334,11 @@ class GroupIssue {
     const auto fewer = [](uint32_t count) { return count - (count + 7) / 8; };
     uint32_t most = fewer(steps.count());
     for (uint32_t begin = 0; begin != steps.count();) {
-      if (begin != 0) AddGroupLaunch(member, TakeFor(handle, steps.ops()[begin]));
+      if (begin != 0) {
+        PooledPending next(handle);
+        EnterAgain(handle, steps.ops()[begin], next.get());
+        AddGroupLaunch(member, &next);
+      }
       void* arguments = arguments_->allocate(ArgumentBytes(*handle), alignof(std::max_align_t));
       uint32_t end = steps.Cut(begin, most);
       for (;;) {
@@ -354,12 +356,10 @@ class GroupIssue {
     return {};
   }
 
-  static Pending* TakeFor(sl_comm_t* handle, const sl_op_t& op) {
-    Pending* pending = handle->pending.Take();
+  static void EnterAgain(sl_comm_t* handle, const sl_op_t& op, Pending* pending) {
     pending->handle = handle;
     pending->op = op;
     pending->run = nullptr;
-    return pending;
   }
 
   // Of a launch; 4,096 at least.
@@ -490,7 +490,8 @@ class GroupIssue {
   // What was begun is enqueued, whatever becomes of the others: its host side waits for it.
   Status RelayAll() {
     std::pmr::vector<Relayed> jobs(relayed_.get_allocator());
-    Status outcome = BeginRelays(&jobs);
+    jobs.reserve(members_.size());
+    Status outcome = OrNoMemory([&] { return BeginRelays(&jobs); });
     for (size_t left = jobs.size(); left != 0;) {
       for (Relayed& one : jobs) {
         if (one.job == nullptr) continue;

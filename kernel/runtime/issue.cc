@@ -65,7 +65,8 @@ Status IssueAtOnce(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op
 
 // A plan on a stream without the device's help but for two words: a progress thread runs it in between. The way of
 // devices that cannot run host kernels; on the host only when the profile says so.
-Status IssueToProgressThread(Pending* pending, sl_stream_t* stream) {
+Status IssueToProgressThread(PooledPending* taken, sl_stream_t* stream) {
+  Pending* pending = taken->get();
   sl_comm_t* handle = pending->handle;
   const Device& device = handle->comm.device();
   if (pending->words == nullptr) pending->words = TakeStreamWords();
@@ -82,7 +83,9 @@ Status IssueToProgressThread(Pending* pending, sl_stream_t* stream) {
   job.check_interval_ns = 10'000'000;
   job.done = LeaveAndGive;
   job.done_ctx = pending;
-  if (Status submitted = handle->comm.process()->progress()->Submit(job); !submitted.ok()) {
+  Status submitted = handle->comm.process()->progress()->Submit(job);
+  taken->HandOn();
+  if (!submitted.ok()) {
     LeaveAndGive(pending, submitted.code());
     return submitted;
   }
@@ -94,24 +97,18 @@ Status IssueToProgressThread(Pending* pending, sl_stream_t* stream) {
 }
 
 Status IssueOnStream(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op, sl_stream_t* stream) {
-  Pending* pending = handle->pending.Take();
-  Enter(handle, op, order, pending);
+  PooledPending pending(handle);
+  Enter(handle, op, order, pending.get());
+  if (op.count == 0) return {};
+  SL_ASSIGN(const Choice* choice, Choose(pending.get()));
   sl_launch_t launch;
-  if (op.count == 0) {
-    handle->pending.Give(pending);
-    return {};
-  }
-  const Result<const Choice*> choice = Choose(pending);
-  if (Status filled = choice.ok() ? FillLaunch(pending, *choice.value(), &launch) : choice.status(); !filled.ok()) {
-    handle->pending.Give(pending);
-    return filled;
-  }
-  if (pending->run != nullptr &&
+  SL_TRY(FillLaunch(pending.get(), *choice, &launch));
+  if (pending.get()->run != nullptr &&
       handle->comm.process()->profile().settings().engine.progress == ProgressMode::kThread) {
-    return IssueToProgressThread(pending, stream);
+    return IssueToProgressThread(&pending, stream);
   }
   launch.done = LeaveAndGive;
-  launch.done_ctx = pending;
+  launch.done_ctx = pending.HandOn();
   const Device& device = handle->comm.device();
   const sl_status_t status = device.ops->launch(device.handle, stream, &launch);
   if (status == SL_OK) return {};
@@ -120,25 +117,16 @@ Status IssueOnStream(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& 
 
 // Through host memory, in order with the stream, or in each replay of the graph that it is captured into.
 Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& op, sl_stream_t* stream) {
-  Pending* pending = handle->pending.Take();
-  Enter(handle, op, order, pending);
-  if (op.count == 0) {
-    handle->pending.Give(pending);
-    return {};
-  }
-  if (order.capture != 0) {
-    Status captured = handle->relay->Capture({&pending, 1}, order.capture, stream);
-    handle->pending.Give(pending);
-    return captured;
-  }
-  Result<RelayJob*> job = handle->relay->Begin({&pending, 1}, stream);
-  if (!job.ok()) {
-    handle->pending.Give(pending);
-    return job.status();
-  }
+  PooledPending pending(handle);
+  Enter(handle, op, order, pending.get());
+  if (op.count == 0) return {};
+  Pending* const own = pending.get();
+  if (order.capture != 0) return handle->relay->Capture({&own, 1}, order.capture, stream);
+  SL_ASSIGN(RelayJob * job, handle->relay->Begin({&own, 1}, stream));
+  pending.HandOn();
   Status enqueued;
   do {
-    enqueued = handle->relay->Enqueue(job.value());
+    enqueued = handle->relay->Enqueue(job);
   } while (enqueued.code() == SL_ERR_AGAIN);
   return MarkEndOf(enqueued, handle, order, stream);
 }

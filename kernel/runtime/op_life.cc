@@ -113,6 +113,15 @@ void Prepare(sl_comm_t* handle, Pending* pending) {
 
 }  // namespace
 
+PooledPending::~PooledPending() {
+  if (pending_ == nullptr) return;
+  if (pending_->run != nullptr) {
+    LeaveAndGive(pending_, SL_ERR_ABORTED);
+  } else {
+    handle_->pending.Give(pending_);
+  }
+}
+
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) { return CheckUsable(handle, OpKindName(op.kind)); }
 
 Status TwoCallsAtOnce() {

@@ -3,6 +3,9 @@
 // The life of one operation: enter, fill the launch, leave. Shared by single operations and groups.
 #pragma once
 
+#include <new>
+#include <utility>
+
 #include "kernel/runtime/issue.h"
 
 namespace sl::kernel {
@@ -26,6 +29,36 @@ class InCall {
   sl_comm_t* handle_;
   const bool is_alone_;
 };
+
+// An operation of the communicator's pool. It goes back there, its run ended, unless it is handed on.
+class PooledPending {
+ public:
+  explicit PooledPending(sl_comm_t* handle) : PooledPending(handle, handle->pending.Take()) { pending_->run = nullptr; }
+  // One that was taken, or NULL: none yet.
+  PooledPending(sl_comm_t* handle, Pending* pending) : handle_(handle), pending_(pending) {}
+  ~PooledPending();
+  PooledPending(const PooledPending&) = delete;
+  PooledPending& operator=(const PooledPending&) = delete;
+
+  Pending* get() const { return pending_; }
+  void Adopt(Pending* taken) { pending_ = taken; }
+  // Somebody else gives it back from now on.
+  Pending* HandOn() { return std::exchange(pending_, nullptr); }
+
+ private:
+  sl_comm_t* const handle_;
+  Pending* pending_;
+};
+
+// What `body` returns, or that there was no memory for it: for those who must go on all the same.
+template <typename Body>
+Status OrNoMemory(Body&& body) {
+  try {
+    return std::forward<Body>(body)();
+  } catch (const std::bad_alloc&) {
+    return Status(SL_ERR_MEMORY);
+  }
+}
 
 // Operations of a communicator have an order, which two threads at once do not agree on.
 [[gnu::cold]] Status TwoCallsAtOnce();

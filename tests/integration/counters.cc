@@ -23,11 +23,18 @@ namespace {
 
 constinit thread_local bool t_counting = false;
 constinit thread_local int t_allocations = 0;
+constinit thread_local int t_until_short = 0;  // allocations, with the one that fails; 0: none does
 constinit thread_local int t_locks = 0;
 constinit thread_local volatile int t_call = -1;
 constinit thread_local volatile char t_selector = 0;  // 1: the kernel raises SIGSYS instead of a system call
 
-void CountAllocation() { t_allocations += t_counting; }
+// False: this one fails.
+bool CountAllocation() {
+  t_allocations += t_counting;
+  if (t_until_short == 0 || --t_until_short != 0) return true;
+  errno = ENOMEM;
+  return false;
+}
 void CountLock() { t_locks += t_counting; }
 
 #ifdef __x86_64__
@@ -91,6 +98,13 @@ void End(Counts* counts) {
   ++(IsWait(t_call) ? counts->waits : counts->calls);
 }
 
+void FailAllocation(int number) { t_until_short = number; }
+bool EndShortage() {
+  const bool has_failed = t_until_short == 0;
+  t_until_short = 0;
+  return has_failed;
+}
+
 }  // namespace sl::integration
 
 using sl::integration::CountAllocation;
@@ -104,19 +118,14 @@ void* __libc_realloc(void* memory, size_t bytes);
 void* __libc_memalign(size_t alignment, size_t bytes);
 }
 
-SL_STAND_BEFORE void* malloc(size_t bytes) {
-  CountAllocation();
-  return __libc_malloc(bytes);
-}
+SL_STAND_BEFORE void* malloc(size_t bytes) { return CountAllocation() ? __libc_malloc(bytes) : nullptr; }
 
 SL_STAND_BEFORE void* calloc(size_t count, size_t bytes) {
-  CountAllocation();
-  return __libc_calloc(count, bytes);
+  return CountAllocation() ? __libc_calloc(count, bytes) : nullptr;
 }
 
 SL_STAND_BEFORE void* realloc(void* memory, size_t bytes) {
-  CountAllocation();
-  return __libc_realloc(memory, bytes);
+  return CountAllocation() ? __libc_realloc(memory, bytes) : nullptr;
 }
 
 SL_STAND_BEFORE void* aligned_alloc(size_t alignment, size_t bytes) {

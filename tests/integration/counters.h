@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counts what the calling thread does: allocations, locks, system calls. A program that links this stands before the C
-// library's functions; system calls are caught by the kernel's user dispatch.
+// Counts what the calling thread does: allocations, locks, system calls; and lets one of its allocations fail. A
+// program that links this stands before the C library's functions; system calls are caught by the kernel's user
+// dispatch.
 #pragma once
 
 #include <cstdint>
@@ -26,5 +27,10 @@ bool CatchSystemCalls();
 // From Begin() to End() everything counts; system calls up to the first one of the section.
 void Begin();
 void End(Counts* counts);
+
+// The `number`-th allocation of this thread from now on fails, counted from 1, and no other.
+void FailAllocation(int number);
+// Whether it has failed; from now on none does.
+bool EndShortage();
 
 }  // namespace sl::integration
