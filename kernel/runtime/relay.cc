@@ -7,7 +7,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/plan/signature.h"
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/op_life.h"
 #include "kernel/runtime/relay_graph.h"
 #include "kernel/runtime/relay_job.h"
 #include "sdk/datatype.h"
@@ -110,9 +110,10 @@ void Relay::GiveJob(RelayJob* job) {
 
 Result<RelayJob*> Relay::Begin(std::span<Pending* const> ops, sl_stream_t* stream) {
   RelayJob* job = TakeJob();
-  Status begun = job->Prepare(ops, last_turn_ + 1, stream);
-  if (begun.ok()) begun = job->Submit();
+  Status begun = OrNoMemory([&] { return job->Prepare(ops, last_turn_ + 1, stream); });
+  if (begun.ok()) begun = OrNoMemory([&] { return job->Submit(); });
   if (!begun.ok()) {
+    job->DropPlans();
     GiveJob(job);
     return begun;
   }
@@ -121,7 +122,7 @@ Result<RelayJob*> Relay::Begin(std::span<Pending* const> ops, sl_stream_t* strea
 }
 
 Status Relay::Enqueue(RelayJob* job) {
-  Status enqueued = job->pieces().count() == 1 ? EnqueueWhole(job) : EnqueueStep(job);
+  Status enqueued = OrNoMemory([&] { return job->pieces().count() == 1 ? EnqueueWhole(job) : EnqueueStep(job); });
   if (enqueued.code() == SL_ERR_AGAIN) return enqueued;
   if (!enqueued.ok()) {
     handle_->comm.Fail(enqueued);

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "kernel/events/last_error.h"
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/op_life.h"
 #include "kernel/runtime/relay.h"
 #include "kernel/runtime/relay_graph.h"
 #include "sdk/doorbell.h"
@@ -28,7 +28,7 @@ Status Relay::Capture(std::span<Pending* const> ops, uint64_t capture, sl_stream
     SL_TRY(EnqueueCaptured(job->pieces, stream));
     return StatusOf(device_.ops->stream_write_value(device_.handle, stream, &job->words->left, 1));
   };
-  Status enqueued = enqueue();
+  Status enqueued = OrNoMemory(enqueue);
   if (enqueued.ok()) return enqueued;
   // The device has a part of the job, which no replay gets past: it takes the way of W3.
   graph->Close();
@@ -66,7 +66,7 @@ Status Relay::Watch(RelayGraph* graph) {
   job.check_interval_ns = kCheckIntervalNs;
   job.done = RelayGraph::Done;
   job.done_ctx = graph;
-  Status submitted = handle_->comm.process()->progress()->Submit(job);
+  Status submitted = OrNoMemory([&] { return handle_->comm.process()->progress()->Submit(job); });
   if (submitted.ok()) return {};
   const std::lock_guard lock(mutex_);
   graph->LetPass();

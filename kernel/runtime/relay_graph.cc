@@ -50,8 +50,10 @@ Result<const RelayGraph::Job*> RelayGraph::Add(std::span<Pending* const> ops) {
     return Status(SL_ERR_STATE,
                   "a call of this capture has failed before, or the communicator was stopped while it was captured");
   }
-  (jobs_.empty() ? first_ : jobs_.back()->next).store(job.get(), std::memory_order_release);
-  return jobs_.emplace_back(std::move(job)).get();
+  std::atomic<Job*>& before = jobs_.empty() ? first_ : jobs_.back()->next;
+  Job* const added = jobs_.emplace_back(std::move(job)).get();  // kept before the progress thread can find it
+  before.store(added, std::memory_order_release);
+  return added;
 }
 
 // Gives the job its words, as they are between replays.

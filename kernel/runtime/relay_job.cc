@@ -43,7 +43,6 @@ Status RelayJob::Submit() {
     nanosleep(&nap, nullptr);
     submitted = comm.process()->progress()->Submit(job);
   }
-  if (!submitted.ok()) pieces_.DropPlans();
   return submitted;
 }
 

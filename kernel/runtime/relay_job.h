@@ -26,6 +26,8 @@ class RelayJob final : public Work {
   Status Prepare(std::span<Pending* const> ops, uint64_t first_turn, sl_stream_t* stream);
   // Hands it to the progress thread.
   Status Submit();
+  // It was not handed over after all.
+  void DropPlans() { pieces_.DropPlans(); }
   // One of the two threads is done with it.
   void Release();
 

@@ -35,7 +35,7 @@ Status RelayPieces::Prepare(std::span<Pending* const> ops, uint64_t area_bytes) 
     if (IsCollective(stated_[op])) CutCollective(stated_, op, comm.size(), area_bytes, &schedule_);
   }
   CutTransfers(stated_, comm.rank(), comm.size(), area_bytes, &schedule_);
-  Status selected = SelectPlans();
+  Status selected = OrNoMemory([this] { return SelectPlans(); });
   if (!selected.ok()) DropPlans();
   return selected;
 }
@@ -43,6 +43,7 @@ Status RelayPieces::Prepare(std::span<Pending* const> ops, uint64_t area_bytes) 
 // Choices may leave the selector's cache while the pieces are under way; held, their plans stay.
 Status RelayPieces::SelectPlans() {
   active_.clear();
+  active_.reserve(schedule_.parts.size());
   for (const RelayPart& part : schedule_.parts) {
     sl_op_t op = stated_[part.op];
     op.count = part.count;
@@ -103,7 +104,8 @@ sl_status_t RelayPieces::Poll(sl_wait_t* wait) {
   waiting_part_ = UINT32_MAX;
   while (begun_ < count() && IsIn(begun_)) {
     moved_ = true;
-    if (failure_ = BeginPiece(begun_++); !failure_.ok()) return failure_.code();
+    failure_ = OrNoMemory([this] { return BeginPiece(begun_++); });  // the thread has nobody who would catch it
+    if (!failure_.ok()) return failure_.code();
   }
   for (uint32_t piece = ended_; piece < begun_; ++piece) {
     if (left_[piece] == 0) continue;
