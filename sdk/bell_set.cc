@@ -51,6 +51,10 @@ bool BellSet::Add(sl_doorbell_t* bell) {
   return true;
 }
 
+bool BellSet::Has(const sl_doorbell_t* bell) const {
+  return std::find(bells_, bells_ + count_, bell) != bells_ + count_;
+}
+
 void BellSet::Arm() {
   for (size_t i = 0; i < count_; ++i) {
     std::atomic_ref<uint32_t>(bells_[i]->sleepers).fetch_add(1, std::memory_order_seq_cst);

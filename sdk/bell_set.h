@@ -23,6 +23,7 @@ class BellSet {
   void Clear() { count_ = 0; }
   // Adds a bell once. False: the set is full, so its rings may go unheard.
   bool Add(sl_doorbell_t* bell);
+  bool Has(const sl_doorbell_t* bell) const;
   void Arm();
   // Until a bell rings, a signal comes or `max_ns` are over. Where the system cannot wait for several words (before
   // Linux 5.16) it only hears the first and sleeps at most 100 us.

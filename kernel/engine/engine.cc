@@ -226,17 +226,25 @@ uint64_t ProgressThread::SleepLimit(uint64_t nap_ns) const {
   return limit;
 }
 
+// True when every bell that somebody waits for is armed.
+bool ProgressThread::HearsAll() const {
+  return std::all_of(active_.begin(), active_.end(), [this](const Active& active) {
+    return !active.started || active.wait.doorbell == nullptr || bells_.Has(active.wait.doorbell);
+  });
+}
+
 void ProgressThread::Sleep(uint64_t nap_ns) {
   bells_.Clear();
   bells_.Add(&bell_);
-  bool hears_all = true;
   for (const Active& active : active_) {
-    if (active.started && active.wait.doorbell != nullptr) hears_all &= bells_.Add(active.wait.doorbell);
+    if (active.started && active.wait.doorbell != nullptr) bells_.Add(active.wait.doorbell);
   }
   bells_.Arm();
   if (!HasNews() && !PollJobs()) {
+    // This look may have begun a job, or found that one waits for something else than before: a bell that is not armed
+    // is not heard, so the thread naps and arms it next time. The same where there were too many bells.
     const uint64_t limit = SleepLimit(nap_ns);
-    bells_.Sleep(hears_all ? limit : std::min(limit, nap_ns));
+    bells_.Sleep(HearsAll() ? limit : std::min(limit, nap_ns));
     wakeups_.fetch_add(1, std::memory_order_relaxed);
   }
   bells_.Disarm();

@@ -97,6 +97,7 @@ class ProgressThread {
   bool AwaitsDevice() const;
   uint64_t SleepLimit(uint64_t nap_ns) const;
   bool HasNews() const;
+  bool HearsAll() const;
 
   const EngineSettings settings_;
   sl_doorbell_t bell_{};  // rung by Submit and Stop

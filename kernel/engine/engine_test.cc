@@ -270,6 +270,34 @@ TEST_F(Progress, LooksAtWorkThatRestsNoMoreOftenThanItAsks) {
   thread.Stop();
 }
 
+// The look after arming finds that the work waits for something else, whose bell is not among those that were armed.
+TEST_F(Progress, SleepsOnNoBellButThoseThatAreWaitedFor) {
+  struct Fickle final : Work {
+    sl_status_t Poll(sl_wait_t* wait) override {
+      *wait = {};
+      wait->doorbell = ++polls == 1 ? &first : &others;
+      return may_end ? SL_OK : SL_ERR_AGAIN;
+    }
+    bool moved() const override { return false; }
+    sl_doorbell_t first{};
+    sl_doorbell_t others{};
+    std::atomic<int> polls{0};
+    std::atomic<bool> may_end{false};
+  } fickle;
+  ProgressThread thread({.spin_ns = 0});
+  ProgressJob job;
+  job.work = &fickle;
+  job.end_word = &ranks_[0].end;
+  job.end_value = 1;
+  ASSERT_TRUE(thread.Submit(job).ok());
+  ASSERT_TRUE(Eventually([&] { return fickle.polls >= 2; }));  // the second look is the one before it sleeps
+  fickle.may_end = true;
+  Ring(&fickle.others);
+  EXPECT_TRUE(Eventually([&] { return Load(ranks_[0].end) == 1; }));
+  EXPECT_LE(thread.wakeups(), 2u) << "one nap, then the bell";
+  thread.Stop();
+}
+
 TEST_F(Progress, ReportsAFailedRun) {
   PlanWorld world(2, {});
   Prepare(&world);
