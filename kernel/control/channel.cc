@@ -35,9 +35,14 @@ Channel::~Channel() {
   control_->Settle();
 }
 
+uint32_t Channel::EventsLocked() const { return EPOLLIN | EPOLLRDHUP | (wants_out_ ? EPOLLOUT : 0u); }
+
+// Under the lock: another thread that sends meanwhile changes what is watched once something is.
 Status Channel::Open() {
+  std::lock_guard lock(mutex_);
   open_ = true;
-  return control_->Watch(stream_.fd(), EPOLLIN | EPOLLRDHUP, this);
+  wants_out_ = !out_.empty();
+  return control_->Watch(stream_.fd(), EventsLocked(), this);
 }
 
 void Channel::Close() {
@@ -67,11 +72,9 @@ void Channel::WriteLocked() {
   }
   out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(at));
   GiveBackRoom(&out_);
-  const bool wants_out = !out_.empty();
-  if (open_ && wants_out != wants_out_) {
-    [[maybe_unused]] const Status changed =
-        control_->Change(stream_.fd(), EPOLLIN | EPOLLRDHUP | (wants_out ? EPOLLOUT : 0u));
-    wants_out_ = wants_out;
+  if (open_ && wants_out_ == out_.empty()) {
+    wants_out_ = !out_.empty();
+    [[maybe_unused]] const Status changed = control_->Change(stream_.fd(), EventsLocked());
   }
 }
 

@@ -29,7 +29,7 @@ class Channel : public ControlThread::Watched {
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
 
-  // Begins reading.
+  // Begins reading, and writing what was queued before and the socket did not take.
   Status Open();
   // Queues a frame and sends what the socket takes now. A dead peer is reported by OnClosed, not here.
   void Send(FrameType type, uint64_t sequence, std::span<const uint8_t> payload);
@@ -50,6 +50,7 @@ class Channel : public ControlThread::Watched {
   void OnReady(int fd, uint32_t events) override;
   Status ReadAll();
   void WriteLocked();
+  uint32_t EventsLocked() const;
 
   ControlThread* control_;
   const Stream stream_;
@@ -59,9 +60,9 @@ class Channel : public ControlThread::Watched {
   Owner* owner_;
   Bytes in_;
   mutable std::mutex mutex_;
-  Bytes out_;               // guarded by mutex_
-  bool wants_out_ = false;  // guarded by mutex_
-  std::atomic<bool> open_{false};
+  Bytes out_;                      // guarded by mutex_
+  bool wants_out_ = false;         // guarded by mutex_
+  std::atomic<bool> open_{false};  // becomes true under mutex_
 };
 
 }  // namespace sl::kernel
