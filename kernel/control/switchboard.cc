@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
+#include <utility>
 
 #include "kernel/events/log.h"
 
@@ -17,6 +19,11 @@ namespace sl::kernel {
 namespace {
 
 Result<Fd> AcceptFromEither(const Fd& listener, bool net) { return net ? AcceptNet(listener) : AcceptLocal(listener); }
+
+bool HasInput(int fd) {
+  pollfd input{fd, POLLIN, 0};
+  return poll(&input, 1, 0) == 1;
+}
 
 // Of nothing: a forked child would keep alive what it stood for.
 Fd Spare() { return Fd(eventfd(0, EFD_CLOEXEC)); }
@@ -145,42 +152,71 @@ void Switchboard::RefuseForWantOfDescriptors(const Fd& listener, bool net) {
   if (!spare_.valid()) PauseUntil(NowNs() + kPauseNs);
 }
 
-// New guests wait in the system's queue meanwhile.
+// New guests wait in the system's queue until then, or until a guest has left.
 void Switchboard::PauseUntil(uint64_t when_ns) {
   if (paused_) return;
+  pause_ = control_->At(when_ns, [this] { Resume(); });
   paused_ = true;
-  const auto watch = [this](uint32_t events) {
-    std::lock_guard lock(mutex_);
-    for (const Fd* listener : {&local_.fd, &net_.fd}) {
-      if (!listener->valid()) continue;
-      [[maybe_unused]] const Status changed = control_->Change(listener->get(), events);
-    }
+  WatchListeners(0);
+}
+
+void Switchboard::Resume() {
+  if (!paused_) return;
+  paused_ = false;
+  control_->Cancel(pause_);
+  WatchListeners(EPOLLIN);
+}
+
+void Switchboard::WatchListeners(uint32_t events) {
+  std::lock_guard lock(mutex_);
+  for (const Fd* listener : {&local_.fd, &net_.fd}) {
+    if (!listener->valid()) continue;
+    [[maybe_unused]] const Status changed = control_->Change(listener->get(), events);
+  }
+}
+
+// The guest that has to leave first. Guests whose time is over come before the others, and among them those without a
+// hello; then the one whose time ends first.
+std::map<int, Switchboard::Guest>::iterator Switchboard::FirstToGo() {
+  const uint64_t now_ns = NowNs();
+  const auto rank = [now_ns](const Guest& guest) {
+    const bool is_late = guest.LimitNs() <= now_ns;
+    return std::tuple(!is_late, is_late && guest.greeted, guest.LimitNs());
   };
-  watch(0);
-  pause_ = control_->At(when_ns, [this, watch] {
-    paused_ = false;
-    watch(EPOLLIN);
-  });
+  return std::min_element(guests_.begin(), guests_.end(),
+                          [&](const auto& a, const auto& b) { return rank(a.second) < rank(b.second); });
 }
 
 bool Switchboard::MakeRoom() {
   while (guests_.size() >= kMaxGuests) {
-    const auto oldest = std::min_element(guests_.begin(), guests_.end(), [](const auto& a, const auto& b) {
-      return a.second.since_ns < b.second.since_ns;
-    });
-    const int fd = oldest->first;
-    const uint64_t since_ns = oldest->second.since_ns;
-    if (NowNs() < since_ns + kBriefNs) {
-      PauseUntil(since_ns + kBriefNs);
+    const auto first = FirstToGo();
+    const int fd = first->first;
+    const uint64_t limit_ns = first->second.LimitNs();
+    if (NowNs() < limit_ns) {
+      PauseUntil(limit_ns);
       return false;
     }
-    // What it has said may not have been looked at: then this thread is late, not the guest.
-    Status heard = Listen(&oldest->second);
-    if (heard.code() == SL_ERR_AGAIN && oldest->second.since_ns != since_ns) continue;
+    // What it has said may not have been looked at: then this thread is late, not the guest. With TLS there may be an
+    // answer to give before the guest can go on.
+    const bool has_spoken = HasInput(fd);
+    Status heard = Listen(&first->second);
+    if (heard.code() == SL_ERR_AGAIN) {
+      Guest& guest = first->second;
+      const bool is_late = guest.LimitNs() == limit_ns;
+      if (is_late && has_spoken && !std::exchange(guest.excused, true)) guest.since_ns = NowNs();
+      if (guest.LimitNs() != limit_ns) continue;
+    }
     if (heard.code() == SL_ERR_AGAIN) heard = Status(SL_ERR_TIMEOUT, "it said nothing while others waited");
     if (!heard.ok()) Drop(fd, heard);
   }
   return true;
+}
+
+// A guest has left; its place is for one that waits.
+void Switchboard::Erase(int fd) {
+  control_->Forget(fd);
+  guests_.erase(fd);
+  Resume();
 }
 
 void Switchboard::AcceptFrom(const Fd& listener, bool net) {
@@ -290,8 +326,7 @@ Status Switchboard::OnProof(Guest* guest) {
   Caller caller{std::move(guest->stream), type, Bytes(in.rest().begin(), in.rest().end())};
   const std::shared_ptr<const Extension> wanted = std::move(guest->wanted);
   const uint64_t extension = guest->greeting.extension;
-  control_->Forget(caller.stream.fd());
-  guests_.erase(caller.stream.fd());
+  Erase(caller.stream.fd());
   {
     std::lock_guard lock(mutex_);
     const auto found = extensions_.find(extension);
@@ -314,8 +349,7 @@ void Switchboard::Drop(int fd, const Status& why) {
   if (why.code() == SL_ERR_STATE || why.code() == SL_ERR_MISMATCH) {
     [[maybe_unused]] const Status sent = SendAll(found->second.stream, EncodeRefusal(why), {NowNs()});
   }
-  control_->Forget(fd);
-  guests_.erase(found);
+  Erase(fd);
 }
 
 // Ends those who stay silent, now and as long as there are guests.

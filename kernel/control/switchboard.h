@@ -4,9 +4,10 @@
 // fetch a symmetric heap. It listens on an abstract socket and, once that is needed, on one TCP port; it checks callers
 // on the control thread (handshake.h) and puts those who know the secret of an extension through to it.
 //
-// What strangers can cost: kMaxGuests slots, kIntroductionNs each, one frame of kMaxHelloBytes each. When all slots are
-// taken, the oldest guest that has said nothing for kBriefNs makes room; until then new ones wait in the system's
-// queue. Of each kind of stranger the first is logged, the others are counted.
+// What strangers can cost: kMaxGuests places, kIntroductionNs each, one frame of kMaxHelloBytes each. When all places
+// are taken, new guests wait in the system's queue until a guest has left or has had its time: kMuteNs to say hello,
+// then kBriefNs to prove what it knows. The oldest of those without a hello goes first. Of each kind of stranger the
+// first is logged, the others are counted.
 #pragma once
 
 #include <functional>
@@ -45,6 +46,7 @@ class Switchboard : public ControlThread::Watched {
   static constexpr size_t kMaxGuests = 256;
   static constexpr uint64_t kIntroductionNs = 10'000'000'000;
   static constexpr uint64_t kBriefNs = 500'000'000;
+  static constexpr uint64_t kMuteNs = 100'000'000;
 
   // `space`: of this process; tests set several hosts up in one.
   Switchboard(ControlThread* control, NetChoice choice, const HostId& space = ReadSpaceId())
@@ -80,6 +82,9 @@ class Switchboard : public ControlThread::Watched {
   const NetChoice& choice() const { return choice_; }
   // Dropped so far, for tests.
   uint64_t strangers() const { return strangers_; }
+  // Nobody is let in at the moment; how many places are taken. For tests.   thread: the control thread's, or it is held
+  bool is_shut() const { return paused_; }
+  size_t guests() const { return guests_.size(); }
 
  private:
   struct Extension {
@@ -91,10 +96,14 @@ class Switchboard : public ControlThread::Watched {
     bool net = false;
     uint64_t since_ns = 0;  // when it came, or has greeted
     bool greeted = false;
+    bool excused = false;  // it had said something when its time was over, and was given more, once
     Greeting greeting{};
     std::shared_ptr<const Extension> wanted;
     FrameHeader header{};
     Bytes in;  // header and payload, so far
+
+    // When it has to make room for others.
+    uint64_t LimitNs() const { return since_ns + (greeted ? kBriefNs : kMuteNs); }
   };
 
   Status OpenLocked();
@@ -104,7 +113,11 @@ class Switchboard : public ControlThread::Watched {
   void OnReady(int fd, uint32_t events) override;
   void AcceptFrom(const Fd& listener, bool net);
   bool MakeRoom();
+  std::map<int, Guest>::iterator FirstToGo();
   void PauseUntil(uint64_t when_ns);
+  void Resume();
+  void WatchListeners(uint32_t events);
+  void Erase(int fd);
   void RefuseForWantOfDescriptors(const Fd& listener, bool net);
   void Sweep();
   // SL_ERR_AGAIN: not all there yet.

@@ -216,6 +216,68 @@ TEST_P(SwitchboardTest, DropsNobodyWhoHasSpoken) {
   }
 }
 
+TEST_P(SwitchboardTest, LetsTheNextOneInAsSoonAsThereIsAPlace) {
+  std::vector<Stream> guests;
+  while (guests.size() < Switchboard::kMaxGuests) {
+    guests.push_back(Connect().Take());
+    Greet(guests.back(), {extension_->endpoint().extension, Options(), {}, {}});
+    ASSERT_TRUE(ReceiveFrame(guests.back(), kMaxHelloBytes, Brief()).ok());
+  }
+  const Stream next = Connect().Take();
+  const auto is_shut = [this] {
+    const auto held = control_->Hold();
+    return called_.is_shut();
+  };
+  for (const uint64_t end = NowNs() + 20 * kSecond; !is_shut() && NowNs() < end;) sched_yield();
+  ASSERT_TRUE(is_shut()) << "all places are taken";
+  guests.pop_back();
+  Greet(next, {extension_->endpoint().extension, Options(), {}, {}});
+  pollfd answer{next.fd(), POLLIN, 0};
+  int shut_with_room = 0;
+  for (const uint64_t end = NowNs() + 20 * kSecond; poll(&answer, 1, 0) == 0 && NowNs() < end;) {
+    const auto held = control_->Hold();
+    shut_with_room += called_.is_shut() && called_.guests() < Switchboard::kMaxGuests ? 1 : 0;
+  }
+  EXPECT_EQ(shut_with_room, 0);
+  EXPECT_TRUE(ReceiveFrame(next, kMaxHelloBytes, Brief()).ok());
+}
+
+// More than twice as many ranks as there are places.
+TEST_P(SwitchboardTest, IsNeverShutWhileThereIsAPlace) {
+  constexpr int kCallers = 600;
+  std::atomic<int> served{0};
+  std::vector<std::thread> callers;
+  const uint64_t begin_ns = NowNs();
+  for (int i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&] {
+      // On a busy machine some are cut off, and call again.
+      for (int call = 0; call < 6; ++call) {
+        const Result<Stream> stream = Call(secret_, "rank");
+        uint8_t word;
+        if (!stream.ok() || !ReceiveAll(stream.value(), {&word, 1}, Brief()).ok()) continue;
+        ++served;
+        return;
+      }
+    });
+  }
+  int shut_with_room = 0;
+  int taken = 0;
+  while (taken < kCallers && NowNs() < begin_ns + 20 * kSecond) {
+    const Result<Switchboard::Caller> caller = extension_->Take(FrameType::kChild, {NowNs()});
+    if (caller.ok()) {
+      ++taken;
+      EXPECT_TRUE(SendAll(caller.value().stream, BytesOf("!"), Brief()).ok());
+    }
+    const auto held = control_->Hold();
+    shut_with_room += called_.is_shut() && called_.guests() < Switchboard::kMaxGuests ? 1 : 0;
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(taken, kCallers);
+  EXPECT_EQ(served, kCallers);
+  EXPECT_EQ(shut_with_room, 0);
+  RecordProperty("ms", static_cast<int>((NowNs() - begin_ns) / 1'000'000));
+}
+
 // Lets each end hear the other until one has left.
 void PutThrough(const Stream& one, const Stream& other) {
   pollfd ends[] = {{one.fd(), POLLIN, 0}, {other.fd(), POLLIN, 0}};
