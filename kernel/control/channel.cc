@@ -8,8 +8,10 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <new>
 
 #include "kernel/control/net_socket.h"
+#include "kernel/events/log.h"
 
 namespace sl::kernel {
 namespace {
@@ -50,10 +52,15 @@ void Channel::Close() {
 }
 
 void Channel::Send(FrameType type, uint64_t sequence, std::span<const uint8_t> payload) {
-  const Bytes frame = EncodeFrame(type, sequence, payload);
-  std::lock_guard lock(mutex_);
-  out_.insert(out_.end(), frame.begin(), frame.end());
-  WriteLocked();
+  try {
+    const Bytes frame = EncodeFrame(type, sequence, payload);
+    std::lock_guard lock(mutex_);
+    out_.insert(out_.end(), frame.begin(), frame.end());
+    WriteLocked();
+  } catch (const std::bad_alloc&) {
+    Logf(SL_LOG_ERROR, "control channel: no memory for a frame of {} bytes; the connection ends", payload.size());
+    shutdown(stream_.fd(), SHUT_RDWR);  // the control thread reads the end of the stream
+  }
 }
 
 void Channel::WriteLocked() {
@@ -126,11 +133,7 @@ void Channel::OnReady(int, uint32_t events) {
   FrameHeader header;
   while (in_.size() - at >= sizeof(header)) {
     std::memcpy(&header, in_.data() + at, sizeof(header));
-    if (Status status = CheckHeader(header, max_bytes_); !status.ok()) {
-      Close();
-      owner_->OnClosed(this, status);
-      return;
-    }
+    if (const Status status = CheckHeader(header, max_bytes_); !status.ok()) return End(status);
     if (in_.size() - at < sizeof(header) + header.bytes) break;
     const auto begin = in_.begin() + static_cast<std::ptrdiff_t>(at + sizeof(header));
     Bytes payload(begin, begin + header.bytes);
@@ -140,9 +143,19 @@ void Channel::OnReady(int, uint32_t events) {
   }
   in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
   GiveBackRoom(&in_);
-  if (!read.ok()) {
-    Close();
-    owner_->OnClosed(this, read);
+  if (!read.ok()) End(read);
+}
+
+void Channel::OnFailed(int, const Status& why) { End(why); }
+
+// The other end must hear of it, too: the owner may keep the channel, and its socket, for long.
+void Channel::End(const Status& why) {
+  Close();
+  shutdown(stream_.fd(), SHUT_RDWR);
+  try {
+    owner_->OnClosed(this, why);
+  } catch (const std::bad_alloc&) {
+    owner_->OnClosed(this, why);
   }
 }
 

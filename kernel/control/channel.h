@@ -14,12 +14,14 @@ namespace sl::kernel {
 
 class Channel : public ControlThread::Watched {
  public:
-  // Hears of frames and of the end; called on the control thread.
+  // Hears of frames and of the end; called on the control thread. If OnFrame throws, the channel ends; if OnClosed
+  // throws, it is called once more.
   class Owner {
    public:
     virtual ~Owner() = default;
     virtual void OnFrame(Channel* channel, const FrameHeader& header, Bytes payload) = 0;
-    // The peer closed, broke the format or vanished. Nothing follows. The channel may be destroyed here.
+    // The peer closed, broke the format or vanished, or OnFrame threw. Nothing follows. The channel may be destroyed
+    // here, but not by a call that throws.
     virtual void OnClosed(Channel* channel, const Status& why) = 0;
   };
 
@@ -31,7 +33,8 @@ class Channel : public ControlThread::Watched {
 
   // Begins reading, and writing what was queued before and the socket did not take.
   Status Open();
-  // Queues a frame and sends what the socket takes now. A dead peer is reported by OnClosed, not here.
+  // Queues a frame and sends what the socket takes now. A dead peer is reported by OnClosed, not here. If there is no
+  // memory for the frame, the stream ends at both ends: otherwise somebody might wait for the frame for ever.
   void Send(FrameType type, uint64_t sequence, std::span<const uint8_t> payload);
   // Waits, at most until the deadline, for queued frames to leave. Not on the control thread.
   void Flush(uint64_t deadline_ns);
@@ -48,6 +51,8 @@ class Channel : public ControlThread::Watched {
 
  private:
   void OnReady(int fd, uint32_t events) override;
+  void OnFailed(int fd, const Status& why) override;
+  void End(const Status& why);
   Status ReadAll();
   void WriteLocked();
   uint32_t EventsLocked() const;

@@ -15,7 +15,6 @@
 #include "kernel/events/log.h"
 
 namespace sl::kernel {
-
 Result<std::unique_ptr<ControlThread>> ControlThread::Start() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -140,7 +139,27 @@ void ControlThread::Dispatch(int fd, uint32_t events) {
     if (found == watched_.end()) return;
     watched = found->second;
   }
-  watched->OnReady(fd, events);
+  try {
+    watched->OnReady(fd, events);
+  } catch (const std::exception& error) {
+    Fail(fd, watched, error.what());
+  }
+}
+
+void ControlThread::Fail(int fd, Watched* watched, const char* what) {
+  Logf(SL_LOG_ERROR, "control thread: {}", what);
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = watched_.find(fd);
+    // What was forgotten before the handler threw has ended, and its number may be another's by now.
+    if (found == watched_.end() || found->second != watched) return;
+  }
+  Forget(fd);
+  try {
+    watched->OnFailed(fd, Status(SL_ERR_INTERNAL, what));
+  } catch (const std::exception& error) {
+    Logf(SL_LOG_ERROR, "control thread: {}", error.what());
+  }
 }
 
 void ControlThread::Run() {
@@ -154,12 +173,7 @@ void ControlThread::Run() {
         [[maybe_unused]] const ssize_t got = read(wake_.get(), &drained, sizeof(drained));
         continue;
       }
-      try {
-        Dispatch(events[i].data.fd, events[i].events);
-      } catch (const std::exception& error) {
-        Logf(SL_LOG_ERROR, "control thread: {}", error.what());
-        Forget(events[i].data.fd);
-      }
+      Dispatch(events[i].data.fd, events[i].events);
     }
   }
 }

@@ -26,6 +26,9 @@ class ControlThread {
     virtual ~Watched() = default;
     // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR.
     virtual void OnReady(int fd, uint32_t events) = 0;
+    // OnReady threw, as it does when there is no memory left: `fd` is not watched any more. Ends what it stood for, so
+    // that nobody waits for news of it, or watches it again.
+    virtual void OnFailed(int fd, const Status& why) = 0;
   };
 
   // Starts the thread.
@@ -66,6 +69,7 @@ class ControlThread {
   void Run();
   int RunTimers();  // returns milliseconds until the next one, -1 without
   void Dispatch(int fd, uint32_t events);
+  void Fail(int fd, Watched* watched, const char* what);
   void Wake();
 
   Fd epoll_;

@@ -502,8 +502,8 @@ void ControlTree::Learn(uint32_t rank, Fate fate, uint32_t heard_from) {
     std::lock_guard relay(relay_mutex_);
     {
       std::lock_guard lock(mutex_);
+      handler = on_fate_;  // may throw, and then nothing is known yet: the call comes once more
       if (rank == identity_.rank || !fates_.emplace(rank, fate).second) return;
-      handler = on_fate_;
       arrived_.notify_all();
     }
     RelayLocked(IsLost(fate) ? FrameType::kFault : FrameType::kDepart, news.bytes(), heard_from);

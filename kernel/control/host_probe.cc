@@ -44,9 +44,20 @@ void HostProbe::Ask(int fd) {
     calls_.erase(calls_.begin());
   }
   Fd call = CallAlong(fd);
+  if (!call.valid()) return;
+  const int raw = call.get();
+  calls_.push_back(std::move(call));  // first: what is watched must be known here
   // A call that ended at once, too, is reported here.
-  if (call.valid() && control_->Watch(call.get(), EPOLLOUT, this).ok()) calls_.push_back(std::move(call));
+  if (!control_->Watch(raw, EPOLLOUT, this).ok()) Hang(raw);
 }
+
+void HostProbe::Hang(int fd) {
+  control_->Forget(fd);
+  std::erase_if(calls_, [fd](const Fd& call) { return call.get() == fd; });
+}
+
+// The call counts as unanswered.
+void HostProbe::OnFailed(int fd, const Status&) { Hang(fd); }
 
 void HostProbe::OnReady(int fd, uint32_t) {
   int error = 0;
@@ -57,8 +68,7 @@ void HostProbe::OnReady(int fd, uint32_t) {
     const Bytes beat = EncodeFrame(FrameType::kBeat, 0, {});
     [[maybe_unused]] const ssize_t sent = send(fd, beat.data(), beat.size(), MSG_NOSIGNAL);
   }
-  control_->Forget(fd);
-  std::erase_if(calls_, [fd](const Fd& call) { return call.get() == fd; });
+  Hang(fd);
   if (known && (error == 0 || error == ECONNREFUSED || error == ECONNRESET)) on_answer_();
 }
 

@@ -29,6 +29,8 @@ class HostProbe : public ControlThread::Watched {
 
  private:
   void OnReady(int fd, uint32_t events) override;
+  void OnFailed(int fd, const Status& why) override;
+  void Hang(int fd);
 
   ControlThread* control_;
   const std::function<void()> on_answer_;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 
 #include "kernel/control/id_groups.h"
 #include "kernel/control/tree_shape.h"
@@ -167,9 +168,14 @@ Status Rendezvous::Join(uint64_t nonce, Switchboard::Caller* caller) {
   SL_TRY(channel->Open());
   Channel* raw = channel.get();
   auto guest = std::make_unique<Guest>(Guest{std::move(channel), nonce, request.rank, own_process, request.tree});
-  ++admitted_;
   session.ranks[request.rank] = guest.get();
-  guests_.emplace(raw, std::move(guest));
+  try {
+    guests_.emplace(raw, std::move(guest));
+  } catch (const std::bad_alloc&) {
+    session.ranks.erase(request.rank);  // the guest ends here, and its channel with it
+    throw;
+  }
+  ++admitted_;
   if (session.ranks.size() == session.size) OpenThenWelcome(nonce, &session);
   return {};
 }

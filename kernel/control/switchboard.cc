@@ -237,16 +237,26 @@ void Switchboard::AcceptFrom(const Fd& listener, bool net) {
   }
 }
 
-void Switchboard::OnReady(int fd, uint32_t) {
-  const Fd* listener = nullptr;
-  bool net = false;
-  {
-    std::lock_guard lock(mutex_);
-    net = fd == net_.fd.get();
-    if (net || fd == local_.fd.get()) listener = net ? &net_.fd : &local_.fd;
+const Fd* Switchboard::ListenerOf(int fd) const {
+  std::lock_guard lock(mutex_);
+  for (const Fd* listener : {&local_.fd, &net_.fd}) {
+    if (fd == listener->get()) return listener;
   }
-  if (listener != nullptr) {
-    AcceptFrom(*listener, net);
+  return nullptr;
+}
+
+// A guest is dropped. A listener is watched again: the caller that could not be let in finds its stream closed, others
+// go on calling.
+void Switchboard::OnFailed(int fd, const Status& why) {
+  if (ListenerOf(fd) == nullptr) return Drop(fd, why);
+  const Status watched = control_->Watch(fd, paused_ ? 0u : EPOLLIN, this);
+  if (!watched.ok()) Log(SL_LOG_ERROR, "switchboard: nobody is let in any more: " + watched.message());
+  Sweep();
+}
+
+void Switchboard::OnReady(int fd, uint32_t) {
+  if (const Fd* listener = ListenerOf(fd); listener != nullptr) {
+    AcceptFrom(*listener, listener == &net_.fd);
     Sweep();
     return;
   }
@@ -323,7 +333,8 @@ Status Switchboard::OnProof(Guest* guest) {
   if (!in.ok() || !IsSame(proof, CallerProof(guest->wanted->secret, guest->greeting, type, in.rest()))) {
     return {SL_ERR_DENIED, "it does not know the secret"};
   }
-  Caller caller{std::move(guest->stream), type, Bytes(in.rest().begin(), in.rest().end())};
+  Bytes body(in.rest().begin(), in.rest().end());  // may throw: then the stream must still be the guest's
+  Caller caller{std::move(guest->stream), type, std::move(body)};
   const std::shared_ptr<const Extension> wanted = std::move(guest->wanted);
   const uint64_t extension = guest->greeting.extension;
   Erase(caller.stream.fd());
@@ -355,16 +366,16 @@ void Switchboard::Drop(int fd, const Status& why) {
 // Ends those who stay silent, now and as long as there are guests.
 void Switchboard::Sweep() {
   if (sweeping_ || guests_.empty()) return;
-  sweeping_ = true;
   sweep_ = control_->At(NowNs() + kBriefNs, [this] {
     sweeping_ = false;
+    Sweep();  // the next one first: this one may throw
     std::vector<int> late;
     for (const auto& [fd, guest] : guests_) {
       if (NowNs() - guest.since_ns >= kIntroductionNs) late.push_back(fd);
     }
     for (const int fd : late) Drop(fd, Status(SL_ERR_TIMEOUT, "it did not say in time who it is"));
-    Sweep();
   });
+  sweeping_ = true;
 }
 
 }  // namespace sl::kernel

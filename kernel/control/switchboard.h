@@ -111,6 +111,9 @@ class Switchboard : public ControlThread::Watched {
   Result<NetListener> ListenToNet() const;
   Result<Fd> Connect(const Endpoint& to, const Patience& patience) const;
   void OnReady(int fd, uint32_t events) override;
+  void OnFailed(int fd, const Status& why) override;
+  // The listener of that number, or NULL.
+  const Fd* ListenerOf(int fd) const;
   void AcceptFrom(const Fd& listener, bool net);
   bool MakeRoom();
   std::map<int, Guest>::iterator FirstToGo();
