@@ -19,7 +19,8 @@ namespace {
 Result<RendezvousId> IdBehind(const RendezvousId& asked, Process* process, const CommConfig& config,
                               const std::atomic<uint64_t>* cancel_ns, std::unique_ptr<IdDesk>* out_desk) {
   if (config.rank != 0) {
-    return FetchId(asked, config.rank, *process->switchboard(), {NowNs() + config.timeout_ns, cancel_ns});
+    const uint64_t spent = process->spent_ids()->Newest(asked, config.rank);
+    return FetchId(asked, config.rank, spent, *process->switchboard(), {NowNs() + config.timeout_ns, cancel_ns});
   }
   SL_ASSIGN(const RendezvousId id, process->rendezvous()->NewId());
   if (config.size == 1) return id;
@@ -89,7 +90,8 @@ void Communicator::KeepMemoryOnly() {
 Status Communicator::Join(const std::vector<RendezvousId>& given, const ControlTree* origin) {
   std::vector<RendezvousId> ids = given;
   std::unique_ptr<IdDesk> desk;  // until all have met
-  if (IsAddressOnly(ids[0])) {
+  const bool is_from_desk = IsAddressOnly(ids[0]);
+  if (is_from_desk) {
     if (ids.size() != 1)
       return {SL_ERR_INVALID, "with comm.rendezvous (NCCL_COMM_ID) ranks meet by one id, not several"};
     SL_ASSIGN(ids[0], IdBehind(ids[0], process_, config_, &cancelled_ns_, &desk));
@@ -98,9 +100,13 @@ Status Communicator::Join(const std::vector<RendezvousId>& given, const ControlT
   nonce_ = id.nonce();
   SL_ASSIGN(extension_, Extension::Open(process_->switchboard(), id.secret));
   const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;
-  SL_ASSIGN(const TreeNeighbours where,
-            Meet({ids, config_.rank, config_.size, extension_.get(), config_.timeout_ns, silence_ns, &cancelled_ns_,
-                  [origin] { return origin != nullptr ? origin->Loss() : Status(); }}));
+  Result<TreeNeighbours> met =
+      Meet({ids, config_.rank, config_.size, extension_.get(), config_.timeout_ns, silence_ns, &cancelled_ns_,
+            [origin] { return origin != nullptr ? origin->Loss() : Status(); }});
+  if (is_from_desk && met.ok()) process_->spent_ids()->AddMet(given[0], nonce_);
+  if (is_from_desk && !met.ok()) process_->spent_ids()->AddFailed(given[0], config_.rank, nonce_);
+  SL_TRY(met.status());
+  const TreeNeighbours where = met.Take();
   deadline_ns_ = NowNs() + config_.timeout_ns;
   return WhyGivenUp(SetUp({config_.rank, config_.size, nonce_, id.secret}, where));
 }

@@ -13,6 +13,7 @@
 #include "kernel/comm/reach_keeper.h"
 #include "kernel/comm/roster.h"
 #include "kernel/control/control_thread.h"
+#include "kernel/control/id_desk.h"
 #include "kernel/control/rendezvous.h"
 #include "kernel/engine/engine.h"
 #include "kernel/events/observer_pump.h"
@@ -91,6 +92,7 @@ class Process {
   ControlThread* control() { return control_.get(); }
   Switchboard* switchboard() { return switchboard_.get(); }
   Rendezvous* rendezvous() { return rendezvous_.get(); }
+  SpentIds* spent_ids() { return &spent_ids_; }
   RosterShelf* rosters() { return &rosters_; }
   // Runs plans for streams; its thread starts with the first job.
   ProgressThread* progress() { return progress_.get(); }
@@ -125,6 +127,7 @@ class Process {
   std::unique_ptr<ControlThread> control_;
   std::unique_ptr<Switchboard> switchboard_;
   std::unique_ptr<Rendezvous> rendezvous_;
+  SpentIds spent_ids_;
   RosterShelf rosters_;
   std::unique_ptr<ProgressThread> progress_;
   LinkKeeper keeper_;

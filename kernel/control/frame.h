@@ -53,7 +53,7 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 24);
 
 constexpr uint32_t kFrameMagic = 0x52464c53;  // "SLFR"
-constexpr uint16_t kFrameVersion = 4;
+constexpr uint16_t kFrameVersion = 5;
 constexpr uint32_t kMaxFrameBytes = 64u << 20;
 constexpr uint32_t kMaxHelloBytes = 4096;  // before a peer has proved who it is
 

@@ -28,10 +28,11 @@ bool ParsePort(const std::string& text, uint16_t* out_port) {
   return error == std::errc() && stop == end && *out_port != 0;
 }
 
-Result<RendezvousId> Ask(const RendezvousId& asked, uint32_t rank, const Switchboard& switchboard,
+Result<RendezvousId> Ask(const RendezvousId& asked, uint32_t rank, uint64_t spent, const Switchboard& switchboard,
                          const Patience& patience) {
   Writer who;
   who.Put(rank);
+  who.Put(spent);
   SL_ASSIGN(const Stream stream,
             switchboard.Call(asked.rendezvous, asked.secret, FrameType::kId, who.bytes(), patience));
   SL_ASSIGN(const Frame frame, ReceiveFrame(stream, kMaxHelloBytes, patience));
@@ -74,12 +75,29 @@ Result<RendezvousId> IdOfAddress(const std::string& text) {
 
 bool IsAddressOnly(const RendezvousId& id) { return id.rendezvous.net.valid() && id.rendezvous.space == HostId{}; }
 
+void SpentIds::AddMet(const RendezvousId& asked, uint64_t nonce) {
+  std::lock_guard lock(mutex_);
+  met_[asked.nonce()] = nonce;
+  std::erase_if(failed_, [&](const auto& entry) { return entry.first.first == asked.nonce(); });
+}
+
+void SpentIds::AddFailed(const RendezvousId& asked, uint32_t rank, uint64_t nonce) {
+  std::lock_guard lock(mutex_);
+  failed_[{asked.nonce(), rank}] = nonce;
+}
+
+uint64_t SpentIds::Newest(const RendezvousId& asked, uint32_t rank) const {
+  std::lock_guard lock(mutex_);
+  if (const auto failed = failed_.find({asked.nonce(), rank}); failed != failed_.end()) return failed->second;
+  const auto met = met_.find(asked.nonce());
+  return met != met_.end() ? met->second : 0;
+}
+
 Result<std::unique_ptr<IdDesk>> IdDesk::Open(ControlThread* control, NetChoice choice, const RendezvousId& asked,
                                              const RendezvousId& given) {
   choice.listen_at = asked.rendezvous.net;
   std::unique_ptr<IdDesk> desk(new IdDesk(control, choice));
-  IdDesk* const raw = desk.get();
-  const auto give = [raw, given](Switchboard::Caller caller) { raw->Give(given, caller); };
+  const auto give = [given](Switchboard::Caller caller) { Give(given, caller); };
   SL_TRY(desk->switchboard_.Open(asked.nonce(), asked.secret, give).status());
   if (const Status opened = desk->switchboard_.OpenNet().status(); !opened.ok()) {
     return Status(SL_ERR_CONFIG, WhereOf(asked) + ", where rank 0 cannot listen: " + opened.message() +
@@ -90,21 +108,22 @@ Result<std::unique_ptr<IdDesk>> IdDesk::Open(ControlThread* control, NetChoice c
 
 void IdDesk::Give(const RendezvousId& id, const Switchboard::Caller& caller) {
   Reader in(caller.body);
-  const uint32_t rank = in.Get<uint32_t>();
+  const auto rank = in.Get<uint32_t>();
+  const auto spent = in.Get<uint64_t>();
   if (caller.type != FrameType::kId || !in.ok() || !in.empty()) return;  // it finds the connection closed
-  // One that comes again wants the next communicator, and asks until rank 0 gives an id for that.
-  const bool is_first = served_.insert(rank).second;
+  // A rank that wants the next communicator asks until rank 0 gives an id for that.
+  const bool is_through = spent == id.nonce();
   const sl_unique_id_t bytes = EncodeId(id);
   const std::span<const uint8_t> payload(reinterpret_cast<const uint8_t*>(&bytes), sizeof(bytes));
-  const Status again(SL_ERR_STATE, "rank " + std::to_string(rank) + " has its id already");
+  const Status again(SL_ERR_STATE, "rank " + std::to_string(rank) + " has used the id there");
   [[maybe_unused]] const Status sent =  // an empty socket takes this much at once
-      SendAll(caller.stream, is_first ? EncodeFrame(FrameType::kId, 0, payload) : EncodeRefusal(again), {NowNs()});
+      SendAll(caller.stream, is_through ? EncodeRefusal(again) : EncodeFrame(FrameType::kId, 0, payload), {NowNs()});
 }
 
-Result<RendezvousId> FetchId(const RendezvousId& asked, uint32_t rank, const Switchboard& switchboard,
+Result<RendezvousId> FetchId(const RendezvousId& asked, uint32_t rank, uint64_t spent, const Switchboard& switchboard,
                              const Patience& patience) {
   for (;;) {
-    Result<RendezvousId> id = Ask(asked, rank, switchboard, patience);
+    Result<RendezvousId> id = Ask(asked, rank, spent, switchboard, patience);
     const sl_status_t code = id.status().code();
     if (code == SL_OK || code == SL_ERR_MISMATCH || patience.cancelled()) return id;
     if (NowNs() + kAskAgainNs >= patience.deadline_ns) {
