@@ -159,13 +159,40 @@ void Door::Hear(std::vector<Guest>* guests) {
 bool Door::Settle(Visitor* visitor, std::vector<Guest>* guests) {
   const Step step = Hear(visitor);
   if (step == Step::kMore) return false;
+  Remember(*visitor);
   if (step == Step::kDone) {
     guests->push_back({std::move(visitor->stream), visitor->host.hello(), visitor->port});
     ++moves_;
+  } else if (visitor->repeats) {
+    CountDropped("with a repeated hello");
   } else {
     CountDropped(visitor->host.why().empty() ? "that hung up" : visitor->host.why());
   }
   return true;
+}
+
+// Only a visitor that has just shown a good hello; whether others have shown the same one.
+bool Door::IsRepeated(const Visitor& visitor) const {
+  const auto is_same = [&](const uint8_t* nonce) {
+    return std::equal(nonce, nonce + kNonceBytes, visitor.host.hello().nonce);
+  };
+  return std::any_of(heard_.begin(), heard_.end(), [&](const Nonce& nonce) { return is_same(nonce.data()); }) ||
+         std::any_of(visitors_.begin(), visitors_.end(), [&](const Visitor& other) {
+           return &other != &visitor && other.host.proved() && is_same(other.host.hello().nonce);
+         });
+}
+
+// The hello of a visitor that leaves.
+void Door::Remember(const Visitor& visitor) {
+  if (!visitor.host.proved() || visitor.repeats) return;
+  Nonce nonce;
+  std::copy_n(visitor.host.hello().nonce, kNonceBytes, nonce.begin());
+  if (heard_.size() < kRememberedHellos) {
+    heard_.push_back(nonce);
+    return;
+  }
+  heard_[next_heard_] = nonce;
+  next_heard_ = (next_heard_ + 1) % kRememberedHellos;
 }
 
 Step Door::Hear(Visitor* visitor) {
@@ -176,6 +203,8 @@ Step Door::Hear(Visitor* visitor) {
     const Step step = visitor->host.Advance(static_cast<size_t>(got));
     if (step == Step::kRefused || step == Step::kDone) return step;
     if (step != Step::kSay) continue;
+    visitor->repeats = IsRepeated(*visitor);
+    if (visitor->repeats) return Step::kRefused;
     const Challenge& challenge = visitor->host.challenge();
     // The first bytes of a stream always find room.
     if (send(visitor->stream.get(), &challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge) {
@@ -186,6 +215,7 @@ Step Door::Hear(Visitor* visitor) {
 
 bool Door::Expire(uint64_t now_ns) {
   while (!visitors_.empty() && now_ns >= visitors_.front().deadline_ns) {
+    Remember(visitors_.front());
     CountDropped("that stayed silent");
     visitors_.pop_front();
   }

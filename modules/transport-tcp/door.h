@@ -4,6 +4,9 @@
 // are. How many may wait, how many bytes they may send (those of two messages) and how long they have is bounded. When
 // all places are taken, who has not shown a good hello goes first; when all have, the rest waits in the backlog.
 //
+// A hello is good once: a recorded one could take all places otherwise. The number in it is compared with those of the
+// visitors that are here and of the newest kRememberedHellos that have left.
+//
 // Nobody is let in while all places are taken for good or descriptors are short. The listeners are not watched then:
 // who waits in the backlog would make the descriptor that a rank sleeps on readable for nothing. They are again when a
 // visitor has left, or when a look after a while has found no shortage.
@@ -43,6 +46,8 @@ class WatchedStream {
 
 class Door {
  public:
+  static constexpr size_t kRememberedHellos = 4096;
+
   // Somebody who has proved that it belongs to the job.
   struct Guest {
     WatchedStream stream;
@@ -75,12 +80,15 @@ class Door {
     uint32_t port;
     uint64_t deadline_ns;
     Host host;
+    bool repeats = false;  // a hello that another one has shown
   };
 
   bool Admit(const Listener& listener, std::vector<Guest>* guests);
   bool MakeRoom(std::vector<Guest>* guests);
   bool Settle(Visitor* visitor, std::vector<Guest>* guests);
   Step Hear(Visitor* visitor);
+  bool IsRepeated(const Visitor& visitor) const;
+  void Remember(const Visitor& visitor);
   void Hear(std::vector<Guest>* guests);
   void CountDropped(const std::string& why);
   void RunShort(Status why);
@@ -91,6 +99,8 @@ class Door {
   Shared* const shared_;
   std::vector<Listener> listeners_;
   std::list<Visitor> visitors_;   // oldest first
+  std::vector<Nonce> heard_;      // of good hellos whose visitors have left; a ring once it is full
+  size_t next_heard_ = 0;         // where the next one goes
   uint64_t moves_ = 0;            // how often somebody came or left
   bool is_full_ = false;          // all places were taken for good, and somebody waited
   Status shortage_;               // until everybody is in

@@ -8,7 +8,9 @@
 
 #include <csignal>
 #include <fstream>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "modules/transport-tcp/tests/guests.h"
 
@@ -114,6 +116,56 @@ TEST_F(DoorOfOne, KeepsNobodyBusyWhileItIsFullOfProvenVisitors) {
   EXPECT_TRUE(Until([&] { return Accept() == SL_OK; }));
   EXPECT_TRUE(Until([&] { return !HasNews(); }));
   EXPECT_EQ(CountersOf(b_).strangers, 0u);
+}
+
+class DoorOfFour : public Door {
+ protected:
+  DoorOfFour() : Door(With("handshake_slots", "4")) {}
+
+  // The hello that the Greeter of that number says, and said before, fills no places: a peer that comes after it is
+  // heard.
+  void ExpectNoPlacesFor(uint8_t number) {
+    std::vector<std::unique_ptr<Greeter>> recorded;
+    for (int i = 0; i < 4; ++i) {
+      recorded.push_back(std::make_unique<Greeter>(address_, number));
+      recorded.back()->SayHello();
+    }
+    module_.ops->progress(b_);
+    Greeter peer(address_, static_cast<uint8_t>(number + 1));
+    peer.SayHello();
+    EXPECT_TRUE(UntilSoon([&] { return peer.IsChallenged(); })) << "it waits for a place";
+    peer.Confirm();
+    EXPECT_TRUE(UntilSoon([&] { return Accept() == SL_OK; }));
+  }
+  // Well before a silent visitor is dropped, after 10 s.
+  template <typename Condition>
+  bool UntilSoon(Condition condition) {
+    for (const uint64_t end = NowNs() + 4'000'000'000; NowNs() < end;) {
+      module_.ops->progress(b_);
+      if (condition()) return true;
+    }
+    return false;
+  }
+};
+
+TEST_F(DoorOfFour, GivesARecordedHelloNoSecondPlace) {
+  Greeter first(address_, 1);
+  first.SayHello();
+  ASSERT_TRUE(Until([&] { return first.IsChallenged(); }));
+  ExpectNoPlacesFor(1);
+  first.Confirm();
+  EXPECT_TRUE(Until([&] { return Accept() == SL_OK; })) << "the peer whose hello it was is not disturbed";
+}
+
+TEST_F(DoorOfFour, GivesTheRecordedHelloOfAPeerThatIsInNoPlace) {
+  for (const uint8_t number : {uint8_t{1}, uint8_t{3}}) {
+    Greeter peer(address_, number);
+    peer.SayHello();
+    ASSERT_TRUE(Until([&] { return peer.IsChallenged(); }));
+    peer.Confirm();
+    ASSERT_TRUE(Until([&] { return Accept() == SL_OK; }));
+    ExpectNoPlacesFor(number);
+  }
 }
 
 // While it lives, this process gets no mapping of many GiB.
