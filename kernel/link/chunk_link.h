@@ -17,7 +17,8 @@
 // A lost put (only transports that lose have them) leaves a hole. The receiver waits. The sender's timer sends a query.
 // A receiver that lacks something answers, and from then until kResent takes nothing behind the gap from that path, so
 // that no slot is looked at while it is written again. Every one of these signals may be lost in turn: the next query
-// repairs it. On mapped paths nothing is lost but with the path.
+// repairs it. A signal that the transport has no room for is not lost: it is sent when the link is looked after next.
+// So is the rest of the chunks that are to go again. On mapped paths nothing is lost but with the path.
 //
 // A lost path: the sender puts what it had carried, and was not acknowledged, on those that are left, or on the next
 // one; both ends repeat what they have released. A chunk that arrives twice stands in two windows and is taken from
@@ -124,7 +125,8 @@ class ChunkLink final : public Link {
   void OnPutFailed(size_t index, sl_status_t status);
   void AnswerQueries();
   uint64_t ReceivedWithoutGap();
-  void Resend(size_t index, uint32_t received_low);
+  void TakeAnswer(size_t index);
+  void Resend(size_t index);
   void AskIfStalled(uint64_t now_ns);
   bool Carries(size_t index);
   sl_status_t MoveOutbox(const LinkConnection& connection);

@@ -102,8 +102,8 @@ uint64_t ChunkLink::ReceivedWithoutGap() {
 // Sender: the oldest chunk has stood for too long. Either the peer is slow, or something was lost.
 void ChunkLink::AskIfStalled(uint64_t now_ns) {
   for (size_t i = 0; i < paths_.size(); ++i) {
-    uint32_t received = 0;
-    if (paths_[i].up() && paths_[i].TakeAnswer(&received)) Resend(i, received);
+    if (paths_[i].up()) TakeAnswer(i);
+    if (paths_[i].up() && paths_[i].resend_from() != 0) Resend(i);
   }
   const bool is_settled = acked_ == posted_ && held_ == UINT64_MAX;
   if (is_settled) {
@@ -114,17 +114,20 @@ void ChunkLink::AskIfStalled(uint64_t now_ns) {
   }
   // A query asks about everything, so it must come after everything.
   if (is_settled || transmitted_ != posted_ || now_ns - stalled_since_ns_ < context_->resend_ns) return;
-  stalled_since_ns_ = now_ns;
+  bool all_asked = true;
   for (size_t i = 0; i < paths_.size(); ++i) {
     if (!paths_[i].up() || !(Carries(i) || paths_[i].HasCopies())) continue;
     if (!paths_[i].MayAsk(now_ns, context_->resend_ns)) continue;
     const sl_status_t status = paths_[i].Ask(now_ns);
-    if (status != SL_OK && status != SL_ERR_AGAIN) {
+    if (status == SL_OK) {
+      paths_[i].Notify();
+    } else if (status == SL_ERR_AGAIN) {
+      all_asked = false;
+    } else {
       OnPutFailed(i, status);
-      continue;
     }
-    paths_[i].Notify();
   }
+  if (all_asked) stalled_since_ns_ = now_ns;
 }
 
 bool ChunkLink::Carries(size_t index) {
@@ -134,27 +137,37 @@ bool ChunkLink::Carries(size_t index) {
   return false;
 }
 
+// Sender: looks whether the peer lacked anything when it answered. That may have been acknowledged since, over other
+// paths; the peer waits for kResent all the same.
+void ChunkLink::TakeAnswer(size_t index) {
+  Path& path = paths_[index];
+  uint32_t received_low = 0;
+  if (!path.TakeAnswer(&received_low)) return;
+  const int64_t beyond = static_cast<int32_t>(received_low - static_cast<uint32_t>(acked_));
+  if (beyond > static_cast<int64_t>(posted_ - acked_)) {
+    return Fail(SL_ERR_LINK_CORRUPT, "the peer received a chunk that was not sent");
+  }
+  const uint64_t missing = acked_ + static_cast<uint64_t>(std::max<int64_t>(beyond, 0)) + 1;
+  if (beyond < 0 || path.AskedAbout(missing)) path.set_resend_from(missing);
+}
+
 // Sender: what this path carried behind what the peer had received goes again, and on the same path: it may be still
 // on its way there, and must not be overtaken by the next chunk of its slot. What went after the query does not: the
 // peer, which takes nothing of what is missing until kResent, would take the first copy of that, and acknowledge it
-// while the second still reads the slot.
-void ChunkLink::Resend(size_t index, uint32_t received_low) {
+// while the second still reads the slot. Where the queue is full, it goes on the next time.
+void ChunkLink::Resend(size_t index) {
   Path& path = paths_[index];
-  const auto beyond = static_cast<int32_t>(received_low - static_cast<uint32_t>(acked_));
-  if (beyond < 0) return;  // acknowledged since
-  const uint64_t received = acked_ + static_cast<uint32_t>(beyond);
-  if (received > posted_) return Fail(SL_ERR_LINK_CORRUPT, "the peer received a chunk that was not sent");
-  if (!path.AskedAbout(received + 1)) return;
-  sl_status_t status = SL_OK;
-  if (path.mapped()) status = path.Announce();
-  const auto goes_on = [&](uint64_t k) { return k <= posted_ && path.AskedAbout(k) && status == SL_OK; };
-  for (uint64_t k = received + 1; goes_on(k) && !path.mapped(); ++k) {
+  sl_status_t status = path.mapped() ? path.Announce() : SL_OK;
+  const uint64_t last = path.mapped() ? 0 : posted_;
+  uint64_t k = std::max(path.resend_from(), acked_ + 1);
+  for (; k <= last && path.AskedAbout(k); ++k) {
     if (CarrierOf(k) != index) continue;
     status = path.Put(outbox_, OffsetOf(k), k);
-    if (status == SL_OK) NoteCopy(&path, k);
+    if (status != SL_OK) break;
+    NoteCopy(&path, k);
     ++resends_;
   }
-  // When the queue was full, the next query settles it.
+  path.set_resend_from(k);
   if (status == SL_OK) status = path.SayResent();
   if (status != SL_OK && status != SL_ERR_AGAIN) return OnPutFailed(index, status);
   path.Notify();

@@ -183,6 +183,7 @@ struct FakeCalls {
       for (uint32_t side = 0; side < 2; ++side) {
         if (pair->ranks[side] != port->rank || (side == 1 && !pair->accepted)) continue;
         auto& inbound = pair->inbound[side];
+        if (pair->held[side]) continue;
         for (; !inbound.empty() && inbound.front().due <= port->polls; inbound.pop_front()) {
           FakePut& item = inbound.front();
           if (!net->pace_.empty() && !item.bytes.empty()) {
@@ -286,6 +287,14 @@ void FakeNet::KillOne(size_t n) {
   pair.states[0] = pair.states[1] = SL_CONNECTION_DOWN;
   pair.inbound[0].clear();
   pair.inbound[1].clear();
+}
+
+void FakeNet::Hold(size_t k, uint32_t rank, bool held) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<FakePair> pair = pairs_.at(k).lock();
+  for (uint32_t side = 0; side < 2; ++side) {
+    if (pair->ranks[side] == rank) pair->held[side] = held;
+  }
 }
 
 void FakeNet::SetPortUp(uint32_t rank, bool up) {

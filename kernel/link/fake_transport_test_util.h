@@ -60,6 +60,7 @@ struct FakePair {
   size_t number = 0;                   // in the order of making
   std::array<uint64_t, 2> ready = {};  // by receiving side: when the next payload may be delivered
   std::array<bool, 2> unsaid = {};     // by sending side: something was put since the last notice
+  std::array<bool, 2> held = {};       // by receiving side: what was put stays on its way
 };
 
 // Every rank's sl_transport_t is a FakePort of one net.
@@ -94,6 +95,8 @@ class FakeNet {
   // The k-th connection that was made delivers a put with payload every turns[k % size] calls of progress(); those
   // without payload do not wait.
   void SetPace(std::vector<uint32_t> turns) { pace_ = std::move(turns); }
+  // What the k-th connection that was made brings to the rank stays on its way for as long as it is held.
+  void Hold(size_t k, uint32_t rank, bool held);
   // From now on ranks are told of news by a descriptor each, as of a network, and not by doorbells.
   void UseDescriptors();
   // The rank refuses connections, as a process that has gone.

@@ -145,17 +145,20 @@ bool Path::HasCopies() const {
 }
 
 bool Path::MayAsk(uint64_t now_ns, uint64_t patience_ns) const {
-  return query_ == dealt_with_ || now_ns - asked_at_ns_ >= patience_ns << vain_;
+  if (resend_from_ != 0) return false;
+  return query_ == 0 || now_ns - asked_at_ns_ >= patience_ns << (query_ == dealt_with_ ? 0 : vain_);
 }
 
 sl_status_t Path::Ask(uint64_t now_ns) {
   constexpr uint32_t kMostVain = 6;  // a peer may be 64 resend times away
+  const sl_status_t status = Signal(kQuery, (query_ + 1) << 32 | newest_);
+  if (status != SL_OK) return status;
   vain_ = query_ == dealt_with_ ? 0 : std::min(vain_ + 1, kMostVain);
   asked_at_ns_ = now_ns;
   ++query_;
   asked_ = newest_;
   orders_asked_ = orders_;
-  return Signal(kQuery, query_ << 32 | asked_);
+  return SL_OK;
 }
 
 bool Path::AskedAbout(uint64_t sequence) const { return !IsAfter(static_cast<uint32_t>(sequence), asked_); }
@@ -170,13 +173,23 @@ bool Path::TakeAnswer(uint32_t* out_received) {
   return true;
 }
 
+sl_status_t Path::SayResent() {
+  const sl_status_t status = Signal(kResent, query_);
+  if (status == SL_OK) resend_from_ = 0;
+  return status;
+}
+
+// Nothing is looked at between the answer and the freeze that it announces: both happen on the link's thread.
 sl_status_t Path::Answer(uint64_t received) {
   const uint64_t word = Word(kQuery);
-  answered_ = word >> 32;
+  const uint64_t query = word >> 32;
+  const sl_status_t status = Signal(kAnswer, query << 32 | (received & UINT32_MAX));
+  if (status != SL_OK) return status;
+  answered_ = query;
   const uint32_t missing = static_cast<uint32_t>(word) - static_cast<uint32_t>(received);
   frozen_ = !mapped() && missing != 0 && missing <= slots_;
   frozen_above_ = static_cast<uint32_t>(received);
-  return Signal(kAnswer, answered_ << 32 | (received & UINT32_MAX));
+  return SL_OK;
 }
 
 void Path::ThawIfResent() {

@@ -100,14 +100,19 @@ class Path {
   bool HasCopies() const;
 
   // Lost puts. A sender's query, and whether its newest was answered and not yet dealt with. Only the newest counts: as
-  // long as it is not answered the next one waits, `patience_ns` at first, then twice as long each time.
+  // long as it is not answered the next one waits, `patience_ns` at first, then twice as long each time. A query that
+  // the transport did not take was not made.
   bool MayAsk(uint64_t now_ns, uint64_t patience_ns) const;
   sl_status_t Ask(uint64_t now_ns);
   bool TakeAnswer(uint32_t* out_received);
   // The newest query was about this chunk too, if the path carried it.
   bool AskedAbout(uint64_t sequence) const;
-  sl_status_t SayResent() const { return Signal(kResent, query_); }
-  // A receiver's side: whether a new query is here; then Answer() must follow.
+  // After an answer: the next chunk that is to go again; 0: none, the peer knows that all of them went. Until then the
+  // path makes no query, which would let the peer take what is still to be written again.
+  uint64_t resend_from() const { return resend_from_; }
+  void set_resend_from(uint64_t sequence) { resend_from_ = sequence; }
+  sl_status_t SayResent();
+  // A receiver's side: whether a new query is here; then Answer() must follow, again while it returns AGAIN.
   bool HasQuery() const { return Word(kQuery) >> 32 > answered_; }
   // Puts are in order: what was sent again before the query that is here has come, or is lost.
   void Thaw() { frozen_ = false; }
@@ -124,15 +129,16 @@ class Path {
   uint32_t chunk_bytes_ = 0;
 
   // Sender.
-  uint64_t orders_ = 0;               // chunks put
-  uint32_t newest_ = 0;               // highest chunk put, low half
-  uint64_t query_ = 0;                // newest query sent
-  uint64_t asked_at_ns_ = 0;          // when
-  uint32_t vain_ = 0;                 // queries since the last one that was answered, but for the newest
-  uint32_t asked_ = 0;                // highest chunk it was about, low half
-  uint64_t orders_asked_ = 0;         // orders_ when it was sent
-  uint64_t dealt_with_ = 0;           // newest query whose answer was acted on
-  uint64_t answered_for_ = 0;         // orders_asked_ of that one
+  uint64_t orders_ = 0;        // chunks put
+  uint32_t newest_ = 0;        // highest chunk put, low half
+  uint64_t query_ = 0;         // newest query sent
+  uint64_t asked_at_ns_ = 0;   // when
+  uint32_t vain_ = 0;          // queries since the last one that was answered, but for the newest
+  uint32_t asked_ = 0;         // highest chunk it was about, low half
+  uint64_t orders_asked_ = 0;  // orders_ when it was sent
+  uint64_t dealt_with_ = 0;    // newest query whose answer was acted on
+  uint64_t answered_for_ = 0;  // orders_asked_ of that one
+  uint64_t resend_from_ = 0;
   uint64_t copied_ = 0;               // order of the newest copy
   std::vector<uint64_t> sent_bytes_;  // in all, after the chunk of order k at k % size
   uint64_t seen_ = 0;
