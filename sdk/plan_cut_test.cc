@@ -9,7 +9,7 @@ namespace {
 constexpr uint64_t kChunkBytes = 131072;
 // What Linux sends at once with jumbo frames, and a chunk's header and its frame.
 constexpr uint64_t kPacketBytes = 7 * 8948;
-constexpr uint64_t kHeaderBytes = 64;
+constexpr uint64_t kHeaderBytes = 40 + 32;
 
 TEST(CutEvenly, CoversTheBlockWithChunksThatFit) {
   const uint64_t longest = LongestChunk(kChunkBytes, 4);

@@ -25,7 +25,7 @@ sl_status_t FakePipe::Post(uint32_t bytes, const OpTag& tag) {
   if (broken_ != SL_OK) return broken_;
   if (bytes > slots_[0].payload.size() || posted_ - released_ == slots_.size()) return SL_ERR_INTERNAL;
   slots_[posted_ % slots_.size()].header = {
-      static_cast<uint32_t>(posted_ + 1), 0, bytes, tag.algorithm, tag.seq, tag.signature};
+      static_cast<uint32_t>(posted_ + 1), 0, 0, bytes, tag.algorithm, 0, tag.seq, tag.signature};
   ++posted_;
   return SL_OK;
 }

@@ -12,6 +12,8 @@ namespace sl::kernel {
 
 ChunkLink::ChunkLink(LinkContext* context, const LinkGeometry& geometry, uint32_t peer, uint32_t lane)
     : context_(context), peer_(peer), lane_(lane), geometry_(geometry) {
+  posted_ = transmitted_ = newest_ = acked_ = freed_ = posted_before_ = context->begin;
+  done_ = told_ = context->begin;
   paths_.reserve(kMaxPaths);  // owner_ points into it
   carriers_.assign(geometry_.slots, kNobody);
   old_.reserve(2);

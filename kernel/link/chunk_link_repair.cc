@@ -137,18 +137,18 @@ bool ChunkLink::Carries(size_t index) {
   return false;
 }
 
-// Sender: looks whether the peer lacked anything when it answered. That may have been acknowledged since, over other
-// paths; the peer waits for kResent all the same.
+// Sender: looks whether the peer lacked anything when it answered, as Path::Answer() does. That may have been
+// acknowledged since, over other paths; the peer waits for kResent all the same.
 void ChunkLink::TakeAnswer(size_t index) {
   Path& path = paths_[index];
-  uint32_t received_low = 0;
-  if (!path.TakeAnswer(&received_low)) return;
-  const int64_t beyond = static_cast<int32_t>(received_low - static_cast<uint32_t>(acked_));
-  if (beyond > static_cast<int64_t>(posted_ - acked_)) {
+  int64_t beyond = 0;
+  if (!path.TakeAnswer(&beyond)) return;
+  if (beyond > static_cast<int64_t>(posted_ - path.asked())) {
     return Fail(SL_ERR_LINK_CORRUPT, "the peer received a chunk that was not sent");
   }
-  const uint64_t missing = acked_ + static_cast<uint64_t>(std::max<int64_t>(beyond, 0)) + 1;
-  if (beyond < 0 || path.AskedAbout(missing)) path.set_resend_from(missing);
+  if (beyond >= 0 || beyond < -static_cast<int64_t>(geometry_.slots)) return;
+  const uint64_t received = path.asked() - static_cast<uint64_t>(-beyond);
+  path.set_resend_from(std::max(received, acked_) + 1);
 }
 
 // Sender: what this path carried behind what the peer had received goes again, and on the same path: it may be still
@@ -194,6 +194,8 @@ sl_status_t ChunkLink::Attach(uint32_t index, const LinkConnection& connection, 
     if (outbox_ == nullptr) {
       geometry_.slots = static_cast<uint32_t>(connection.window.bytes / geometry_.SlotBytes());
       carriers_.assign(geometry_.slots, kNobody);
+      send_offset_ = OffsetOf(posted_ + 1);
+      recv_offset_ = OffsetOf(done_ + 1);
     }
     if (const sl_status_t status = MoveOutbox(connection); status != SL_OK) {
       connection.ops->retire(connection.connection);

@@ -55,11 +55,12 @@ LinkTableConfig Config(FakeNet* net, uint32_t rank, uint32_t size, uint32_t slot
 uint32_t SizeOf(uint64_t sequence) { return static_cast<uint32_t>(sequence * 2654435761u % (kChunkBytes + 1)); }
 uint8_t ByteOf(uint32_t rank, uint64_t sequence) { return static_cast<uint8_t>(sequence * 31 + rank * 7); }
 
-// One rank's half of a stream both ways: sends and checks `total` chunks, a step at a time.
+// One rank's half of a stream both ways: sends and checks `total` chunks, a step at a time. The first one is number
+// begin + 1.
 class Half {
  public:
-  Half(LinkTable* table, uint32_t rank, uint32_t peer, uint32_t lane, uint64_t total)
-      : table_(table), link_(table->Get(peer, lane)), rank_(rank), peer_(peer), total_(total) {}
+  Half(LinkTable* table, uint32_t rank, uint32_t peer, uint32_t lane, uint64_t total, uint64_t begin = 0)
+      : table_(table), link_(table->Get(peer, lane)), rank_(rank), peer_(peer), total_(total), begin_(begin) {}
 
   // Does at most one send and one receive. `hold` keeps chunks a few steps, reserved and peeked.
   void Step(bool hold) {
@@ -97,7 +98,7 @@ class Half {
     if (status == SL_ERR_AGAIN) return;
     ASSERT_EQ(status, SL_OK);
     const uint64_t sequence = received_ + 1;
-    ASSERT_EQ(chunk.header->sequence, sequence);
+    ASSERT_EQ(uint64_t{chunk.header->sequence_high} << 32 | chunk.header->sequence, begin_ + sequence);
     ASSERT_EQ(chunk.header->op_seq, sequence);
     ASSERT_EQ(chunk.header->signature, peer_);
     ASSERT_EQ(chunk.header->bytes, SizeOf(sequence));
@@ -112,6 +113,7 @@ class Half {
   const uint32_t rank_;
   const uint32_t peer_;
   const uint64_t total_;
+  const uint64_t begin_;
   uint8_t* payload_ = nullptr;
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
@@ -125,6 +127,7 @@ struct Case {
   FakeFaults faults;
   bool hold;
   uint32_t connections = 1;
+  uint64_t begin = 0;
 };
 
 class ChunkLinkStream : public ::testing::TestWithParam<Case> {};
@@ -138,10 +141,13 @@ TEST_P(ChunkLinkStream, DeliversEveryChunkOnceInOrder) {
   {
     LinkTableConfig config = Config(&net, 0, 2, c.slots);
     config.connections = c.connections;
+    config.begin = c.begin;
     LinkTable a(std::move(config));
-    LinkTable b(Config(&net, 1, 2, c.slots));
-    Half left(&a, 0, 1, 0, kChunks);
-    Half right(&b, 1, 0, 0, kChunks);
+    config = Config(&net, 1, 2, c.slots);
+    config.begin = c.begin;
+    LinkTable b(std::move(config));
+    Half left(&a, 0, 1, 0, kChunks, c.begin);
+    Half right(&b, 1, 0, 0, kChunks, c.begin);
     uint64_t turns = 0;
     while (!(left.done() && right.done()) && !HasFatalFailure()) {
       left.Step(c.hold);
@@ -222,6 +228,9 @@ FakeFaults SmallQueue() {
   return faults;
 }
 
+// Numbers whose low halves begin anew on the way.
+constexpr uint64_t kNearRound = (uint64_t{1} << 32) - 2'001;
+
 INSTANTIATE_TEST_SUITE_P(
     All, ChunkLinkStream,
     ::testing::Values(
@@ -239,6 +248,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"DropsSmallQueue", false, 8, DropsOfASmallQueue(), false},
         Case{"PathsDropsSmallQueue", false, 8, DropsOfASmallQueue(), false, 3},
         Case{"DropsFarAway", false, 8, DropsFarAway(), false}, Case{"MappedIsAlone", true, 8, Kills(997), true, 4},
+        Case{"MappedPast32Bits", true, 3, Kills(97), true, 1, kNearRound},
+        Case{"DropsPast32Bits", false, 5, Drops(200'000), true, 1, kNearRound},
+        Case{"PathsPast32Bits", false, 8, EverythingLate(), true, 4, kNearRound},
         Case{"Everything", false, 8, Everything(), false}, Case{"EverythingHeld", false, 3, Everything(), true}),
     [](const auto& test) { return std::string(test.param.name); });
 

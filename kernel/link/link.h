@@ -37,14 +37,16 @@ struct OpTag {
 
 // What travels before each payload; wire bytes, little-endian.
 struct ChunkHeader {
-  uint32_t sequence;   // low half of the chunk's number, 1 for a direction's first
-  uint32_t order;      // low half of its number among the chunks put on the same connection, plus Path's mark
-  uint32_t bytes;      // of payload
-  uint32_t algorithm;  // OpTag's
+  uint32_t sequence;       // low half of the chunk's number, 1 for a direction's first
+  uint32_t order;          // low half of its number among the chunks put on the same connection, plus Path's mark
+  uint32_t sequence_high;  // high half of the chunk's number
+  uint32_t bytes;          // of payload
+  uint32_t algorithm;      // OpTag's
+  uint32_t reserved;       // 0
   uint64_t op_seq;
   uint64_t signature;
 };
-static_assert(sizeof(ChunkHeader) == 32);
+static_assert(sizeof(ChunkHeader) == 40);
 
 // A chunk that has arrived; valid until Release().
 struct Chunk {

@@ -34,6 +34,7 @@ LinkTable::LinkTable(LinkTableConfig config)
   // Somebody has to look: without a keeper the user does (LinkTableConfig::keeper), with one that cannot run, nobody.
   if (config_.keeper == nullptr) context_.tell_after_ns = config_.tell_after_ns;
   context_.now_ns = config_.now_ns;
+  context_.begin = config_.begin;
   tick_ns_ = std::min(kLongestTickNs, config_.resend_ns / 4 + 1);
   by_lane_.resize(config_.lanes, std::vector<Entry*>(config_.size, nullptr));
   if (config_.keeper != nullptr) config_.keeper->Add(this);

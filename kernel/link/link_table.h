@@ -34,6 +34,7 @@ struct LinkTableConfig : PathConfig {
   uint64_t tell_after_ns = 200'000;          // how long a release may wait for a chunk the other way; 0: not at all
   uint64_t link_timeout_ns = 1'000'000'000;  // from the loss of the last path to the failure of its link
   uint64_t (*now_ns)() = nullptr;            // NULL: CLOCK_MONOTONIC
+  uint64_t begin = 0;                        // LinkContext's, equal on all ranks
   LinkKeeper* keeper = nullptr;              // NULL: only its user drives the table
 };
 

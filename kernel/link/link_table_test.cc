@@ -388,11 +388,12 @@ TEST_F(LinkTableTest, IgnoresAnOldEpoch) {
 // A peer that writes nonsense into the window is found out, whatever it writes.
 TEST_F(LinkTableTest, RefusesImpossibleChunks) {
   constexpr uint32_t kMark = (1 * 16 + 0 + 1) * 2654435769u;  // of epoch 1 of path 0
-  const ChunkHeader good = {1, 1 + kMark, 8, 0, 1, 0};
+  const ChunkHeader good = {1, 1 + kMark, 0, 8, 0, 0, 1, 0};
   struct {
     ChunkHeader header;
     uint64_t posted;
-  } const cases[] = {{{1, 1 + kMark, 65, 0, 1, 0}, 1}, {{2, 1 + kMark, 8, 0, 1, 0}, 1}, {good, 5}, {good, UINT64_MAX}};
+  } const cases[] = {
+      {{1, 1 + kMark, 0, 65, 0, 0, 1, 0}, 1}, {{2, 1 + kMark, 0, 8, 0, 0, 1, 0}, 1}, {good, 5}, {good, UINT64_MAX}};
   ConfigureLog(SL_LOG_ERROR, "/dev/null");
   for (const auto& bad : cases) {
     tables_.clear();

@@ -17,7 +17,7 @@ constexpr uint32_t kMostBehind = uint32_t{1} << 24;
 // of Computer Programming, 6.4).
 uint32_t MarkOf(uint32_t index, uint32_t epoch) { return (epoch * 16 + index + 1) * 2654435769u; }
 
-// Number and order, the order in the high half.
+// Low halves of number and order, the order's in the high half.
 std::atomic_ref<uint64_t> StampOf(ChunkHeader* header) {
   return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(header));
 }
@@ -62,7 +62,8 @@ sl_status_t Path::Signal(SignalWord word, uint64_t value) const {
 sl_status_t Path::Put(uint8_t* outbox, uint64_t offset, uint64_t sequence) {
   uint8_t* slot = outbox + offset;
   ChunkHeader* header = LinkGeometry::HeaderOf(slot);
-  // In one store, since the peer may look at a mapped slot at any time.
+  header->sequence_high = static_cast<uint32_t>(sequence >> 32);
+  // In one store, since the peer may look at a mapped slot at any time. It looks at nothing else before this one fits.
   const uint64_t stamp = uint64_t{static_cast<uint32_t>(orders_ + 1) + mark_} << 32 | static_cast<uint32_t>(sequence);
   StampOf(header).store(stamp, std::memory_order_relaxed);
   const uint64_t bytes = sizeof(ChunkHeader) + header->bytes;
@@ -82,7 +83,7 @@ sl_status_t Path::Put(uint8_t* outbox, uint64_t offset, uint64_t sequence) {
   const uint64_t before = sent_bytes_[orders_ % sent_bytes_.size()];
   ++orders_;
   sent_bytes_[orders_ % sent_bytes_.size()] = before + bytes;
-  if (orders_ == 1 || IsAfter(header->sequence, newest_)) newest_ = header->sequence;
+  newest_ = std::max(newest_, sequence);
   return SL_OK;
 }
 
@@ -112,8 +113,8 @@ uint64_t Path::InFlight(uint64_t now_ns) {
 bool Path::Has(uint64_t offset, uint64_t sequence, ChunkHeader* out_header, bool* out_corrupt) const {
   const uint64_t posted = Word(kPosted);
   if (posted == taken_) return false;
+  if (frozen_ && sequence > frozen_above_) return false;
   const auto wanted = static_cast<uint32_t>(sequence);
-  if (frozen_ && IsAfter(wanted, frozen_above_)) return false;
   // A mapped path carries each chunk once after its opening, and once more what was taken over an earlier one.
   if (mapped() && (posted < taken_ || posted - taken_ > 2 * uint64_t{slots_})) *out_corrupt = true;
   auto* header = LinkGeometry::HeaderOf(static_cast<uint8_t*>(link_.window.local) + offset);
@@ -126,6 +127,7 @@ bool Path::Has(uint64_t offset, uint64_t sequence, ChunkHeader* out_header, bool
     if (mapped() && IsAfter(number, wanted)) *out_corrupt = true;
     return false;
   }
+  if (header->sequence_high != static_cast<uint32_t>(sequence >> 32)) return false;  // 2^32 chunks old, or more
   *out_header = *header;
   if (out_header->bytes > chunk_bytes_) *out_corrupt = true;
   return !*out_corrupt;
@@ -151,7 +153,7 @@ bool Path::MayAsk(uint64_t now_ns, uint64_t patience_ns) const {
 
 sl_status_t Path::Ask(uint64_t now_ns) {
   constexpr uint32_t kMostVain = 6;  // a peer may be 64 resend times away
-  const sl_status_t status = Signal(kQuery, (query_ + 1) << 32 | newest_);
+  const sl_status_t status = Signal(kQuery, (query_ + 1) << 32 | static_cast<uint32_t>(newest_));
   if (status != SL_OK) return status;
   vain_ = query_ == dealt_with_ ? 0 : std::min(vain_ + 1, kMostVain);
   asked_at_ns_ = now_ns;
@@ -161,15 +163,13 @@ sl_status_t Path::Ask(uint64_t now_ns) {
   return SL_OK;
 }
 
-bool Path::AskedAbout(uint64_t sequence) const { return !IsAfter(static_cast<uint32_t>(sequence), asked_); }
-
-bool Path::TakeAnswer(uint32_t* out_received) {
+bool Path::TakeAnswer(int64_t* out_beyond) {
   if (query_ == dealt_with_) return false;
   const uint64_t answer = Word(kAnswer);
   if (answer >> 32 != query_) return false;
   dealt_with_ = query_;
   answered_for_ = orders_asked_;
-  *out_received = static_cast<uint32_t>(answer);
+  *out_beyond = static_cast<int32_t>(static_cast<uint32_t>(answer) - static_cast<uint32_t>(asked_));
   return true;
 }
 
@@ -188,7 +188,7 @@ sl_status_t Path::Answer(uint64_t received) {
   answered_ = query;
   const uint32_t missing = static_cast<uint32_t>(word) - static_cast<uint32_t>(received);
   frozen_ = !mapped() && missing != 0 && missing <= slots_;
-  frozen_above_ = static_cast<uint32_t>(received);
+  frozen_above_ = received;
   return SL_OK;
 }
 

@@ -16,7 +16,9 @@
 // A chunk stands in the receiver's window once kPosted has reached the order that its header names. Header and signal
 // are one put, so whatever an older or a half-written header says, its order and number do not fit. Nor does the header
 // of another path, whose orders are marked otherwise: a put may still read its slot when that holds the next chunk,
-// after its path took over what a lost one had delivered.
+// after its path took over what a lost one had delivered. Numbers have 64 bits: a path may hold a chunk for as long as
+// others carry 2^32 further ones. Orders and what queries and answers name have 32, since they are compared with what
+// is at most a window away.
 //
 // thread: as the link's, whose part a path is.
 #pragma once
@@ -104,9 +106,12 @@ class Path {
   // the transport did not take was not made.
   bool MayAsk(uint64_t now_ns, uint64_t patience_ns) const;
   sl_status_t Ask(uint64_t now_ns);
-  bool TakeAnswer(uint32_t* out_received);
+  // returns in *out_beyond how many chunks beyond asked() the peer had received; negative: it lacked so many
+  bool TakeAnswer(int64_t* out_beyond);
+  // The newest chunk that the newest query was about.
+  uint64_t asked() const { return asked_; }
   // The newest query was about this chunk too, if the path carried it.
-  bool AskedAbout(uint64_t sequence) const;
+  bool AskedAbout(uint64_t sequence) const { return sequence <= asked_; }
   // After an answer: the next chunk that is to go again; 0: none, the peer knows that all of them went. Until then the
   // path makes no query, which would let the peer take what is still to be written again.
   uint64_t resend_from() const { return resend_from_; }
@@ -130,11 +135,11 @@ class Path {
 
   // Sender.
   uint64_t orders_ = 0;        // chunks put
-  uint32_t newest_ = 0;        // highest chunk put, low half
+  uint64_t newest_ = 0;        // highest chunk put
   uint64_t query_ = 0;         // newest query sent
   uint64_t asked_at_ns_ = 0;   // when
   uint32_t vain_ = 0;          // queries since the last one that was answered, but for the newest
-  uint32_t asked_ = 0;         // highest chunk it was about, low half
+  uint64_t asked_ = 0;         // highest chunk it was about
   uint64_t orders_asked_ = 0;  // orders_ when it was sent
   uint64_t dealt_with_ = 0;    // newest query whose answer was acted on
   uint64_t answered_for_ = 0;  // orders_asked_ of that one
@@ -151,7 +156,7 @@ class Path {
   uint64_t told_ = 0;
   uint64_t answered_ = 0;
   bool frozen_ = false;
-  uint32_t frozen_above_ = 0;
+  uint64_t frozen_above_ = 0;
 };
 
 }  // namespace sl::kernel
