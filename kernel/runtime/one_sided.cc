@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/runtime/one_sided.h"
 
+#include <utility>
+
 #include "kernel/runtime/op_life.h"
 #include "kernel/runtime/stream_calls.h"
 
@@ -64,18 +66,21 @@ void Take(StreamValues* values, uint64_t* word, uint64_t* awaited, uint64_t left
   values->Write(word, 0);
 }
 
-// The stream tells of all of them before it waits for the first.
-StreamValues AwaitCounted(sl_comm_t* handle, std::span<const sl_signal_count_t> counts) {
+// The stream writes all numbers that it waits for before it waits for the first. They become the communicator's once
+// the device has taken the call: a wait that could not be issued takes no signals, so the next one waits for the same.
+Status IssueCounted(sl_comm_t* handle, std::span<const sl_signal_count_t> counts, const StreamCalls& calls) {
   StreamValues values;
   const SignalBoard& board = handle->comm.signals();
   const uint32_t own = handle->comm.rank();
-  std::vector<uint64_t>& awaited = handle->signals_awaited;
+  std::vector<uint64_t> awaited = handle->signals_awaited;
   for (const auto& [peer, count] : counts) {
     awaited[peer] += count;
     values.Write(&board.At(own, peer)->raised_awaited, awaited[peer]);
   }
   for (const auto& [peer, count] : counts) values.AwaitAtLeast(&board.At(own, peer)->raised, awaited[peer]);
-  return values;
+  SL_TRY(calls.Issue(values));
+  handle->signals_awaited = std::move(awaited);
+  return {};
 }
 
 StreamValues TakeFlags(const sl_comm_t& handle, std::span<const sl_signal_count_t> counts) {
@@ -145,9 +150,10 @@ Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts,
   SL_TRY(CheckCount(handle->comm.device(), stream, counts));
   SL_ASSIGN(IssueOrder * order, JoinOrder(handle, stream));
   const StreamCalls calls(handle->comm.device(), stream);
-  SL_TRY(calls.Issue(order->capture == 0 ? AwaitCounted(handle, counts) : TakeFlags(*handle, counts)));
-  handle->CountOperations(1);
-  return MarkEnd(handle, *order, stream);
+  const Status issued =
+      order->capture == 0 ? IssueCounted(handle, counts, calls) : calls.Issue(TakeFlags(*handle, counts));
+  if (issued.ok()) handle->CountOperations(1);
+  return MarkEndOf(issued, handle, *order, stream);
 }
 
 }  // namespace sl::kernel

@@ -81,6 +81,25 @@ TEST_F(Signals, SignalsAreCounted) {
   });
 }
 
+// The device refuses the first call, so that only the second one may take the signal.
+TEST_F(Signals, WaitThatCouldNotBeIssuedTakesNoSignal) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    const int peer = 1 - team.rank();
+    NCCL_OK(ncclSignal(peer, 0, 0, 0, comm, nullptr));
+    ASSERT_TRUE(gpu.Synchronize(30));
+    team.Barrier();
+    ncclWaitSignalDesc_t one = {1, peer, 0, 0};
+    gpu.FailNext("cuStreamBatchMemOp");
+    EXPECT_NE(ncclWaitSignal(1, &one, comm, nullptr), ncclSuccess);
+    NCCL_OK(ncclWaitSignal(1, &one, comm, nullptr));
+    EXPECT_TRUE(gpu.Synchronize(10)) << "there is one signal, and one wait for one signal";
+    team.Barrier();
+    NCCL_OK(ncclCommAbort(comm));
+  });
+}
+
 TEST_F(Signals, PutsOutOfReachAreRefusedInWords) {
   RunProcesses(2, [](Team& team) {
     const FakeGpu gpu;
