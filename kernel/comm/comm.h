@@ -114,7 +114,9 @@ class Communicator {
     StopLaunches(SL_ERR_ABORTED);
   }
   bool cancelled() const { return cancelled_ns_.load(std::memory_order_relaxed) != SL_NO_DEADLINE; }
-  // Launches that nobody watches end soon, whatever they wait for; the first reason stays.   [any]
+  // Launches that nobody watches end soon, whatever they wait for; the first reason stays. The caller has kept the
+  // failure first: a launch that is stopped ends well as its stream sees it, so whoever has seen the end of the stream
+  // must find the failure. Abort and destroy have none to keep: nobody asks such a communicator.   [any]
   void StopLaunches(sl_status_t why);
   bool HasStoppedLaunches() const;
   // Ends the operations of this rank and lets none follow; what else the communicator is for goes on. The others hear
@@ -204,6 +206,7 @@ class Communicator {
   std::atomic<State> state{State::kJoining};
 
  private:
+  friend struct CommunicatorPeer;  // of comm_health_test.cc
   Status SetUp(const TreeIdentity& identity, const TreeNeighbours& where, const ControlTree* origin = nullptr);
   Status MeetOthers();
   Result<std::shared_ptr<const Roster>> ExchangeCards(uint64_t key);
@@ -230,6 +233,7 @@ class Communicator {
   std::string LostText(uint32_t rank, Fate fate) const;
   void GiveUpJoiningSoon();
   void StopLaunchesSoon(const std::string& why);
+  void StopLaunchesOfPeer(const std::string& why);
   void OnReport(uint32_t rank, const Status& failure);
   Patience patience() const { return {deadline_ns_, &give_up_joining_ns_}; }
   Status WhyGivenUp(const Status& joined) const;

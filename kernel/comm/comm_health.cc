@@ -88,11 +88,15 @@ bool Communicator::HasStoppedLaunches() const {
 void Communicator::StopLaunchesSoon(const std::string& why) {
   uint64_t none = 0;
   if (control_.load() == nullptr || stopping_.load() != none) return;
-  const uint64_t stopping = process_->control()->At(NowNs() + kStoppingGraceNs, [this, why] {
-    StopLaunches(SL_ERR_PEER_LOST);
-    if (healthy()) Fail({SL_ERR_PEER_LOST, why});
-  });
+  const uint64_t stopping =
+      process_->control()->At(NowNs() + kStoppingGraceNs, [this, why] { StopLaunchesOfPeer(why); });
   if (!stopping_.compare_exchange_strong(none, stopping)) process_->control()->Cancel(stopping);
+}
+
+// One that has failed already has its reason: a lost rank, or what another rank reported.
+void Communicator::StopLaunchesOfPeer(const std::string& why) {
+  if (healthy()) Fail({SL_ERR_PEER_LOST, why});
+  StopLaunches(SL_ERR_PEER_LOST);
 }
 
 void Communicator::OnFate(uint32_t rank, Fate fate) {
@@ -157,8 +161,8 @@ bool Communicator::KeepFailure(const Status& status) {
 void Communicator::Revoke() {
   constexpr const char* kWhy = "the communicator was revoked; no operation may follow";
   revoked_.store(kWhy);
-  StopLaunches(SL_ERR_ABORTED);
   KeepFailure({SL_ERR_ABORTED, kWhy});
+  StopLaunches(SL_ERR_ABORTED);
   // Whose operations have failed revokes, too, and takes part in what follows.
   if (tree_ != nullptr) tree_->DisregardReports();
 }
@@ -166,8 +170,7 @@ void Communicator::Revoke() {
 void Communicator::RevokeForShrink() {
   constexpr const char* kWhy = "a shrink has ended its operations; no other may follow";
   revoked_.store(kWhy);
-  StopLaunches(SL_ERR_ABORTED);
-  Fail({SL_ERR_ABORTED, kWhy});
+  FailLaunches({SL_ERR_ABORTED, kWhy});
 }
 
 Status Communicator::Health() const {

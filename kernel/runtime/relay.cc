@@ -124,10 +124,7 @@ Result<RelayJob*> Relay::Begin(std::span<Pending* const> ops, sl_stream_t* strea
 Status Relay::Enqueue(RelayJob* job) {
   Status enqueued = OrNoMemory([&] { return job->pieces().count() == 1 ? EnqueueWhole(job) : EnqueueStep(job); });
   if (enqueued.code() == SL_ERR_AGAIN) return enqueued;
-  if (!enqueued.ok()) {
-    handle_->comm.Fail(enqueued);
-    handle_->comm.StopLaunches(enqueued.code());
-  }
+  if (!enqueued.ok()) handle_->comm.FailLaunches(enqueued);
   job->Release();
   return enqueued;
 }

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A communicator's failure and the word that stops its launches, whose order a program sees: a stopped launch ends its
+// stream as a good one does.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+
+#include "kernel/comm/comm.h"
+
+namespace sl::kernel {
+
+struct CommunicatorPeer {
+  static void SetControl(Communicator* comm, sl_control_t* control) { comm->control_.store(control); }
+  static std::mutex* LockOfFailure(Communicator* comm) { return &comm->mutex_; }
+  static void StopLaunchesOfPeer(Communicator* comm) { comm->StopLaunchesOfPeer("rank 1 aborted the communicator"); }
+};
+
+namespace {
+
+class CommHealth : public testing::Test {
+ protected:
+  CommHealth() { CommunicatorPeer::SetControl(&comm_, &control_); }
+  ~CommHealth() override { CommunicatorPeer::SetControl(&comm_, nullptr); }
+
+  bool IsStopped() { return std::atomic_ref<int32_t>(control_.abort).load() != 0; }
+
+  // The lock under which the failure is kept holds `end` between the two steps. While it is held no failure can be
+  // kept, so no launch may be stopped. Long enough for a thread that would stop them at once.
+  void ExpectFailureBeforeTheStop(const std::function<void()>& end) {
+    std::thread ending;
+    {
+      const std::lock_guard held(*CommunicatorPeer::LockOfFailure(&comm_));
+      ending = std::thread(end);
+      const uint64_t deadline_ns = NowNs() + 200'000'000;
+      while (!IsStopped() && NowNs() < deadline_ns) std::this_thread::yield();
+      EXPECT_FALSE(IsStopped()) << "launches are stopped, and no failure is kept yet";
+    }
+    ending.join();
+    EXPECT_TRUE(IsStopped());
+    EXPECT_FALSE(comm_.OwnFailure().ok());
+    EXPECT_FALSE(comm_.Health().ok());
+  }
+
+  Communicator comm_{nullptr, {}};
+  sl_control_t control_{};
+};
+
+TEST_F(CommHealth, KeepsTheFailureBeforeItStopsLaunchesThatWaitForAPeer) {
+  ExpectFailureBeforeTheStop([this] { CommunicatorPeer::StopLaunchesOfPeer(&comm_); });
+}
+
+TEST_F(CommHealth, KeepsTheFailureBeforeARevokeStopsLaunches) {
+  ExpectFailureBeforeTheStop([this] { comm_.Revoke(); });
+}
+
+TEST_F(CommHealth, KeepsTheFailureBeforeAShrinkStopsLaunches) {
+  ExpectFailureBeforeTheStop([this] { comm_.RevokeForShrink(); });
+}
+
+TEST_F(CommHealth, KeepsTheFailureBeforeAFoundOneStopsLaunches) {
+  ExpectFailureBeforeTheStop([this] { comm_.FailLaunches({SL_ERR_TIMEOUT, "timeout"}); });
+}
+
+// The reason stays the one that ended it: what follows from the end is no news.
+TEST_F(CommHealth, KeepsTheFirstFailure) {
+  comm_.FailLaunches({SL_ERR_MISMATCH, "calls differ"});
+  CommunicatorPeer::StopLaunchesOfPeer(&comm_);
+  comm_.Revoke();
+  EXPECT_EQ(comm_.OwnFailure().code(), SL_ERR_MISMATCH);
+  EXPECT_EQ(std::atomic_ref<int32_t>(control_.abort).load(), SL_ERR_MISMATCH);
+}
+
+}  // namespace
+}  // namespace sl::kernel
