@@ -49,6 +49,11 @@ typedef struct sl_comm_config_t {
   uint32_t processors_max;
   uint32_t processor_weight; /* in thousandths */
   uint32_t processor_free;   /* 1: ways that hold none go before all others, on all ranks when one asks for it */
+  /* NULL, or a word of the caller's that is 0 and outlives the communicator and every call on it. Then whoever calls
+   * `enqueue` marks that call in the word: exchanges it for 1 first, sequentially consistent, calls only if it was 0,
+   * and stores 0 afterwards, release. So a call can be marked before the communicator is touched, and whoever ends the
+   * communicator waits for the mark first. The other calls that issue operations mark themselves in the same word. */
+  uint32_t* call_mark;
 } sl_comm_config_t;
 
 typedef struct sl_comm_info_t {
