@@ -548,7 +548,7 @@ class GroupIssue {
 }  // namespace
 
 Status IssueGroup(const sl_group_entry_t* entries, uint32_t count) {
-  if (count == 1) return Issue(entries[0].comm, *entries[0].op, entries[0].stream);
+  if (count == 1) return MarkAndIssue(entries[0].comm, *entries[0].op, entries[0].stream);
   if (std::optional<Status> issued = IssueTransfers(entries, count)) return *std::move(issued);
   alignas(std::max_align_t) std::byte memory[kArenaBytes];
   std::pmr::monotonic_buffer_resource arena(memory, sizeof(memory));

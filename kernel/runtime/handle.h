@@ -95,8 +95,12 @@ struct sl_comm_window_t {
 
 // Opaque in the ABI.
 struct sl_comm_t {
-  sl_comm_t(sl::kernel::Process* process, sl::kernel::CommConfig config)
-      : comm(process, std::move(config)), registrations(comm.device().ops, comm.device().handle) {}
+  // `call_mark`: of the caller (sl_comm_config_t), or NULL.
+  sl_comm_t(sl::kernel::Process* process, sl::kernel::CommConfig config, uint32_t* call_mark)
+      : comm(process, std::move(config)),
+        is_marked_by_caller(call_mark != nullptr),
+        in_call(call_mark != nullptr ? *call_mark : own_mark),
+        registrations(comm.device().ops, comm.device().handle) {}
 
   // By the thread that issues, and so without a locked instruction.   [data]
   void CountOperations(uint32_t count) {
@@ -110,7 +114,9 @@ struct sl_comm_t {
   std::atomic<bool> revoked{false};  // by comm_revoke, whose operations have ended
 
   // Hot: touched by every operation, by one thread at a time.
-  std::atomic<uint32_t> in_call{0};
+  uint32_t own_mark = 0;
+  const bool is_marked_by_caller;                   // of `enqueue`, which leaves in_call alone
+  const std::atomic_ref<uint32_t> in_call;          // own_mark, or the caller's word
   uint64_t collectives = 0;                         // issued
   std::atomic<uint64_t> operations{0};              // issued; any thread may ask
   const sl::kernel::Choice* last_choice = nullptr;  // of the newest operation; the selector keeps it till the next

@@ -131,12 +131,8 @@ Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& o
   return MarkEndOf(enqueued, handle, order, stream);
 }
 
-}  // namespace
-
-Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
-  const InCall in_call(handle);
-  if (!in_call.is_alone()) [[unlikely]]
-    return TwoCallsAtOnce();
+// A call that is marked.
+[[gnu::always_inline]] inline Status IssueMarked(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   SL_TRY(CheckUsable(handle, op));
   SL_TRY(CheckOp(handle->comm, op));
   SL_TRY(CheckStream(handle, stream));
@@ -150,6 +146,21 @@ Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
     return IssueRelayed(handle, *order, op, stream);
   const bool at_once = stream == nullptr || !handle->comm.device().is_watched();
   return at_once ? IssueAtOnce(handle, *order, op, stream) : IssueOnStream(handle, *order, op, stream);
+}
+
+}  // namespace
+
+[[gnu::noinline]] Status MarkAndIssue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
+  const InCall in_call(handle);
+  if (!in_call.is_alone()) [[unlikely]]
+    return TwoCallsAtOnce();
+  return IssueMarked(handle, op, stream);
+}
+
+Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
+  if (handle->is_marked_by_caller) [[likely]]
+    return IssueMarked(handle, op, stream);
+  return MarkAndIssue(handle, op, stream);
 }
 
 Status PrepareToIssue(sl_comm_t* handle) {

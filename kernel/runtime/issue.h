@@ -40,6 +40,8 @@ struct Pending {
 // As sl_runtime_ops_t::enqueue and enqueue_group; errors with text.
 Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream);
 Status IssueGroup(const sl_group_entry_t* entries, uint32_t count);
+// As Issue, of a call that its caller has not marked.
+Status MarkAndIssue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream);
 
 // What is wrong with the arguments of `op` on this communicator, or SL_OK.
 Status CheckOp(const Communicator& comm, const sl_op_t& op);

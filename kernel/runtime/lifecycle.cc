@@ -72,6 +72,10 @@ Result<ProcessorBounds> BoundsOf(const sl_comm_config_t* config, const Processor
   return bounds;
 }
 
+uint32_t* CallMarkOf(const sl_comm_config_t* config) {
+  return config != nullptr && SL_HAS(config, sl_comm_config_t, call_mark) ? config->call_mark : nullptr;
+}
+
 Status MakeId(sl_unique_id_t* out_id) {
   SL_ASSIGN(Process * process, Process::GetForId());
   const std::string& rendezvous = process->profile().settings().comm.rendezvous;
@@ -92,7 +96,7 @@ Status CreateComm(const sl_comm_config_t& config, sl_comm_t** out_comm) {
   mine.timeout_ns =
       config.timeout_ns != 0 ? config.timeout_ns : process->profile().settings().comm.bootstrap_timeout_ms * 1000000;
   mine.name = config.name != nullptr ? config.name : "";
-  auto handle = std::make_unique<sl_comm_t>(process, mine);
+  auto handle = std::make_unique<sl_comm_t>(process, mine, CallMarkOf(&config));
   handle->nonblocking = config.nonblocking != 0;
   sl_comm_t* raw = handle.get();
   Status status = RunCall(raw, raw->nonblocking, [raw, ids] { return BecomeReady(raw, raw->comm.Join(ids)); });

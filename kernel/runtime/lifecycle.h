@@ -12,6 +12,8 @@ namespace sl::kernel {
 
 // What `config` asks for; where it is NULL, `otherwise`.   returns: it | SL_ERR_INVALID
 Result<ProcessorBounds> BoundsOf(const sl_comm_config_t* config, const ProcessorBounds& otherwise);
+// Where the caller marks its calls; NULL: nowhere.
+uint32_t* CallMarkOf(const sl_comm_config_t* config);
 Status MakeId(sl_unique_id_t* out_id);
 Status CreateComm(const sl_comm_config_t& config, sl_comm_t** out_comm);
 Status SplitComm(sl_comm_t* parent, int32_t color, int32_t key, const sl_comm_config_t* config, sl_comm_t** out_comm);

@@ -11,7 +11,8 @@
 namespace sl::kernel {
 
 // Marks the communicator as in use by a call; comm_abort waits for it. The exchange is the one locked instruction of
-// the hot path: it orders the mark before the reading of `cancelled` (Dekker, partner in comm_abort).
+// the hot path: it orders the mark before the reading of `cancelled` (Dekker, partner in comm_abort). Where the caller
+// of enqueue marks its calls, the exchange is the caller's.
 class InCall {
  public:
   explicit InCall(sl_comm_t* handle)

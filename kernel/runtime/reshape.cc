@@ -35,7 +35,7 @@ std::unique_ptr<sl_comm_t> NewChild(const sl_comm_t& parent, const sl_comm_confi
   if (size != 0) child.size = size;
   if (config != nullptr && config->timeout_ns != 0) child.timeout_ns = config->timeout_ns;
   if (config != nullptr && config->name != nullptr) child.name = config->name;
-  auto handle = std::make_unique<sl_comm_t>(parent.comm.process(), child);
+  auto handle = std::make_unique<sl_comm_t>(parent.comm.process(), child, CallMarkOf(config));
   handle->nonblocking = config != nullptr ? config->nonblocking != 0 : parent.nonblocking;
   return handle;
 }

@@ -20,8 +20,8 @@ std::unique_ptr<sl_comm_window_t> WindowOn(uint8_t* memory, uint64_t bytes) {
 
 TEST(SymmetricWindows, FindsTheFirstThatHoldsAllOfABuffer) {
   uint8_t memory[100];
-  const std::atomic<uint32_t> in_call = 0;
-  SymmetricWindows windows(in_call);
+  uint32_t mark = 0;
+  SymmetricWindows windows{std::atomic_ref<uint32_t>(mark)};
   EXPECT_TRUE(windows.empty());
   EXPECT_EQ(windows.Find(memory, 1), nullptr);
   const auto half = WindowOn(memory, 50);
@@ -46,7 +46,8 @@ TEST(SymmetricWindows, FindsTheFirstThatHoldsAllOfABuffer) {
 // What a call has found is there until the call ends, whoever takes it out meanwhile.
 TEST(SymmetricWindows, KeepsWhatACallHasFound) {
   uint8_t memory[100];
-  std::atomic<uint32_t> in_call = 0;
+  uint32_t mark = 0;
+  const std::atomic_ref<uint32_t> in_call(mark);
   std::atomic<bool> is_over = false;
   uint64_t found = 0;
   SymmetricWindows windows(in_call);

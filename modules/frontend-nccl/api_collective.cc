@@ -171,6 +171,16 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
   return submitted == ncclSuccess ? submitted : NoteInGroup(submitted);
 }
 
+// While another thread is in a call on the communicator, which is refused, or was a moment ago. A group's call marks
+// itself, so the kernel finds out which.
+[[gnu::cold, gnu::noinline]] ncclResult_t IssueBeside(const Kind& kind, const PendingOp& pending) {
+  const Pin comm(pending.comm);
+  if (const ncclResult_t ready = RequireReady(kind.function, comm); ready != ncclSuccess) return ready;
+  const sl_group_entry_t entry{comm->kernel, &pending.op, pending.stream};
+  const sl_status_t status = LoadedRuntime().enqueue_group(&entry, 1);
+  return status == SL_OK ? ncclSuccess : FailWith(kind.function, status);
+}
+
 [[gnu::cold, gnu::noinline]] ncclResult_t Refuse(const Kind& kind, const Call& call, bool* out_retry) {
   const ncclResult_t fault = FindFault(kind, call);
   *out_retry = fault == ncclSuccess;
@@ -203,8 +213,14 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
                     0};
       if (ArgumentsGood(kind, call, comm) && (!kind.reduces || Reduction(call, comm, &pending.op))) [[likely]] {
         if (t_group_depth != 0) return Grouped(kind, pending);
-        const sl_status_t status = LoadedRuntime().enqueue(comm->kernel, &pending.op, pending.stream);
-        return status == SL_OK ? ncclSuccess : FailWith(kind.function, status);
+        if (!OpMark::Set(comm)) [[unlikely]]
+          return IssueBeside(kind, pending);
+        if (OpMark::MayIssue(comm)) [[likely]] {
+          const sl_status_t status = LoadedRuntime().enqueue(comm->kernel, &pending.op, pending.stream);
+          OpMark::Clear(comm);
+          return status == SL_OK ? ncclSuccess : FailWith(kind.function, status);
+        }
+        OpMark::Clear(comm);
       }
     }
     bool retry = false;

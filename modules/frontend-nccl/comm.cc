@@ -85,6 +85,10 @@ ncclResult_t PollKernel(const char* function, ncclComm* comm, uint32_t phase) {
   return ncclSuccess;
 }
 
+bool IsMarked(ncclComm* comm) { return std::atomic_ref<uint32_t>(comm->in_call).load(std::memory_order_seq_cst) != 0; }
+
+bool IsInside(ncclComm* comm) { return comm->pins.load(std::memory_order_seq_cst) != 0 || IsMarked(comm); }
+
 }  // namespace
 
 ncclComm* Judge(const char* function, const ncclComm* handle) noexcept {
@@ -180,12 +184,14 @@ ncclComm* Allocate() {
   return comm;
 }
 
+// A slot whose operation has not left, so that its memory is kept, stays unused for ever: the mark is that operation's.
 void Release(ncclComm* comm) noexcept {
   comm->phase.store(kFree, std::memory_order_release);
   for (ncclWindow_t window : comm->cold->windows) ForgetWindow(window);
   delete comm->cold;
   comm->cold = nullptr;
   comm->kernel = nullptr;
+  if (IsMarked(comm)) return;
   GiveSlot(static_cast<uint32_t>(comm - g_comms));
 }
 
@@ -248,10 +254,10 @@ bool ClaimForEnding(ncclComm* comm) noexcept {
   return true;
 }
 
-void AwaitPins(const ncclComm* comm) noexcept {
+void AwaitPins(ncclComm* comm) noexcept {
   const timespec pause{0, 100000};
   uint64_t deadline_ns = UINT64_MAX;
-  while (comm->pins.load(std::memory_order_seq_cst) != 0 && NowNs() < deadline_ns) {
+  while (IsInside(comm) && NowNs() < deadline_ns) {
     if (comm->aborted.load() && deadline_ns == UINT64_MAX) {
       if (comm->kernel != nullptr) LoadedRuntime().comm_cancel(comm->kernel);
       deadline_ns = NowNs() + kLeavingNs;

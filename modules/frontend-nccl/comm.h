@@ -11,7 +11,8 @@
 //     they stay until the pin goes. Both sides are sequentially consistent: one of them sees the other.
 // I3. Who holds a pin waits for nothing that the cancellation of this very communicator does not end; but for a group
 //     of several communicators, for which the kernel keeps the memory of each (in_call) until it is over.
-// An operation outside a group takes no pin: the kernel counts it (in_call), and its abort waits for it.
+// I4. An operation outside a group takes no pin but marks the handle (OpMark), which costs one locked instruction: the
+//     kernel finds its call marked. Whoever ends a handle waits for the mark as for the pins.
 #pragma once
 
 #include <atomic>
@@ -66,6 +67,7 @@ struct alignas(64) ncclComm {
   sl_comm_t* kernel = nullptr;
   sl::frontend_nccl::CommCold* cold = nullptr;
   std::atomic<uint64_t> comm_id{0};  // equal on all ranks; 0 until ready
+  uint32_t in_call = 0;              // 1: a call that issues operations is inside; the kernel's call_mark
   bool blocking = false;             // as its settings say; set by Allocate, so that the array is all zeros
 
   alignas(64) std::atomic<uint32_t> pins{0};  // calls that are inside (Pin)
@@ -116,6 +118,35 @@ class Pin {
   ncclComm* const counted_;
 };
 
+// An operation outside a group on its way to the kernel. The mark lies in the slot, which is never freed, and is set
+// before the phase is looked at once more; whoever ends the handle changes the phase before it looks for marks
+// (AwaitPins). Both are sequentially consistent: one of them sees the other, so where MayIssue() the kernel's
+// communicator stays until the mark goes.
+class OpMark {
+ public:
+  explicit OpMark(ncclComm* comm) noexcept : comm_(comm), is_alone_(Set(comm)) {}
+  ~OpMark() {
+    if (is_alone_) Clear(comm_);
+  }
+  OpMark(const OpMark&) = delete;
+  OpMark& operator=(const OpMark&) = delete;
+
+  // The same without an object, for the hot path. False: another thread is in a call that issues operations; the mark
+  // is its own, and the kernel must not be called as if this one were.
+  static bool Set(ncclComm* comm) noexcept { return Word(comm).exchange(1, std::memory_order_seq_cst) == 0; }
+  static void Clear(ncclComm* comm) noexcept { Word(comm).store(0, std::memory_order_release); }
+  // Of one that is set.
+  static bool MayIssue(const ncclComm* comm) noexcept { return comm->phase.load(std::memory_order_seq_cst) == kReady; }
+
+  bool is_alone() const noexcept { return is_alone_; }
+
+ private:
+  static std::atomic_ref<uint32_t> Word(ncclComm* comm) noexcept { return std::atomic_ref<uint32_t>(comm->in_call); }
+
+  ncclComm* const comm_;
+  const bool is_alone_;
+};
+
 // As Live, and says what is wrong with the handle: then the caller returns ncclInvalidArgument.
 ncclComm* Judge(const char* function, const ncclComm* handle) noexcept;
 // What every call on a communicator begins with, but for those that end it: judged, and pinned for the call.
@@ -153,10 +184,10 @@ void ChangePhase(ncclComm* comm, Phase phase) noexcept;
 sl_status_t AwaitKernel(ncclComm* comm, Phase phase, const std::function<bool()>& is_vain = {}) noexcept;
 // Takes the handle for ending it: everybody else is refused from now on. False when somebody else ends it.
 bool ClaimForEnding(ncclComm* comm) noexcept;
-// After claiming, before anything is freed: until nobody is inside. Once it is aborted, which may be while this waits,
-// the kernel cancels what those inside wait for: then a few milliseconds; two seconds beside a group that waits for
-// other communicators, too.
-void AwaitPins(const ncclComm* comm) noexcept;
+// After claiming, before anything is freed: until nobody is inside, neither by a pin nor by a mark. Once it is aborted,
+// which may be while this waits, the kernel cancels what those inside wait for: then a few milliseconds; two seconds
+// beside a group that waits for other communicators, too.
+void AwaitPins(ncclComm* comm) noexcept;
 
 // Whether any live communicator of this process with this id, `except` left out, is the one that `is_it` looks for. For
 // ranks that share a process. Takes no memory.

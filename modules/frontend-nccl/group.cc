@@ -100,7 +100,8 @@ ncclResult_t IssueOps(Group& group) {
   sl_status_t status = SL_OK;
   if (group.entries.size() == 1) {
     const sl_group_entry_t& only = group.entries[0];
-    status = runtime.enqueue(only.comm, only.op, only.stream);
+    const OpMark mark(group.ops[0].comm);  // beside another call the kernel refuses it as a group
+    status = mark.is_alone() ? runtime.enqueue(only.comm, only.op, only.stream) : runtime.enqueue_group(&only, 1);
   } else {
     status = runtime.enqueue_group(group.entries.data(), static_cast<uint32_t>(group.entries.size()));
   }

@@ -41,6 +41,7 @@ sl_comm_config_t KernelConfig(const Job& job, const CommSettings& settings) {
   const bool saves = (settings.values.CTAPolicy & NCCL_CTA_POLICY_EFFICIENCY) != 0;
   config.processor_weight = saves ? kEfficientWeight : 0;
   config.processor_free = (settings.values.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0 ? 1 : 0;
+  config.call_mark = job.comm != nullptr ? &job.comm->in_call : nullptr;
   config.name = settings.comm_name.empty() ? nullptr : settings.comm_name.c_str();
   return config;
 }

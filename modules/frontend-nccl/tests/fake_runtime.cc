@@ -29,6 +29,7 @@ void FakeRuntime::Reset() {
   logs.clear();
   error_text.clear();
   in_comm_state = in_window_deregister = nullptr;
+  on_call = nullptr;
   estimate_ns = 0;
   create_status = wait_status = state_status = enqueue_status = window_status = SL_OK;
 }
@@ -41,8 +42,18 @@ sl_status_t Answer(sl_status_t status) {
 }
 
 void Note(const std::string& call) {
-  const std::lock_guard<std::mutex> lock(Fake().mutex);
-  Fake().calls.push_back(call);
+  {
+    const std::lock_guard<std::mutex> lock(Fake().mutex);
+    Fake().calls.push_back(call);
+  }
+  if (Fake().on_call) Fake().on_call(call);
+}
+
+// As Note, of a call that looks at the communicator afterwards, as the kernel does: a sanitizer sees if it has gone.
+void NoteOn(const sl_comm_t* comm, const std::string& call) {
+  Note(call);
+  const volatile uint32_t rank = comm->rank;
+  static_cast<void>(rank);
 }
 
 const char* LastError() { return Fake().error_text.c_str(); }
@@ -209,8 +220,8 @@ sl_status_t CommInfo(sl_comm_t* comm, sl_comm_info_t* out_info) {
   return SL_OK;
 }
 
-sl_status_t Enqueue(sl_comm_t*, const sl_op_t* op, sl_stream_t*) {
-  Note(std::string("enqueue ") + OpKindName(op->kind));
+sl_status_t Enqueue(sl_comm_t* comm, const sl_op_t* op, sl_stream_t*) {
+  NoteOn(comm, std::string("enqueue ") + OpKindName(op->kind));
   if (Fake().enqueue_status != SL_OK) return Answer(Fake().enqueue_status);
   const std::lock_guard<std::mutex> lock(Fake().mutex);
   Fake().ops.push_back(*op);
@@ -218,7 +229,7 @@ sl_status_t Enqueue(sl_comm_t*, const sl_op_t* op, sl_stream_t*) {
 }
 
 sl_status_t EnqueueGroup(const sl_group_entry_t* entries, uint32_t count) {
-  Note("enqueue_group " + std::to_string(count));
+  NoteOn(entries[0].comm, "enqueue_group " + std::to_string(count));
   if (Fake().enqueue_status != SL_OK) return Answer(Fake().enqueue_status);
   const std::lock_guard<std::mutex> lock(Fake().mutex);
   for (uint32_t i = 0; i < count; ++i) Fake().ops.push_back(*entries[i].op);
@@ -235,15 +246,19 @@ sl_status_t MemoryRelease(void* memory) {
   return SL_OK;
 }
 
-sl_status_t RegisterMemory(sl_comm_t*, void* memory, uint64_t, sl_registration_t** out_registration) {
+sl_status_t RegisterMemory(sl_comm_t* comm, void* memory, uint64_t, sl_registration_t** out_registration) {
+  NoteOn(comm, "register_memory");
   *out_registration = static_cast<sl_registration_t*>(memory);
   return SL_OK;
 }
 
-sl_status_t DeregisterMemory(sl_comm_t*, sl_registration_t*) { return Answer(Fake().window_status); }
+sl_status_t DeregisterMemory(sl_comm_t* comm, sl_registration_t*) {
+  NoteOn(comm, "deregister_memory");
+  return Answer(Fake().window_status);
+}
 
 sl_status_t WindowRegister(sl_comm_t* comm, void* memory, uint64_t, uint32_t flags, sl_comm_window_t** out_window) {
-  Note("window_register " + std::to_string(comm->rank) + " flags " + std::to_string(flags));
+  NoteOn(comm, "window_register " + std::to_string(comm->rank) + " flags " + std::to_string(flags));
   if (Fake().window_status != SL_OK) return Answer(Fake().window_status);
   *out_window = static_cast<sl_comm_window_t*>(memory);
   return SL_OK;
@@ -260,22 +275,23 @@ sl_status_t WindowMemory(sl_comm_t*, sl_comm_window_t* window, void** out_memory
   return SL_OK;
 }
 
-sl_status_t PutSignal(sl_comm_t*, const void*, uint64_t bytes, uint32_t peer, sl_comm_window_t*, uint64_t offset,
+sl_status_t PutSignal(sl_comm_t* comm, const void*, uint64_t bytes, uint32_t peer, sl_comm_window_t*, uint64_t offset,
                       sl_stream_t*) {
-  Note("put_signal " + std::to_string(bytes) + " to " + std::to_string(peer) + " at " + std::to_string(offset));
+  NoteOn(comm, "put_signal " + std::to_string(bytes) + " to " + std::to_string(peer) + " at " + std::to_string(offset));
   return Answer(Fake().enqueue_status);
 }
 
-sl_status_t WaitSignals(sl_comm_t*, const sl_signal_count_t* counts, uint32_t count, sl_stream_t*) {
+sl_status_t WaitSignals(sl_comm_t* comm, const sl_signal_count_t* counts, uint32_t count, sl_stream_t*) {
   std::string text = "wait_signals";
   for (uint32_t i = 0; i < count; ++i) {
     text += " " + std::to_string(counts[i].count) + " of " + std::to_string(counts[i].peer);
   }
-  Note(text);
+  NoteOn(comm, text);
   return Answer(Fake().enqueue_status);
 }
 
-sl_status_t Estimate(sl_comm_t*, const sl_op_t*, sl_estimate_t* out_estimate) {
+sl_status_t Estimate(sl_comm_t* comm, const sl_op_t*, sl_estimate_t* out_estimate) {
+  NoteOn(comm, "estimate");
   if (Fake().estimate_ns == 0) return SL_ERR_UNSUPPORTED;
   out_estimate->time_ns = Fake().estimate_ns;
   return SL_OK;
