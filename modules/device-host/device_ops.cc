@@ -197,7 +197,9 @@ sl_status_t EventQuery(sl_device_t*, sl_event_t* event) {
 }
 
 // A wait on the default stream holds the caller, bounded by an option: nobody could cancel it.
-sl_status_t WaitBound(void*, const sl_wait_t*, uint64_t) { return SL_ERR_TIMEOUT; }
+sl_status_t WaitBound(void* tuning, const sl_wait_t*, uint64_t waited_ns) {
+  return waited_ns >= static_cast<const Tuning*>(tuning)->wait_timeout_ns ? SL_ERR_TIMEOUT : SL_OK;
+}
 
 // Waits by one of the waiting kernels, on the caller or as an item of `stream`.
 Status Wait(sl_device_t* device, sl_stream_t* stream, const sl_host_kernel_t& kernel, const void* args,
@@ -209,6 +211,7 @@ Status Wait(sl_device_t* device, sl_stream_t* stream, const sl_host_kernel_t& ke
   if (stream == nullptr) {
     const Tuning& tuning = device->instance->tuning;
     launch.check = WaitBound;
+    launch.check_ctx = const_cast<Tuning*>(&tuning);
     launch.check_interval_ns = tuning.wait_timeout_ns;
     const sl_status_t status = LaunchInline(launch, kernel, tuning, &device->counters);
     if (status == SL_OK) return {};

@@ -49,12 +49,14 @@ sl_status_t LookAt(Task* task, const int32_t* cancel_word, uint64_t now_ns) {
   if (task->abort_word != nullptr) {
     if (int32_t status = __atomic_load_n(task->abort_word, __ATOMIC_RELAXED); status != 0) return status;
   }
-  if (task->waiting_since_ns == 0) {
-    task->waiting_since_ns = now_ns;
+  if (task->waiting_since_ns == 0) task->waiting_since_ns = now_ns;
+  if (task->next_check_ns == 0) {
     task->next_check_ns = task->check == nullptr ? UINT64_MAX : now_ns + task->check_interval_ns;
   }
   if (now_ns < task->next_check_ns) return SL_OK;
-  const sl_status_t status = task->check(task->check_ctx, &task->wait, now_ns - task->waiting_since_ns);
+  // A task that has not begun waits for another one, which is checked itself.
+  const uint64_t waited_ns = task->after == nullptr ? now_ns - task->waiting_since_ns : 0;
+  const sl_status_t status = task->check(task->check_ctx, &task->wait, waited_ns);
   task->next_check_ns = NowNs() + task->check_interval_ns;
   return status;
 }
@@ -134,6 +136,7 @@ bool Group::Round(Ended ended) {
       }
       task.after = nullptr;
       task.wait = FreshWait();
+      task.waiting_since_ns = 0;
       moved = true;
     }
     const sl_status_t status = task.run(task.args, task.frame, &task.wait);
@@ -147,7 +150,10 @@ bool Group::Round(Ended ended) {
       }
       continue;
     }
-    moved |= Moved(&task);
+    if (Moved(&task)) {
+      task.waiting_since_ns = 0;
+      moved = true;
+    }
     ++slot;
   }
   return moved;

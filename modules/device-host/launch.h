@@ -13,7 +13,9 @@
 //   sleep   on the descriptors that the kernels name, where all do, else on the doorbells; in slices, so that an abort
 //           word is seen; without a doorbell in short naps
 // Whatever moves starts this over: a task that ends, or a kernel that waits for something else than before. The clock,
-// the abort word and the check callback are looked at every kPollsPerLook polls, and between sleeps.
+// the abort word and the check callback are looked at every kPollsPerLook polls, and between sleeps. The check is told
+// how long the kernel has waited for the very same thing: the time begins anew with every other wait, and while a task
+// has still to begin, behind another one, it is 0.
 #ifndef STARLING_MODULES_DEVICE_HOST_LAUNCH_H_
 #define STARLING_MODULES_DEVICE_HOST_LAUNCH_H_
 
@@ -77,8 +79,8 @@ struct Task {
   void (*done)(void*, sl_status_t) = nullptr;
   void* done_ctx = nullptr;
 
-  uint64_t waiting_since_ns = 0;  // first look at the clock; 0: not yet
-  uint64_t next_check_ns = 0;
+  uint64_t waiting_since_ns = 0;  // first look at the clock since it waits for what it waits for; 0: not yet
+  uint64_t next_check_ns = 0;     // 0: nobody has looked yet
   uint32_t crowded = 0;
   int32_t next = -1;        // task of the same group to start when this one ends
   Signal* after = nullptr;  // task of another group that must end first
