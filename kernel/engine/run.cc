@@ -120,6 +120,7 @@ void Run::Record(uint32_t kind, int32_t peer, uint32_t lane, uint64_t bytes, uin
 sl_status_t Run::Stop(Status status) {
   finished_ = true;
   status_ = std::move(status);
+  pool_->CountMove();
   NotifyPeers();
   if (in_use_) pool_->context().links->EndUse();
   if (!status_.ok()) {
@@ -201,6 +202,7 @@ sl_status_t Run::PollLanes(sl_wait_t* wait) {
     }
   }
   moved_ = budget.steps != kPollSteps;
+  if (moved_) pool_->CountMove();
   NotifyPeers();
   FillWait(budget, wait);
   return SL_ERR_AGAIN;
@@ -250,6 +252,14 @@ std::string Run::Describe() const {
     if (lane.blocked == Blocked::kNo) text += " is working";
   }
   return text;
+}
+
+uint64_t Run::MovesAhead() const {
+  const bool waits_for_peer =
+      begun_ && std::any_of(lanes_.begin(), lanes_.end(), [](const LaneState& lane) {
+        return !lane.done && (lane.blocked == Blocked::kChunk || lane.blocked == Blocked::kCredit);
+      });
+  return finished_ || waits_for_peer ? 0 : 1 + pool_->moves_.load(std::memory_order_relaxed);
 }
 
 // Says on whom the run waits; without a doorbell when it only ran out of budget.

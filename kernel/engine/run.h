@@ -53,7 +53,8 @@ class Run final : public Work {
   bool finished() const { return finished_; }
   bool moved() const override { return moved_; }
   uint64_t op_seq() const { return op_.seq; }
-
+  // 0: it waits for a peer. Else a number that grows with everything that moves in its pool. Called as Poll.
+  uint64_t MovesAhead() const;
   // Where it is: "all_reduce #12: lane 0 step 3 round 7 waits for a chunk from rank 2". Called as Poll; slow path.
   std::string Describe() const;
 
@@ -178,6 +179,7 @@ class RunPool {
   friend class Run;
   void Recycle(Run* run);
   void Count(Run* run);
+  void CountMove() { moves_.store(moves_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   bool failed() const { return failure_.load(std::memory_order_relaxed) != nullptr; }
 
   const RunContext context_;
@@ -187,6 +189,7 @@ class RunPool {
   std::atomic<uint32_t> running_{0};
   std::atomic<uint64_t> memory_bytes_{0};  // of all runs
   std::atomic<uint64_t> begun_{0};         // runs that have begun; the next one to begin has this number
+  std::atomic<uint64_t> moves_{0};         // polls that moved, and ends; by whoever drives the links, hence no lock
   uint64_t started_ = 0;
   std::vector<std::unique_ptr<Run>> runs_;
 };

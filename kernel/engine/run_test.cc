@@ -300,6 +300,37 @@ TEST(Run, StopsAllRunsOfItsPoolWhenOneFails) {
   EXPECT_FALSE(plan->held());
 }
 
+// What is behind another run waits for no peer, so its limits look at whether the one ahead moves.
+TEST(Run, CountsWhatMovesAheadOfItButNotWhileItWaitsForAPeer) {
+  PlanWorld world(2, {});
+  const sl_op_t op = Op(SL_OP_ALL_REDUCE, 4);
+  const auto plan = Exchange(0, op, 4);
+  const auto theirs = Exchange(1, op, 4);
+  std::vector<int32_t> send(4, 1), recv(4);
+  kernel::Run* first = nullptr;
+  kernel::Run* second = nullptr;
+  ASSERT_TRUE(world.pool(0).Start(*plan, With(op, send, &recv), &first).ok());
+  ASSERT_TRUE(world.pool(0).Start(*plan, With(Op(SL_OP_ALL_REDUCE, 4, 2), send, &recv), &second).ok());
+  sl_wait_t wait{};
+  ASSERT_EQ(second->Poll(&wait), SL_ERR_AGAIN);
+  const uint64_t before = second->MovesAhead();
+  EXPECT_NE(before, 0u) << "it has not begun";
+  ASSERT_EQ(first->Poll(&wait), SL_ERR_AGAIN);
+  EXPECT_EQ(first->MovesAhead(), 0u) << "it waits for a chunk";
+  const uint64_t sent = second->MovesAhead();
+  EXPECT_GT(sent, before) << "the first has sent its chunk";
+  ASSERT_EQ(second->Poll(&wait), SL_ERR_AGAIN);
+  ASSERT_EQ(first->Poll(&wait), SL_ERR_AGAIN);
+  EXPECT_EQ(second->MovesAhead(), sent) << "nothing moves";
+  std::vector<int32_t> their_recv(4);
+  ASSERT_TRUE(world.Start(1, *theirs, With(op, send, &their_recv)).ok());
+  EXPECT_EQ(world.Drive(), "");
+  EXPECT_EQ(first->Poll(&wait), SL_OK);
+  EXPECT_GT(second->MovesAhead(), sent) << "the first has ended";
+  world.pool(0).Finish(first);
+  world.pool(0).Finish(second, SL_ERR_ABORTED);
+}
+
 TEST(Run, IsEndedFromOutside) {
   PlanWorld world(2, {});
   const sl_op_t op = Op(SL_OP_ALL_REDUCE, 4);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernel/runtime/handle.h"
+#include "kernel/runtime/wait_length.h"
 
 namespace sl::kernel {
 
@@ -28,10 +29,7 @@ struct Pending {
   const sl_comm_window_t* send_window = nullptr;
   const sl_comm_window_t* recv_window = nullptr;
   Status outcome;
-  // The last two looks at what it waits for: a wait that does not change after a rank was lost will never end.
-  sl_wait_t last_wait{};
-  uint64_t unchanged_since_ns = 0;
-  bool reported = false;
+  WaitLength wait;
   struct StreamWords* words = nullptr;  // between a stream and a progress thread; taken at first use
   Pending* next_free = nullptr;         // the pool's
   alignas(64) uint8_t args[4096];

@@ -106,9 +106,7 @@ void Prepare(sl_comm_t* handle, Pending* pending) {
   pending->handle = handle;
   pending->run = nullptr;
   pending->send_window = pending->recv_window = nullptr;
-  pending->unchanged_since_ns = 0;
-  pending->reported = false;
-  pending->last_wait = {};
+  pending->wait.Begin();
 }
 
 }  // namespace

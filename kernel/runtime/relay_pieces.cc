@@ -83,9 +83,7 @@ void RelayPieces::Restart() {
   moved_ = false;
   // What a wait of an earlier replay has come to says nothing of those to come.
   for (Pending* pending : ops_) {
-    pending->last_wait = {};
-    pending->unchanged_since_ns = 0;
-    pending->reported = false;
+    pending->wait.Begin();
     pending->outcome = {};
   }
 }

@@ -15,8 +15,6 @@
 namespace sl::kernel {
 namespace {
 
-// An operation that can still end on what the lost rank left behind ends well within this.
-constexpr uint64_t kGraceNs = 100'000'000;
 // Ranks are seldom so late by nature; who tells too early costs a few small frames.
 constexpr uint64_t kTellNs = 200'000'000;
 
@@ -28,15 +26,11 @@ std::string OpName(const Pending& pending) {
 
 std::string WaitText(const Communicator& comm, const Pending& pending) {
   if (pending.run != nullptr) return pending.run->Describe();
-  const sl_wait_t& wait = pending.last_wait;
+  const sl_wait_t& wait = pending.wait.wait();
   std::string text = OpName(pending) + " waits for a " + (wait.what != nullptr ? wait.what : "peer");
   if (wait.peer >= 0) text += " from " + comm.RankName(static_cast<uint32_t>(wait.peer));
   return text + ", step " + std::to_string(wait.step) + ", seen " + std::to_string(wait.seen) + ", wanted " +
          std::to_string(wait.wanted);
-}
-
-bool SameWait(const sl_wait_t& a, const sl_wait_t& b) {
-  return a.peer == b.peer && a.what == b.what && a.step == b.step && a.seen == b.seen && a.wanted == b.wanted;
 }
 
 // Ranks that have not called this collective yet, as far as this rank can see.
@@ -69,55 +63,53 @@ Status FailedBefore(const Communicator& comm, const std::string& here) {
   return own.ok() ? own : Status(own.code(), own.message() + "; here " + here);
 }
 
-Status PeerIsGone(sl_comm_t* handle, const Pending& pending, uint64_t now_ns) {
+// A wait that does not move after a rank was lost will never end.
+Status PeerIsGone(sl_comm_t* handle, const Pending& pending, uint64_t length_ns) {
   Communicator& comm = handle->comm;
-  if (comm.complete() || now_ns - pending.unchanged_since_ns < kGraceNs) return {};
+  if (comm.complete() || length_ns < kGraceNs) return {};
   if (comm.lost_rank() >= 0) return {SL_ERR_PEER_LOST, comm.LostText() + ": " + WaitText(comm, pending)};
   if (Status remote = comm.RemoteFailure(); !remote.ok()) {
     return {remote.code(), remote.message() + "; here " + WaitText(comm, pending)};
   }
   Fate fate;
-  const int32_t peer = pending.last_wait.peer;
+  const int32_t peer = pending.wait.wait().peer;
   if (peer < 0 || !comm.FateOf(static_cast<uint32_t>(peer), &fate)) return {};
   return {SL_ERR_PEER_LOST, comm.RankName(static_cast<uint32_t>(peer)) +
                                 (fate == Fate::kAborted ? " aborted" : " destroyed") +
                                 " the communicator: " + WaitText(comm, pending)};
 }
 
-Status TakesTooLong(sl_comm_t* handle, Pending* pending, uint64_t waited_ns) {
+Status TakesTooLong(sl_comm_t* handle, Pending* pending, uint64_t length_ns) {
   Communicator& comm = handle->comm;
   const auto& settings = comm.process()->profile().settings().comm;
-  const bool over = settings.operation_timeout_ms != 0 && waited_ns >= settings.operation_timeout_ms * 1000000;
-  const bool report =
-      !pending->reported && settings.report_wait_ms != 0 && waited_ns >= settings.report_wait_ms * 1000000;
-  if (!over && !report) return {};
+  const Due due = DueOf(settings, length_ns, pending->wait.is_reported());
+  if (due == Due::kNothing) return {};
   const std::string who = WhoIsMissing(handle, *pending);
   const std::string text = WaitText(comm, *pending) + "; " + who;
-  if (over) {
+  if (due == Due::kTimeout) {
     return {SL_ERR_TIMEOUT, "timeout after " + std::to_string(settings.operation_timeout_ms) + " ms: " + text};
   }
-  pending->reported = true;
+  pending->wait.SetReported();
   Logf(SL_LOG_WARN, "communicator {:016x} rank {}: waiting for {} s: {}", comm.id(), comm.rank(),
-       waited_ns / 1000000000, text);
+       length_ns / 1000000000, text);
   return {};
 }
 
 Status Judge(Pending* pending, const sl_wait_t& wait, uint64_t waited_ns) {
   sl_comm_t* handle = pending->handle;
-  const uint64_t now_ns = NowNs();
-  if (pending->unchanged_since_ns == 0 || !SameWait(pending->last_wait, wait)) pending->unchanged_since_ns = now_ns;
-  pending->last_wait = wait;
+  const uint64_t moves = pending->run != nullptr ? pending->run->MovesAhead() : 0;
+  const uint64_t length_ns = pending->wait.See(wait, moves, waited_ns, NowNs());
   if (handle->comm.cancelled()) return {SL_ERR_ABORTED, "aborted: " + WaitText(handle->comm, *pending)};
   if (const char* why = handle->comm.revoked()) {
     return {SL_ERR_ABORTED, std::string(why) + ": " + WaitText(handle->comm, *pending)};
   }
   SL_TRY(FindMismatch(handle));
   if (!handle->comm.healthy()) SL_TRY(FailedBefore(handle->comm, WaitText(handle->comm, *pending)));
-  if (handle->comm.shape().domain_size != handle->comm.size() && now_ns - pending->unchanged_since_ns >= kTellNs) {
+  if (handle->comm.shape().domain_size != handle->comm.size() && length_ns >= kTellNs) {
     handle->comm.TellCalls();
   }
-  SL_TRY(PeerIsGone(handle, *pending, now_ns));
-  return TakesTooLong(handle, pending, waited_ns);
+  SL_TRY(PeerIsGone(handle, *pending, length_ns));
+  return TakesTooLong(handle, pending, length_ns);
 }
 
 }  // namespace

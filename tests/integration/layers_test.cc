@@ -72,6 +72,28 @@ TEST_P(Layers, LeaveResultsRight) {
   for (const std::string& name : names) unsetenv(name.c_str());
 }
 
+// A message of 50 chunks that come 40 ms apart, at least: it takes twice the limit, and no wait is nearly as long.
+TEST(LayersAndLimits, AnOperationThatMovesOutlastsTheLimitOnItsWaits) {
+  const std::string links = std::string(std::getenv("SL_TEST_SOURCE_DIR")) + "/configs/links.toml";
+  const Environment layers("STARLING_LAYERS", "checker,fault-inject");
+  const Environment profile("STARLING_PROFILE", links.c_str());
+  const Environment chunk("STARLING_LINK_CHUNK_BYTES", "4096");
+  const Environment slow("STARLING_FAULT_INJECT_SLOW_US", "40000");
+  const Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "1000");
+  RunProcesses(2, [](Team& team) {
+    const ncclComm_t comm = team.MakeComm();
+    constexpr size_t kCount = size_t{50} * 4096;
+    std::vector<uint8_t> bytes(kCount, team.rank() == 0 ? 7 : 0);
+    if (team.rank() == 0) {
+      NCCL_OK(ncclSend(bytes.data(), kCount, ncclUint8, 1, comm, nullptr));
+    } else {
+      NCCL_OK(ncclRecv(bytes.data(), kCount, ncclUint8, 0, comm, nullptr));
+      EXPECT_EQ(bytes, std::vector<uint8_t>(kCount, 7));
+    }
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(InBothOrders, Layers,
                          ::testing::Combine(::testing::Values("checker,fault-inject", "fault-inject,checker"),
                                             ::testing::Range(size_t{0}, std::size(kFaults))),
