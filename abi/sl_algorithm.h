@@ -29,7 +29,7 @@ typedef struct sl_device_ops_t sl_device_ops_t;
 typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
-#define SL_ALGORITHM_REVISION 7u
+#define SL_ALGORITHM_REVISION 8u
 
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
@@ -76,6 +76,9 @@ typedef struct sl_control_t {
   uint64_t wanted;   /* and what it should have become */
   uint32_t asked;    /* the kernel counts up: who has waited for some 10 ms says for what, and waits on */
   uint32_t answered; /* `asked` as the first one saw it, release, after the fields above; none after a fault */
+  uint32_t since;    /* since 8: `asked` as the one who waits saw it when this very wait first looked, some 10 ms after
+                      * it began: it has lasted since before the next question. Stored before `answered`; 0: not known */
+  uint32_t reserved;
 } sl_control_t;
 
 /* Memory of this rank that its peers load from and store to where it lies: buffers of callers, mapped at first use. */
@@ -343,6 +346,10 @@ typedef struct sl_algorithm_ops_t {
 /* Revision 7 added sl_part_t, and parts. */
 #define SL_PART_SIZE_1_6 48u
 #define SL_ALGORITHM_OPS_SIZE_1_6 80u
+/* Revision 8 added since of sl_control_t. */
+#define SL_CONTROL_SIZE_1_1 40u
+#define SL_CONTROL_SIZE_1_7 48u
+SL_ASSERT_SIZE(sl_control_t, SL_CONTROL_SIZE_1_7);
 SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_4);
 SL_ASSERT_SIZE(sl_copy_t, SL_COPY_SIZE_1_4);
 SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_3);
