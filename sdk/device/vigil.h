@@ -29,8 +29,9 @@ struct Wanted {
   uint64_t value;
 };
 
-// One wait. The abort word lies in host memory, about 1 us away, and many threads may wait at once: a thread looks
-// every kTurns turns, which take some 10 ms.
+// One wait, for one value: the object notes which question was the newest when it first looked, so that whoever asks
+// knows how long this very wait has lasted. The abort word lies in host memory, about 1 us away, and many threads may
+// wait at once: a thread looks every kTurns turns, which take some 10 ms.
 class Vigil {
  public:
   SL_HD explicit Vigil(const Warden& warden) : warden_(warden) {}
@@ -55,9 +56,11 @@ class Vigil {
   static constexpr uint32_t kTurns = 8192;
   static constexpr uint32_t kFault = 0xffffffff;  // as a claim: later than every question
 
-  SL_HD void Answer(const Wanted& wanted, uint64_t seen) const {
+  SL_HD void Answer(const Wanted& wanted, uint64_t seen) {
     const uint32_t asked = Poll(&warden_.control->asked);
-    if (asked == 0 || wanted.peer < 0 || !Claim(warden_.claim, asked)) return;
+    if (asked == 0 || wanted.peer < 0) return;
+    if (since_ == 0) since_ = asked;
+    if (!Claim(warden_.claim, asked)) return;
     Record(wanted, seen, &warden_.control->answered, asked);
   }
 
@@ -67,11 +70,13 @@ class Vigil {
     control->step = wanted.step;
     control->seen = seen;
     control->wanted = wanted.value;
+    control->since = since_;
     StoreRelease(flag, value);  // pairs with the CPU's acquire load of it
   }
 
   const Warden& warden_;
   uint32_t turns_ = 0;
+  uint32_t since_ = 0;  // the newest question at the first look; 0: there was none
 };
 
 // Waits until *word >= wanted.value. What its writer wrote before is visible afterwards to this thread, and after the

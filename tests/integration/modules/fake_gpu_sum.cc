@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An algorithm for tests over the fake CUDA driver (modules/device-cuda/tests): an all-reduce, and groups of short
-// sends and receives, whose launches nobody watches. A launch waits until every rank has made the same call, by the
-// Vigil that real kernels use. Small ones pass the symmetric heap; large sums are read from the peers' buffers, and
-// where a rank's cannot be reached, all ranks receive kUnreached.
+// An algorithm for tests over the fake CUDA driver (modules/device-cuda/tests): a sum, whatever the reduction, and
+// groups of short sends and receives, whose launches nobody watches. A launch waits until every rank has made the same
+// call, by the Vigil that real kernels use. Small ones pass the symmetric heap; large sums are read from the peers'
+// buffers, and where a rank's cannot be reached, all ranks receive kUnreached.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 
 #include "modules/device-cuda/tests/fake_driver.h"
 #include "sdk/algorithm_module.h"
@@ -48,6 +49,7 @@ struct Args {
   uint64_t signature;
   uint32_t rank;
   uint32_t size;
+  bool is_fresh;                 // a maximum: as if by a block that serves its first launch, and counts from 1
   uint64_t seen_at[kMostRanks];  // of `send`, by each rank
 
   bool is_direct() const { return count > kMostCount; }
@@ -102,6 +104,34 @@ void SumDirectly(const Args& args, const Slice& mine) {
   }
 }
 
+// The wait that a rank's launch is in, which looks many times. Whoever calls the driver holds its lock.
+class Waiting {
+ public:
+  Waiting(Slice* mine, sl_control_t* control, int32_t peer) : warden_{control, &mine->claim}, peer_(peer) {}
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+  static bool GivesUp(Slice* mine, sl_control_t* control, const sl::dev::Wanted& wanted, uint64_t seen) {
+    if (const auto found = All().find(mine); found != All().end() && found->second.peer_ != wanted.peer) End(mine);
+    Waiting& own = All().try_emplace(mine, mine, control, wanted.peer).first->second;
+    const bool gives_up = own.vigil_.GivesUp(wanted, seen);
+    if (gives_up) End(mine);
+    return gives_up;
+  }
+  // The launch goes on.
+  static void End(const Slice* mine) { All().erase(mine); }
+
+ private:
+  static std::map<const Slice*, Waiting>& All() {
+    static auto* const all = new std::map<const Slice*, Waiting>;
+    return *all;
+  }
+
+  const sl::dev::Warden warden_;
+  const int32_t peer_;
+  sl::dev::Vigil vigil_{warden_};
+};
+
 // Called until it is done, by whoever calls the driver.
 bool Sum(const void* memory, size_t) {
   Args args;
@@ -112,11 +142,13 @@ bool Sum(const void* memory, size_t) {
     const uint64_t seen = std::atomic_ref(mine.arrived[peer]).load();
     const bool is_same = std::atomic_ref(mine.signatures[peer]).load() == args.signature;
     if (seen >= mine.begun && (is_same || seen > mine.begun)) continue;
-    const sl::dev::Warden warden{args.control, &mine.claim};
-    const bool gives_up = sl::dev::Vigil(warden).GivesUp({static_cast<int32_t>(peer), kStep, mine.begun}, seen);
+    const uint64_t wanted = args.is_fresh ? 1 : mine.begun;
+    const bool gives_up =
+        Waiting::GivesUp(&mine, args.control, {static_cast<int32_t>(peer), kStep, wanted}, args.is_fresh ? 0 : seen);
     if (gives_up) mine.ended = mine.begun;
     return gives_up;
   }
+  Waiting::End(&mine);
   if (args.is_direct()) {
     if (mine.done[args.rank] != mine.begun) SumDirectly(args, mine);
     for (uint32_t peer = 0; peer < args.size; ++peer) {
@@ -150,9 +182,9 @@ bool Carry(const void* memory, size_t) {
   for (uint32_t i = 0; i < args.count; ++i) {
     const Transfer& receive = args.transfer[i];
     if (!receive.receives || std::atomic_ref(mine.posted[receive.peer]).load() > mine.read[receive.peer]) continue;
-    const sl::dev::Warden warden{args.control, &mine.claim};
-    return sl::dev::Vigil(warden).GivesUp({static_cast<int32_t>(receive.peer), kStep, 1}, 0);
+    return Waiting::GivesUp(&mine, args.control, {static_cast<int32_t>(receive.peer), kStep, 1}, 0);
   }
+  Waiting::End(&mine);
   for (uint32_t i = 0; i < args.count; ++i) {
     const Transfer& receive = args.transfer[i];
     if (!receive.receives) continue;
@@ -205,6 +237,7 @@ struct sl_algorithm_t {
               op.signature,
               shape->rank,
               shape->size,
+              op.reduction == SL_MAX,
               {}};
     if (args.is_direct()) {
       const uint64_t bytes = op.count * sizeof(int32_t);
