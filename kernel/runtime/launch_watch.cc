@@ -12,18 +12,18 @@ namespace {
 
 constexpr uint64_t kLongestPeriodNs = 500'000'000;
 constexpr uint64_t kShortestPeriodNs = 20'000'000;  // launches answer after some 10 ms
-constexpr size_t kMostWaits = 64;                   // of one launch: other threads of it wait alike
 constexpr uint32_t kMostNamed = 8;
-constexpr uint64_t kGraceMs = 100;
+constexpr uint64_t kPeriodsOfLimit = 8;
 
-// Short time limits are kept to within a quarter. Once stopped, a stream
-// may come to one wait after the other.
+// Short time limits are kept to within a quarter: a wait is known to have lasted from the first question behind its
+// beginning on, and its answer is read a period after it was asked for. Once stopped, a stream may come to one wait
+// after the other.
 uint64_t PeriodNs(const Communicator& comm) {
   if (comm.is_stopped()) return kShortestPeriodNs;
   const auto& settings = comm.process()->profile().settings().comm;
   uint64_t period_ns = kLongestPeriodNs;
   for (const uint64_t limit_ms : {settings.operation_timeout_ms, settings.report_wait_ms}) {
-    if (limit_ms != 0) period_ns = std::min(period_ns, limit_ms * 1'000'000 / 4);
+    if (limit_ms != 0) period_ns = std::min(period_ns, limit_ms * 1'000'000 / kPeriodsOfLimit);
   }
   return std::max(period_ns, kShortestPeriodNs);
 }
@@ -75,17 +75,26 @@ void LaunchWatch::Look() {
   if (handle_->comm.is_stopped()) handle_->comm.ReleaseSignals();
   sl_control_t* control = handle_->comm.control();
   const uint32_t answered = std::atomic_ref<uint32_t>(control->answered).load(std::memory_order_acquire);
-  if (judged_ != asked_ && answered == asked_) {
-    judged_ = asked_;
+  if (judged_ != waits_.asked() && answered == waits_.asked()) {
+    judged_ = waits_.asked();
     JudgeLaunches(NowNs());
   } else {
-    waits_.clear();  // nobody has waited for long
+    waits_.Miss();
   }
   JudgeSignals(NowNs());
-  if (!MayRun()) return waits_.clear();
+  if (!MayRun()) return waits_.Clear();
   if (is_on_.exchange(true)) return;
-  std::atomic_ref<uint32_t>(control->asked).store(++asked_, std::memory_order_release);
+  Ask();
   LookLater();
+}
+
+// Those that answer without saying since when they wait leave the 0.
+void LaunchWatch::Ask() {
+  sl_control_t* control = handle_->comm.control();
+  const uint64_t before_ns = NowNs();
+  std::atomic_ref<uint32_t>(control->since).store(0, std::memory_order_relaxed);
+  std::atomic_ref<uint32_t>(control->asked).store(waits_.asked() + 1, std::memory_order_release);
+  waits_.Ask(before_ns, NowNs());
 }
 
 bool LaunchWatch::MayRun() const {
@@ -93,19 +102,10 @@ bool LaunchWatch::MayRun() const {
   return LaunchesMayRun(*handle_);
 }
 
-LaunchWatch::Seen* LaunchWatch::Find(const sl_control_t& said, uint64_t now_ns) {
-  const auto same = [&said](const Seen& wait) {
-    return wait.peer == said.peer && wait.step == said.step && wait.seen == said.seen && wait.wanted == said.wanted;
-  };
-  const auto found = std::find_if(waits_.begin(), waits_.end(), same);
-  if (found != waits_.end()) return &*found;
-  if (waits_.size() == kMostWaits) waits_.erase(waits_.begin());
-  return &waits_.emplace_back(Seen{said.peer, said.step, said.seen, said.wanted, now_ns, false});
-}
-
-// Counters only grow, so a wait that is named twice with the same words has gone on in between.
 void LaunchWatch::JudgeLaunches(uint64_t now_ns) {
-  if (handle_->comm.healthy()) Judge(*Find(*handle_->comm.control(), now_ns), &waits_, now_ns);
+  if (!handle_->comm.healthy()) return;
+  const LaunchWaits::Wait wait = waits_.Answer(*handle_->comm.control(), now_ns);
+  if (Judge(wait, wait.length_ns)) waits_.SetReported();
 }
 
 void LaunchWatch::JudgeSignals(uint64_t now_ns) {
@@ -115,28 +115,33 @@ void LaunchWatch::JudgeSignals(uint64_t now_ns) {
   std::vector<SignalWaits::Wait>& waits = signals_.under_way();
   const auto oldest = std::min_element(waits.begin(), waits.end(),
                                        [](const auto& a, const auto& b) { return a.since_ns < b.since_ns; });
-  if (oldest != waits.end()) Judge(*oldest, &waits, now_ns);
+  if (oldest == waits.end() || !Judge(*oldest, now_ns - oldest->since_ns)) return;
+  for (SignalWaits::Wait& wait : waits) wait.is_reported = true;
 }
 
-// What becomes of a wait, and of all that are reported with it.
+// What becomes of a wait. True when it was reported, and with it all that are waited for now.
 template <typename Wait>
-void LaunchWatch::Judge(const Wait& wait, std::vector<Wait>* all, uint64_t now_ns) {
+bool LaunchWatch::Judge(const Wait& wait, uint64_t length_ns) {
   Communicator& comm = handle_->comm;
-  if (const Status mismatch = FindMismatch(handle_); !mismatch.ok()) return comm.FailLaunches(mismatch);
-  const auto& settings = comm.process()->profile().settings().comm;
-  const uint64_t waited_ms = (now_ns - wait.since_ns) / 1'000'000;
-  if (waited_ms >= kGraceMs && WaitsInVain(wait.peer)) {
-    return comm.FailLaunches({SL_ERR_PEER_LOST, comm.RankName(static_cast<uint32_t>(wait.peer)) +
-                                                    " has ended the communicator and its graphs: " + Describe(wait)});
+  const auto fail = [&comm](const Status& why) {
+    comm.FailLaunches(why);
+    return false;
+  };
+  if (const Status mismatch = FindMismatch(handle_); !mismatch.ok()) return fail(mismatch);
+  if (length_ns >= kGraceNs && WaitsInVain(wait.peer)) {
+    return fail({SL_ERR_PEER_LOST, comm.RankName(static_cast<uint32_t>(wait.peer)) +
+                                       " has ended the communicator and its graphs: " + Describe(wait)});
   }
-  if (settings.operation_timeout_ms != 0 && waited_ms >= settings.operation_timeout_ms) {
-    return comm.FailLaunches(
+  const auto& settings = comm.process()->profile().settings().comm;
+  const Due due = DueOf(settings, length_ns, wait.is_reported);
+  if (due == Due::kTimeout) {
+    return fail(
         {SL_ERR_TIMEOUT, "timeout after " + std::to_string(settings.operation_timeout_ms) + " ms: " + Describe(wait)});
   }
-  if (wait.is_reported || settings.report_wait_ms == 0 || waited_ms < settings.report_wait_ms) return;
-  for (Wait& other : *all) other.is_reported = true;
-  Logf(SL_LOG_WARN, "communicator {:016x} rank {}: waiting for {} s: {}", comm.id(), comm.rank(), waited_ms / 1000,
-       Describe(wait));
+  if (due == Due::kNothing) return false;
+  Logf(SL_LOG_WARN, "communicator {:016x} rank {}: waiting for {} s: {}", comm.id(), comm.rank(),
+       length_ns / 1'000'000'000, Describe(wait));
+  return true;
 }
 
 // What a rank has sent before its end is there: who still waits for it after a while is a replay that it has no part
@@ -148,7 +153,7 @@ bool LaunchWatch::WaitsInVain(int32_t peer) const {
   return handle_->comm.op_log()->HasEnded(static_cast<uint32_t>(peer));
 }
 
-std::string LaunchWatch::Describe(const Seen& wait) const {
+std::string LaunchWatch::Describe(const LaunchWaits::Wait& wait) const {
   return "a launch waits for " + handle_->comm.RankName(static_cast<uint32_t>(wait.peer)) + ", step " +
          std::to_string(wait.step) + ", seen " + std::to_string(wait.seen) + ", wanted " + std::to_string(wait.wanted) +
          WhoIsBehind();

@@ -9,8 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "kernel/runtime/launch_waits.h"
 #include "kernel/runtime/signal_waits.h"
 #include "sdk/status.h"
 #include "sl_algorithm.h"
@@ -36,27 +36,17 @@ class LaunchWatch {
   void Stop();
 
  private:
-  // One wait that was named, since when.
-  struct Seen {
-    int32_t peer;
-    uint32_t step;
-    uint64_t seen;
-    uint64_t wanted;
-    uint64_t since_ns;
-    bool is_reported;
-  };
-
   void SwitchOn();
   void LookLater();
   void Look();  // this and what follows on the control thread
   bool MayRun() const;
+  void Ask();
   void JudgeLaunches(uint64_t now_ns);
   void JudgeSignals(uint64_t now_ns);
   template <typename Wait>
-  void Judge(const Wait& wait, std::vector<Wait>* all, uint64_t now_ns);
-  Seen* Find(const sl_control_t& said, uint64_t now_ns);
+  bool Judge(const Wait& wait, uint64_t length_ns);
   bool WaitsInVain(int32_t peer) const;
-  std::string Describe(const Seen& wait) const;
+  std::string Describe(const LaunchWaits::Wait& wait) const;
   std::string Describe(const SignalWaits::Wait& wait);
   std::string WhoIsBehind() const;
 
@@ -64,9 +54,8 @@ class LaunchWatch {
   std::atomic<bool> is_on_{false};
   std::atomic<bool> is_over_{false};
   std::atomic<uint64_t> task_{0};
-  uint32_t asked_ = 0;       // the newest question
-  uint32_t judged_ = 0;      // the newest one whose answer was looked at
-  std::vector<Seen> waits_;  // that go on
+  uint32_t judged_ = 0;  // the newest question whose answer was looked at
+  LaunchWaits waits_;
   SignalWaits signals_;
 };
 

@@ -4,9 +4,11 @@
 // without anybody asking; graphs hold the memory; GPUs that are missing, hidden or full are told of.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -121,6 +123,24 @@ TEST_F(Unwatched, LaunchThatWaitsTooLongEndsAndNamesWhoHasNotCalled) {
     }
     team.Barrier();
     NCCL_OK(ncclCommAbort(comm));
+  });
+}
+
+// Every launch tells of its wait in the same words, as blocks do that serve a launch now and then and count for
+// themselves. The other rank is late a hundred times, together for longer than the limit, and never for nearly as long.
+TEST_F(Unwatched, LaunchesThatWaitShortlyOneAfterTheOtherReachNoLimit) {
+  const Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "1200");
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    int value = 1;
+    for (int call = 0; call < 100; ++call) {
+      if (team.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      NCCL_OK(Add(comm, &value, 1, ncclMax));
+      ASSERT_TRUE(gpu.Synchronize(30));
+      ASSERT_EQ(AsyncError(comm), ncclSuccess) << call << ": " << ncclGetLastError(comm);
+    }
+    NCCL_OK(ncclCommDestroy(comm));
   });
 }
 
