@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "modules/device-cuda/device.h"
 #include "modules/device-cuda/virtual_memory.h"
@@ -79,6 +80,20 @@ Result<cu::Address> LetIn(const sl_device_t& device, const sl_memory_handle_t& h
   return local.address;
 }
 
+Status End(const sl_device_t& device, const sl_mapping_t& mapping) {
+  switch (mapping.kind) {
+    case sl_mapping_t::Kind::kPlaced:
+      return SL_CUDA(device, MemUnmap, mapping.address, mapping.bytes);
+    case sl_mapping_t::Kind::kAnywhere:
+      return UnmapAnywhere(device, mapping.address, mapping.bytes);
+    case sl_mapping_t::Kind::kIpc:
+      return SL_CUDA(device, IpcCloseMemHandle, mapping.address);
+    case sl_mapping_t::Kind::kLocal:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void*> Mappings::Reserve(const sl_device_t& device, uint64_t bytes) {
@@ -103,18 +118,25 @@ bool Mappings::HasMappingIn(cu::Address address, uint64_t bytes) const {
 }
 
 Status Mappings::Unreserve(const sl_device_t& device, void* address, uint64_t bytes) {
+  std::map<cu::Address, uint64_t>::node_type node;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = reservations_.find(AddressOf(address));
+    if (found == reservations_.end() || bytes == 0 || found->second != RoundToGranularity(device, bytes)) {
+      return {SL_ERR_INVALID, "device-cuda: " + Text(address) + " is not the start of a reservation of " +
+                                  std::to_string(bytes) + " bytes"};
+    }
+    if (HasMappingIn(found->first, found->second)) {
+      return {SL_ERR_STATE,
+              "device-cuda: the reservation at " + Text(address) + " still has mappings; unmap them first"};
+    }
+    node = reservations_.extract(found);
+  }
+  Status freed = SL_CUDA(device, MemAddressFree, node.key(), node.mapped());
+  if (freed.ok()) return {};
   std::lock_guard lock(mutex_);
-  const auto found = reservations_.find(AddressOf(address));
-  if (found == reservations_.end() || bytes == 0 || found->second != RoundToGranularity(device, bytes)) {
-    return {SL_ERR_INVALID, "device-cuda: " + Text(address) + " is not the start of a reservation of " +
-                                std::to_string(bytes) + " bytes"};
-  }
-  if (HasMappingIn(found->first, found->second)) {
-    return {SL_ERR_STATE, "device-cuda: the reservation at " + Text(address) + " still has mappings; unmap them first"};
-  }
-  SL_TRY(SL_CUDA(device, MemAddressFree, found->first, found->second));
-  reservations_.erase(found);
-  return {};
+  reservations_.insert(std::move(node));
+  return freed;
 }
 
 Status Mappings::CheckPlaceLocked(const sl_device_t& device, cu::Address address, uint64_t bytes) const {
@@ -153,39 +175,39 @@ Result<sl_mapping_t*> Mappings::Import(const sl_device_t& device, const sl_memor
   }
   SL_ASSIGN(const cu::Memory memory, ImportPhysical(device, handle));
   const PhysicalMemory physical(device.calls, memory);
-  std::lock_guard lock(mutex_);
-  if (address != nullptr) {
-    mapping->address = AddressOf(address);
-    SL_TRY(CheckPlaceLocked(device, mapping->address, handle.bytes));
-    SL_TRY(MapAt(device, mapping->address, handle.bytes, memory));
-  } else {
+  if (address == nullptr) {
     mapping->kind = sl_mapping_t::Kind::kAnywhere;
     SL_ASSIGN(mapping->address, MapAnywhere(device, handle.bytes, memory));
+    std::lock_guard lock(mutex_);
+    mappings_.merge(entry);
+    return mapping;
   }
-  mappings_.merge(entry);
-  return mapping;
+  mapping->address = AddressOf(address);
+  {
+    std::lock_guard lock(mutex_);
+    SL_TRY(CheckPlaceLocked(device, mapping->address, handle.bytes));
+    mappings_.merge(entry);  // the place is taken from here on
+  }
+  Status mapped = MapAt(device, mapping->address, handle.bytes, memory);
+  if (mapped.ok()) return mapping;
+  std::lock_guard lock(mutex_);
+  mappings_.erase(mapping);
+  return mapped;
 }
 
+// Its place stays taken until the driver has ended it.
 Status Mappings::Unmap(const sl_device_t& device, sl_mapping_t* mapping) {
-  std::unique_lock lock(mutex_);
-  const auto found = mappings_.find(mapping);
-  if (found == mappings_.end()) {
-    return {SL_ERR_INVALID, "device-cuda: " + Text(mapping) + " is no mapping of this device"};
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = mappings_.find(mapping);
+    if (found == mappings_.end() || std::exchange(found->second->is_ending, true)) {
+      return {SL_ERR_INVALID, "device-cuda: " + Text(mapping) + " is no mapping of this device"};
+    }
   }
-  const std::unique_ptr<sl_mapping_t> ended = std::move(found->second);
-  mappings_.erase(found);
-  switch (ended->kind) {
-    case sl_mapping_t::Kind::kPlaced:
-      return SL_CUDA(device, MemUnmap, ended->address, ended->bytes);
-    case sl_mapping_t::Kind::kAnywhere:
-      return UnmapAnywhere(device, ended->address, ended->bytes);
-    case sl_mapping_t::Kind::kIpc:
-      lock.unlock();  // the driver waits for the kernels that run on the device
-      return SL_CUDA(device, IpcCloseMemHandle, ended->address);
-    case sl_mapping_t::Kind::kLocal:
-      break;
-  }
-  return {};
+  Status ended = End(device, *mapping);
+  std::lock_guard lock(mutex_);
+  mappings_.erase(mapping);
+  return ended;
 }
 
 size_t Mappings::Count() {

@@ -22,6 +22,7 @@ struct sl_mapping_t {
   sl::device_cuda::cu::Address address = 0;
   uint64_t bytes = 0;
   Kind kind = Kind::kPlaced;
+  bool is_ending = false;  // guarded as what owns it
 };
 
 namespace sl::device_cuda {
@@ -35,7 +36,8 @@ struct LocalHandle {
 };
 static_assert(sizeof(LocalHandle) <= sizeof(sl_memory_handle_t::fabric));
 
-// All calls from any thread. One per opened module.
+// All calls from any thread. One per opened module. The driver may make mapping and unmapping wait for the kernels that
+// run; no lock is held meanwhile, so nobody else waits.
 class Mappings {
  public:
   Mappings() = default;
