@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/runtime/graph_hold.h"
 
-#include <pthread.h>
-
-#include <csignal>
 #include <memory>
-#include <thread>
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/runtime/control_call.h"
+#include "kernel/runtime/late_free.h"
 
 namespace sl::kernel {
 namespace {
@@ -19,14 +16,7 @@ void Delete(sl_comm_t* handle) {
   delete handle;
 }
 
-// On a thread of its own: freeing device memory may wait for the device, which the control thread must not do.
-void DeleteAside(sl_comm_t* handle) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([handle] { Delete(handle); }).detach();
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
+bool Always() { return true; }
 
 // What a graph holds.
 struct GraphHold {
@@ -40,7 +30,27 @@ void LetGo(void* context) {
   sl_comm_t* handle = hold->handle;
   if (handle->relay != nullptr) handle->relay->EndGraph(hold->capture);
   if (handle->holds.fetch_sub(1) != 1) return;
-  handle->comm.process()->control()->At(0, [handle] { DeleteAside(handle); });
+  // The control thread must not wait for the device.
+  handle->comm.process()->control()->At(0, [handle] {
+    ProcessLateFree()->Add({Always, [handle] { Delete(handle); }}, 0);
+  });
+}
+
+// The program needs it no more. True: nobody does.
+bool LetGoOfProgram(sl_comm_t* handle) {
+  if (handle->relay != nullptr && !handle->relay->EndGraphs(NowNs() + kStopNs)) {
+    Logf(SL_LOG_WARN, "rank {}: replays of a communicator that has ended do not end; its memory is kept",
+         handle->comm.rank());
+    return false;
+  }
+  const uint32_t graphs = handle->holds.load() - 1;
+  if (graphs != 0) {
+    Logf(SL_LOG_INFO, "rank {}: {} captured graphs keep the memory of a communicator that has ended",
+         handle->comm.rank(), graphs);
+    handle->comm.KeepMemoryOnly();
+  }
+  handle->is_dropped.store(true);
+  return handle->holds.fetch_sub(1) == 1;
 }
 
 }  // namespace
@@ -63,20 +73,23 @@ Status HoldByGraph(sl_comm_t* handle, uint64_t capture, sl_stream_t* stream) {
   return {status, LastError()};
 }
 
-void Drop(sl_comm_t* handle) {
-  if (handle->relay != nullptr && !handle->relay->EndGraphs(NowNs() + kStopNs)) {
-    Logf(SL_LOG_WARN, "rank {}: replays of a communicator that has ended do not end; its memory is kept",
-         handle->comm.rank());
-    return;
-  }
-  const uint32_t graphs = handle->holds.load() - 1;
-  if (graphs != 0) {
-    Logf(SL_LOG_INFO, "rank {}: {} captured graphs keep the memory of a communicator that has ended",
-         handle->comm.rank(), graphs);
-    handle->comm.KeepMemoryOnly();
-  }
-  handle->is_dropped.store(true);
-  if (handle->holds.fetch_sub(1) == 1) Delete(handle);
+void Drop(sl_comm_t* handle, uint64_t deadline_ns) {
+  if (!LetGoOfProgram(handle)) return;
+  if (handle->comm.device().is_watched()) return Delete(handle);
+  if (ProcessLateFree()->Add({Always, [handle] { Delete(handle); }}, deadline_ns)) return;
+  Logf(SL_LOG_DEBUG, "memory of a communicator that has ended is freed when no launch of another one runs");
+}
+
+void DropWhenItStops(sl_comm_t* handle) {
+  if (handle->comm.device().is_watched()) return;
+  // Nobody will ever know whether its launches have ended; freeing would wait for them, and all launches for that.
+  if (handle->unmarked.load()) return LeaveRoll(handle);
+  const auto stopped = [handle] { return DrainWithin(handle, 0); };
+  const auto drop = [handle] {
+    JoinWorker(handle);
+    if (LetGoOfProgram(handle)) Delete(handle);
+  };
+  ProcessLateFree()->Add({stopped, drop}, 0);
 }
 
 }  // namespace sl::kernel

@@ -17,6 +17,7 @@
 
 #include "kernel/comm/comm.h"
 #include "kernel/memory/registration_cache.h"
+#include "kernel/runtime/launch_roll.h"
 #include "kernel/runtime/launch_watch.h"
 #include "kernel/runtime/relay.h"
 #include "kernel/runtime/symmetric_windows.h"
@@ -140,7 +141,8 @@ struct sl_comm_t {
   sl::kernel::SymmetricWindows symmetric_windows{in_call};
   // Of eager operations, and of captures by number: copies that stay at home beside others (copies.h). NULL: none.
   std::array<sl_stream_t*, 1 + std::size(decltype(captured){})> side_streams{};
-  sl::kernel::LaunchWatch watch{this};  // of launches that no thread watches
+  sl::kernel::LaunchWatch watch{this};                        // of launches that no thread watches
+  std::shared_ptr<sl::kernel::LaunchRoll::Place> place = {};  // of this, where nobody watches launches
 
   // Who still needs its memory: the program until it destroys or aborts it, and every captured graph until it is gone.
   // The last one to let go deletes it (graph_hold.h).

@@ -131,6 +131,16 @@ Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& o
   return MarkEndOf(enqueued, handle, order, stream);
 }
 
+// A call has recorded the end of its launches before it ends; in this order nothing slips through.
+void EnterRoll(sl_comm_t* handle) {
+  handle->place = ProcessLaunchRoll()->Enter({
+      .comm_id = handle->comm.id(),
+      .may_run = [handle] { return handle->in_call.load(std::memory_order_seq_cst) != 0 || LaunchesMayRun(*handle); },
+      .may_replay = [handle] { return handle->graphs() != 0; },
+      .give_up = [handle](const Status& why) { handle->comm.FailLaunches(why); },
+  });
+}
+
 // A call that is marked.
 [[gnu::always_inline]] inline Status IssueMarked(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
   SL_TRY(CheckUsable(handle, op));
@@ -182,7 +192,13 @@ Status PrepareToIssue(sl_comm_t* handle) {
     reach->WatchUse([handle] { return !LaunchesMayRun(*handle); },
                     [handle] { return handle->in_call.load(std::memory_order_acquire) != 0; });
   }
+  if (!device.is_watched()) EnterRoll(handle);
   return {};
+}
+
+void LeaveRoll(sl_comm_t* handle) {
+  if (handle->place != nullptr) ProcessLaunchRoll()->Leave(handle->place);
+  handle->place = nullptr;
 }
 
 bool LaunchesMayRun(const sl_comm_t& handle) {
@@ -203,6 +219,7 @@ bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns) {
 }
 
 void StopIssuing(sl_comm_t* handle) {
+  LeaveRoll(handle);
   handle->relay.reset();
   const Device& device = handle->comm.device();
   handle->watch.Stop();

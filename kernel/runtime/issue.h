@@ -64,6 +64,8 @@ Status PrepareToIssue(sl_comm_t* handle);
 void StopIssuing(sl_comm_t* handle);
 // Whether eager launches may still run that nobody watches.   [any]
 bool LaunchesMayRun(const sl_comm_t& handle);
+// The process forgets that launches of it may run: who frees memory does not wait for them.   [control]
+void LeaveRoll(sl_comm_t* handle);
 // Until the eager launches that nobody watches have ended, at most until the deadline; true when they have.
 bool AwaitLaunches(sl_comm_t* handle, uint64_t deadline_ns);
 

@@ -15,6 +15,11 @@
 namespace sl::kernel {
 namespace {
 
+// For memory to be freed, when nothing runs that freeing would wait for: a program that ends a communicator may go on
+// with its memory. Who aborts is in a hurry.
+constexpr uint64_t kFreeNs = 1'000'000'000;
+constexpr uint64_t kFreeInHasteNs = 250'000'000;
+
 Status CheckConfig(const sl_comm_config_t& config) {
   if (config.size == 0 || config.size > kSignatureMaxRanks) {
     return {SL_ERR_INVALID, "a communicator of " + std::to_string(config.size) + " ranks; 1 to " +
@@ -197,6 +202,7 @@ Status DestroyComm(sl_comm_t* handle) {
     if (!DrainWithin(handle, NowNs() + kStopNs)) {
       Logf(SL_LOG_WARN, "rank {}: launches of a destroyed communicator do not end; its memory is kept",
            handle->comm.rank());
+      DropWhenItStops(handle);
       return {};
     }
   }
@@ -204,7 +210,7 @@ Status DestroyComm(sl_comm_t* handle) {
   handle->comm.Leave(Fate::kDeparted);
   handle->comm.AwaitFarewell();
   JoinWorker(handle);
-  Drop(handle);
+  Drop(handle, NowNs() + kFreeNs);
   return {};
 }
 
@@ -217,10 +223,11 @@ Status AbortComm(sl_comm_t* handle) {
   if (!DrainWithin(handle, NowNs() + kStopNs)) {
     Logf(SL_LOG_WARN, "rank {}: work of an aborted communicator did not stop within 1 s; its memory is kept",
          handle->comm.rank());
+    DropWhenItStops(handle);
     return {};
   }
   JoinWorker(handle);
-  Drop(handle);
+  Drop(handle, NowNs() + kFreeInHasteNs);
   return {};
 }
 

@@ -135,6 +135,7 @@ cu::Code cuMemAlloc_v2(cu::Address* out, size_t bytes) {
 }
 
 cu::Code cuMemFree_v2(cu::Address address) {
+  AwaitStreams();
   SL_FAKE_ENTER_CONTEXT(cuMemFree, true);
   const auto found = TheState().ranges.find(address);
   if (found == TheState().ranges.end() || found->second.fd < 0) return cu::kInvalidValue;
@@ -165,6 +166,7 @@ cu::Code cuMemHostRegister_v2(void* host, size_t bytes, unsigned flags) {
 }
 
 cu::Code cuMemHostUnregister(void* host) {
+  AwaitStreams();
   SL_FAKE_ENTER_CONTEXT(cuMemHostUnregister, true);
   const auto found = TheState().ranges.find(AddressOf(host));
   if (found == TheState().ranges.end() || !found->second.is_registered) return cu::kInvalidValue;
@@ -187,6 +189,7 @@ cu::Code cuMemHostGetDevicePointer_v2(cu::Address* out, void* host, unsigned) {
 }
 
 cu::Code cuMemFreeHost(void* host) {
+  AwaitStreams();
   SL_FAKE_ENTER_CONTEXT(cuMemFreeHost, true);
   const auto found = TheState().ranges.find(AddressOf(host));
   if (found == TheState().ranges.end() || found->second.type != cu::kMemoryTypeHost || found->second.is_registered) {
@@ -290,6 +293,7 @@ cu::Code cuIpcOpenMemHandle_v2(cu::Address* out, cu::IpcHandle handle, unsigned)
 }
 
 cu::Code cuIpcCloseMemHandle(cu::Address address) {
+  AwaitStreams();
   SL_FAKE_ENTER_CONTEXT(cuIpcCloseMemHandle, true);
   const auto found = TheState().ranges.find(address);
   if (found == TheState().ranges.end() || !found->second.is_ipc_mapping) return cu::kInvalidValue;
@@ -365,6 +369,7 @@ cu::Code cuMemMap(cu::Address address, size_t bytes, size_t offset, cu::Memory m
 }
 
 cu::Code cuMemUnmap(cu::Address address, size_t bytes) {
+  AwaitStreams();
   SL_FAKE_ENTER_CONTEXT(cuMemUnmap, true);
   const auto found = TheState().ranges.find(address);
   if (found == TheState().ranges.end() || found->second.physical == nullptr || found->second.bytes != bytes) {

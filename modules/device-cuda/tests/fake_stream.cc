@@ -3,6 +3,8 @@
 // of all queues, in order.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -195,6 +197,18 @@ cu::Code WaitValue(cu::Stream* stream, cu::Address word, uint64_t value, unsigne
 }
 
 }  // namespace
+
+void AwaitStreams() {
+  const char* waits = getenv("SL_FAKE_CUDA_FREE_WAITS");
+  if (waits == nullptr || *waits != '1') return;
+  const auto are_idle = [] {
+    const Lock lock;
+    Pump();
+    const auto& streams = TheState().streams;
+    return std::all_of(streams.begin(), streams.end(), [](const auto& stream) { return stream->queue.empty(); });
+  };
+  while (!are_idle()) std::this_thread::sleep_for(std::chrono::microseconds(50));
+}
 
 // A relaxed capture forbids nothing, one of a thread only to it.
 bool IsForbiddenByCapture() {
