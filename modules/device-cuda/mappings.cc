@@ -65,19 +65,40 @@ Result<cu::Address> OpenIpc(const sl_device_t& device, const sl_memory_handle_t&
   return address;
 }
 
-// Lets `device` at memory of this process where it lies. What it may reach it goes on reaching.
-Result<cu::Address> LetIn(const sl_device_t& device, const sl_memory_handle_t& handle) {
+LocalHandle LocalOf(const sl_memory_handle_t& handle) {
   LocalHandle local;
   memcpy(&local, handle.fabric, sizeof(local));
-  if (local.context == device.context) return local.address;
+  return local;
+}
+
+// Lets `device` at memory of cuMemAlloc of this process where it lies: the driver has no other way. What it may reach
+// it goes on reaching.
+Status LetIn(const sl_device_t& device, const LocalHandle& local) {
+  if (local.context == device.context) return {};
+  const cu::Code code = device.calls.CtxEnablePeerAccess(local.context, 0);
+  if (code == cu::kPeerAccessAlreadyEnabled) return {};
+  return device.Check(code, "cuCtxEnablePeerAccess");
+}
+
+// Memory of this process that is mapped by hand, at another place: it stays when its owner unmaps it.
+Result<cu::Address> MapAgain(const sl_device_t& device, const LocalHandle& local) {
+  cu::Memory memory = 0;
+  SL_TRY(SL_CUDA(device, MemRetainAllocationHandle, &memory, At(local.address)));
+  const PhysicalMemory physical(device.calls, memory);
+  return MapAnywhere(device, local.bytes, memory);
+}
+
+Status ImportLocal(const sl_device_t& device, const sl_memory_handle_t& handle, sl_mapping_t* mapping) {
+  const LocalHandle local = LocalOf(handle);
+  mapping->bytes = local.bytes;
   if (local.is_plain != 0) {
-    const cu::Code code = device.calls.CtxEnablePeerAccess(local.context, 0);
-    if (code != cu::kPeerAccessAlreadyEnabled) SL_TRY(device.Check(code, "cuCtxEnablePeerAccess"));
-  } else {
-    const cu::AccessDesc access = {{cu::kLocationDevice, device.id}, cu::kAccessReadWrite};
-    SL_TRY(SL_CUDA(device, MemSetAccess, local.address, local.bytes, &access, 1));
+    mapping->kind = sl_mapping_t::Kind::kLocal;
+    mapping->address = local.address;
+    return LetIn(device, local);
   }
-  return local.address;
+  mapping->kind = sl_mapping_t::Kind::kAnywhere;
+  SL_ASSIGN(mapping->address, MapAgain(device, local));
+  return {};
 }
 
 Status End(const sl_device_t& device, const sl_mapping_t& mapping) {
@@ -166,9 +187,12 @@ Result<sl_mapping_t*> Mappings::Import(const sl_device_t& device, const sl_memor
   std::map<const sl_mapping_t*, std::unique_ptr<sl_mapping_t>> entry;
   entry.emplace(mapping, std::move(owned));
   if (handle.type == SL_HANDLE_IPC || handle.type == SL_HANDLE_LOCAL) {
-    const bool is_local = handle.type == SL_HANDLE_LOCAL;
-    mapping->kind = is_local ? sl_mapping_t::Kind::kLocal : sl_mapping_t::Kind::kIpc;
-    SL_ASSIGN(mapping->address, is_local ? LetIn(device, handle) : OpenIpc(device, handle));
+    if (handle.type == SL_HANDLE_LOCAL) {
+      SL_TRY(ImportLocal(device, handle, mapping));
+    } else {
+      mapping->kind = sl_mapping_t::Kind::kIpc;
+      SL_ASSIGN(mapping->address, OpenIpc(device, handle));
+    }
     std::lock_guard lock(mutex_);
     mappings_.merge(entry);
     return mapping;

@@ -17,7 +17,8 @@
 
 // A peer's memory. Owned by Mappings.
 struct sl_mapping_t {
-  // In a reservation of the caller's, in one of its own, by the driver, where it lies in this process.
+  // In a reservation of the caller's, in one of its own, by the driver, where it lies in this process. That one alone
+  // ends with the allocation.
   enum class Kind { kPlaced, kAnywhere, kIpc, kLocal };
   sl::device_cuda::cu::Address address = 0;
   uint64_t bytes = 0;

@@ -125,6 +125,43 @@ TEST_F(MappingTest, EndsOnce) {
   calls().MemUnmap = unmap_of_driver;
 }
 
+// A rank of this process that reaches memory which its owner frees, and has something else in its place.
+TEST_F(MappingTest, KeepsMemoryOfThisProcessThatIsFreed) {
+  sl_device_t* other = nullptr;
+  ASSERT_EQ(cuda_.ops->open(cuda_.instance, 1, &other), SL_OK) << last_error;
+  for (sl_device_t* importer : {cuda_.device, other}) {
+    auto* owned = static_cast<char*>(cuda_.Allocate(SL_MEMORY_EXPORTABLE, kBytes));
+    owned[0] = 7;
+    sl_memory_handle_t local{};
+    local.struct_size = sizeof(local);
+    ASSERT_EQ(cuda_.ops->export_memory(cuda_.device, owned, SL_HANDLE_LOCAL, &local), SL_OK) << last_error;
+    sl_mapping_t* mapping = nullptr;
+    void* address = nullptr;
+    ASSERT_EQ(cuda_.ops->import_memory(importer, &local, nullptr, &mapping, &address), SL_OK) << last_error;
+    ASSERT_NE(address, owned) << "what is at this address when the owner has freed it may be anything";
+    EXPECT_EQ(cuda_.ops->release(cuda_.device, owned), SL_OK) << last_error;
+    auto* anew = static_cast<char*>(cuda_.Allocate(SL_MEMORY_EXPORTABLE, kBytes));
+    anew[0] = 3;
+    EXPECT_EQ(static_cast<char*>(address)[0], 7);
+    static_cast<char*>(address)[0] = 8;
+    EXPECT_EQ(anew[0], 3);
+    EXPECT_EQ(cuda_.ops->unmap(importer, mapping), SL_OK) << last_error;
+    EXPECT_EQ(cuda_.ops->release(cuda_.device, anew), SL_OK) << last_error;
+  }
+  // Without the owner's memory there is nothing to map.
+  sl_memory_handle_t gone{};
+  gone.struct_size = sizeof(gone);
+  void* owned = cuda_.Allocate(SL_MEMORY_EXPORTABLE, kBytes);
+  ASSERT_EQ(cuda_.ops->export_memory(cuda_.device, owned, SL_HANDLE_LOCAL, &gone), SL_OK) << last_error;
+  EXPECT_EQ(cuda_.ops->release(cuda_.device, owned), SL_OK) << last_error;
+  sl_mapping_t* mapping = nullptr;
+  void* address = nullptr;
+  const size_t before = cuda_.instance->mappings.Count();
+  EXPECT_LT(cuda_.ops->import_memory(other, &gone, nullptr, &mapping, &address), SL_OK);
+  EXPECT_EQ(cuda_.instance->mappings.Count(), before);
+  cuda_.ops->close(other);
+}
+
 TEST_F(MappingTest, IsMadeWhileOthersGoOn) {
   const Held held(&calls().MemSetAccess, &access_of_driver, SetAccessHeld);
   sl_mapping_t* mapping = nullptr;

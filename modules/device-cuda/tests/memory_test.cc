@@ -216,7 +216,9 @@ TEST(Handle, LetsAnotherDeviceOfTheProcessIn) {
         sl_mapping_t* mapping = nullptr;
         void* address = nullptr;
         ASSERT_EQ(cuda.ops->import_memory(device, &handle, nullptr, &mapping, &address), SL_OK) << last_error;
-        EXPECT_EQ(address, memory);
+        EXPECT_EQ(address == memory, kind == SL_MEMORY_PLAIN) << "where the owner unmaps it";
+        static_cast<char*>(address)[5] = 7;
+        EXPECT_EQ(static_cast<char*>(memory)[5], 7);
         EXPECT_EQ(cuda.ops->unmap(device, mapping), SL_OK) << last_error;
       }
       static_cast<char*>(memory)[5] = 1;  // still there
