@@ -2,6 +2,7 @@
 #include "kernel/runtime/lifecycle.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 
@@ -15,6 +16,8 @@
 namespace sl::kernel {
 namespace {
 
+// For the launches of this process's other ranks to end, that are told to.
+constexpr uint64_t kSiblingsNs = 500'000'000;
 // For memory to be freed, when nothing runs that freeing would wait for: a program that ends a communicator may go on
 // with its memory. Who aborts is in a hurry.
 constexpr uint64_t kFreeNs = 1'000'000'000;
@@ -55,6 +58,21 @@ Result<std::vector<RendezvousId>> DecodeIds(const sl_comm_config_t& config) {
     ids.push_back(id);
   }
   return ids;
+}
+
+// Launches that have given up have told peers where this rank's callers' buffers lie. Ranks of other processes have
+// mappings of their own, which keep the memory. Those of this process reach it where it lies, and a launch of theirs
+// that comes late, to what this one has left behind, waits for nothing: so it is ended before the program may free.
+// Those that have begun are waited for; those that have not ask the abort word before they touch anything of their
+// peers.
+void EndSiblings(sl_comm_t* handle, bool has_given_up, Fate fate) {
+  Communicator& comm = handle->comm;
+  if (handle->place == nullptr || comm.reach() == nullptr) return;
+  const bool is_told = std::atomic_ref<uint32_t>(comm.control()->fault).load(std::memory_order_acquire) != 0;
+  if (!has_given_up && !is_told) return;
+  ProcessLaunchRoll()->GiveUpOthers(*handle->place,
+                                    {SL_ERR_PEER_LOST, comm.RankName(comm.rank()) + " " + FateText(fate)});
+  ProcessLaunchRoll()->AwaitOthers(*handle->place, NowNs() + kSiblingsNs);
 }
 
 }  // namespace
@@ -189,6 +207,7 @@ Status FinalizeComm(sl_comm_t* handle) {
 }
 
 Status DestroyComm(sl_comm_t* handle) {
+  const bool had_stopped = handle->comm.HasStoppedLaunches();
   JoinWorker(handle);
   AwaitVisits(handle);
   // Work on streams ends by itself, or by the communicator's failure; on the host both are bounded by the operation's
@@ -202,10 +221,12 @@ Status DestroyComm(sl_comm_t* handle) {
     if (!DrainWithin(handle, NowNs() + kStopNs)) {
       Logf(SL_LOG_WARN, "rank {}: launches of a destroyed communicator do not end; its memory is kept",
            handle->comm.rank());
+      EndSiblings(handle, true, Fate::kDeparted);
       DropWhenItStops(handle);
       return {};
     }
   }
+  EndSiblings(handle, had_stopped, Fate::kDeparted);
   handle->comm.Drain();
   handle->comm.Leave(Fate::kDeparted);
   handle->comm.AwaitFarewell();
@@ -215,12 +236,15 @@ Status DestroyComm(sl_comm_t* handle) {
 }
 
 Status AbortComm(sl_comm_t* handle) {
+  const bool had_stopped = handle->comm.HasStoppedLaunches();
   handle->comm.Cancel();
   // A worker that still sets the communicator up sees the cancellation at its next wait, as those do that visit it.
   JoinWorker(handle);
   AwaitVisits(handle);
   handle->comm.Leave(Fate::kAborted);
-  if (!DrainWithin(handle, NowNs() + kStopNs)) {
+  const bool is_drained = DrainWithin(handle, NowNs() + kStopNs);
+  EndSiblings(handle, had_stopped || !is_drained, Fate::kAborted);
+  if (!is_drained) {
     Logf(SL_LOG_WARN, "rank {}: work of an aborted communicator did not stop within 1 s; its memory is kept",
          handle->comm.rank());
     DropWhenItStops(handle);

@@ -48,8 +48,12 @@ class Vigil {
       Answer(wanted, seen);
       return false;
     }
-    if (wanted.peer >= 0 && Claim(warden_.claim, kFault)) Record(wanted, seen, &warden_.control->fault, 1);
+    GiveUp(wanted, seen);
     return true;
+  }
+  // The record of a wait that is not begun, or ends.
+  SL_HD void GiveUp(const Wanted& wanted, uint64_t seen) const {
+    if (wanted.peer >= 0 && Claim(warden_.claim, kFault)) Record(wanted, seen, &warden_.control->fault, 1);
   }
 
  private:

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The NCCL API on GPUs, the end of a communicator beside kernels of another one, for which nobody waits. Part of
-// gpu.calls_test.
+// The NCCL API on GPUs, what the end of a communicator leaves to others: kernels of another communicator, for which
+// nobody waits, and memory that ranks of one process reach where it lies. Part of gpu.calls_test.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "tests/gpu/gpu_rank.h"
 
@@ -12,8 +16,11 @@ namespace sl::gpu {
 namespace {
 
 using integration::NcclCase;
+using integration::Team;
 
 constexpr double kBound = 1.5;
+
+cudaStream_t Native(CudaStream stream) { return reinterpret_cast<cudaStream_t>(stream); }
 
 double SecondsOf(const std::function<void()>& call) {
   const double begin = integration::Seconds();
@@ -90,6 +97,116 @@ TEST_F(GpuReach, DestroysOneCommunicatorBesideKernelsOfAnother) {
     me.team.Barrier();
   };
   RunGpuRanks(2, run, Brief());
+}
+
+// Two ranks of one process. What rank 1 issues is held back on its stream; rank 0 aborts what has met nobody, and uses
+// its memory for something else. Then rank 1's runs: all that it waits for is there.
+class LateLaunch {
+ public:
+  enum class Call { kAllReduce, kSend };
+
+  LateLaunch(Team& team, Call call) : team_(team), call_(call) {
+    UseMyGpu(team.rank());
+    comm_ = team.MakeComm();
+    stream_ = MakeStream();
+  }
+
+  // `reuse` gives the memory back and returns what the program has got at the same place. Rank 0 calls it.
+  void Run(uint32_t* send, uint32_t* recv, size_t count, const std::function<uint32_t*()>& reuse) {
+    const bool is_late = team_.rank() == 1;
+    NCCL_OK(Issue(send, recv, count));
+    ASSERT_TRUE(WaitFor(stream_, kPatience));  // all buffers are known to all
+    team_.Barrier();
+    uint64_t* word = is_late ? HoldStream(stream_) : nullptr;
+    NCCL_OK(Issue(send, recv, count));
+    team_.Barrier();
+    // Rank 1's computing is over when rank 0 has its memory back, and after 2 s at the latest: freeing may wait for it.
+    std::atomic<bool> is_reused{!is_late};
+    std::jthread computing([&] {
+      integration::WaitUntil(2, [&] { return is_reused.load(); });
+      if (is_late) LetStream(word);
+    });
+    const std::vector<uint32_t> pattern(count, 0x5a5a5a5a);
+    uint32_t* own = nullptr;
+    if (!is_late) {
+      ASSERT_FALSE(WaitFor(stream_, 0.2)) << "it waits for nobody";
+      Abort(comm_);
+      ASSERT_TRUE(WaitFor(stream_, 1)) << "the kernel spins on";
+      own = reuse();
+      ToDevice(own, pattern.data(), count * sizeof(uint32_t));
+    }
+    team_.Barrier();
+    is_reused = true;
+    computing.join();
+    if (is_late) {
+      EXPECT_TRUE(WaitFor(stream_, 5)) << "the late kernel spins on";
+      ncclResult_t state = ncclSuccess;
+      NCCL_OK(ncclCommGetAsyncError(comm_, &state));
+      EXPECT_EQ(state, ncclRemoteError);
+      const std::string text = ncclGetLastError(comm_);
+      EXPECT_NE(text.find("aborted the communicator"), std::string::npos) << text;
+      Abort(comm_);
+    }
+    team_.Barrier();
+    if (is_late) return;
+    std::vector<uint32_t> seen(count);
+    FromDevice(seen.data(), own, count * sizeof(uint32_t));
+    EXPECT_TRUE(seen == pattern) << "a late kernel wrote into memory that was the rank's own again";
+  }
+
+ private:
+  ncclResult_t Issue(const uint32_t* send, uint32_t* recv, size_t count) const {
+    if (call_ == Call::kAllReduce) return ncclAllReduce(send, recv, count, ncclUint32, ncclSum, comm_, Native(stream_));
+    return team_.rank() == 1 ? ncclSend(send, count, ncclUint32, 0, comm_, Native(stream_))
+                             : ncclRecv(recv, count, ncclUint32, 1, comm_, Native(stream_));
+  }
+
+  Team& team_;
+  const Call call_;
+  ncclComm_t comm_ = nullptr;
+  CudaStream stream_ = nullptr;
+};
+
+void ExpectMemoryLeftAlone(LateLaunch::Call call) {
+  const integration::Environment direct("STARLING_ALGO_SYMMETRIC_GPU_FAMILY", "direct");
+  const auto run = [call](Team& team) {
+    constexpr size_t kCount = size_t{1} << 20;
+    LateLaunch late(team, call);
+    auto* send = static_cast<uint32_t*>(Allocate(kCount * sizeof(uint32_t)));
+    auto* recv = static_cast<uint32_t*>(Allocate(kCount * sizeof(uint32_t)));
+    late.Run(send, recv, kCount, [&] {
+      Free(recv);
+      Free(send);  // the arena is empty, and begins anew
+      static_cast<void>(Allocate(kCount * sizeof(uint32_t)));
+      void* again = Allocate(kCount * sizeof(uint32_t));
+      EXPECT_EQ(again, recv);
+      return static_cast<uint32_t*>(again);
+    });
+  };
+  integration::RunThreads(2, run, Patient());
+}
+
+TEST_F(GpuReach, LateAllReduceLeavesMemoryOfAnAbortedRankAlone) { ExpectMemoryLeftAlone(LateLaunch::Call::kAllReduce); }
+
+TEST_F(GpuReach, LateSendLeavesMemoryOfAnAbortedRankAlone) { ExpectMemoryLeftAlone(LateLaunch::Call::kSend); }
+
+// Other memory is mapped at the same address.
+TEST_F(GpuReach, LateAllReduceLeavesWhatIsMappedAnewAlone) {
+  const integration::Environment direct("STARLING_ALGO_SYMMETRIC_GPU_FAMILY", "direct");
+  const auto run = [](Team& team) {
+    constexpr size_t kCount = kPieceBytes / sizeof(uint32_t);
+    LateLaunch late(team, LateLaunch::Call::kAllReduce);
+    uint8_t* row = Reserve(2 * kPieceBytes);
+    uint8_t* recv = row + kPieceBytes;
+    MapPiece(row, true);
+    MapPiece(recv, true);
+    late.Run(reinterpret_cast<uint32_t*>(row), reinterpret_cast<uint32_t*>(recv), kCount, [&] {
+      UnmapPiece(recv);
+      MapPiece(recv, true);
+      return reinterpret_cast<uint32_t*>(recv);
+    });
+  };
+  integration::RunThreads(2, run, Patient());
 }
 
 }  // namespace

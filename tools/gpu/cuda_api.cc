@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <time.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -17,6 +18,8 @@ constexpr int kOutOfMemory = 2;
 constexpr size_t kArenaBytes = size_t{1} << 30;  // unless SL_GPU_ARENA says otherwise
 constexpr double kCopySeconds = 30;
 constexpr unsigned kNonBlocking = 1;
+constexpr unsigned kOnEveryDevice = 3;  // pinned host memory: portable, and mapped
+constexpr unsigned kAtLeast = 0;
 constexpr int kRelaxedCapture = 2;
 
 // As the driver's C interface has them.
@@ -57,6 +60,8 @@ struct Driver {
   int (*stream_create)(void**, unsigned);
   int (*stream_destroy)(void*);
   int (*stream_query)(void*);
+  int (*stream_wait)(void*, uint64_t, uint64_t, unsigned);
+  int (*host_alloc)(void**, size_t, unsigned);
   int (*synchronize)();
   int (*begin_capture)(void*, int);
   int (*end_capture)(void*, void**);
@@ -132,6 +137,8 @@ std::string FindDriver() {
       Find(library, "cuStreamCreate", &driver.stream_create) &&
       Find(library, "cuStreamDestroy_v2", &driver.stream_destroy) &&
       Find(library, "cuStreamQuery", &driver.stream_query) && Find(library, "cuCtxSynchronize", &driver.synchronize) &&
+      Find(library, "cuStreamWaitValue64_v2", &driver.stream_wait) &&
+      Find(library, "cuMemHostAlloc", &driver.host_alloc) &&
       Find(library, "cuStreamBeginCapture_v2", &driver.begin_capture) &&
       Find(library, "cuStreamEndCapture", &driver.end_capture) &&
       Find(library, "cuGraphInstantiateWithFlags", &driver.instantiate) &&
@@ -274,6 +281,17 @@ bool SpinFor(CudaStream stream, double seconds) {
   }
   return true;
 }
+
+uint64_t* HoldStream(CudaStream stream) {
+  void* memory = nullptr;
+  Check(driver.host_alloc(&memory, sizeof(uint64_t), kOnEveryDevice), "cuMemHostAlloc");
+  auto* word = static_cast<uint64_t*>(memory);
+  *word = 0;
+  Check(driver.stream_wait(stream, Address(word), 1, kAtLeast), "cuStreamWaitValue64");
+  return word;
+}
+
+void LetStream(uint64_t* word) { std::atomic_ref<uint64_t>(*word).store(1); }
 
 void WaitForDevice() { Check(driver.synchronize(), "cuCtxSynchronize"); }
 

@@ -49,6 +49,9 @@ void DestroyStream(CudaStream stream);
 bool WaitFor(CudaStream stream, double seconds);
 // The same without sleeping, for what is timed.
 bool SpinFor(CudaStream stream, double seconds);
+// Work of the stream that does not end before it is let: returns the word it waits for, in host memory that stays.
+uint64_t* HoldStream(CudaStream stream);
+void LetStream(uint64_t* word);
 void WaitForDevice();
 
 void BeginCapture(CudaStream stream);
