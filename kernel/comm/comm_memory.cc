@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the ranks of a communicator share: the symmetric heap of the algorithms, the log of calls, the control block.
+#include <utility>
+
 #include "kernel/comm/comm.h"
 #include "kernel/comm/heap_sharing.h"
 #include "kernel/comm/roster.h"
@@ -150,12 +152,14 @@ Status Communicator::ReleaseHeap(uint64_t turn) {
   sl_comm_info_t info{};
   FillInfo(&info);
   DestroyAlgorithms();
+  std::unique_ptr<SymmetricHeap> heap;
   {
     const auto held = HoldLog();
     released_bytes_.store(info.releasable_bytes);
     if (device().is_addressable()) op_log_ = OpLog(own_log_.data(), 0, config_.rank, config_.size);
-    heap_.reset();
+    heap = std::move(heap_);
   }
+  heap.reset();  // without the lock: the driver may wait for all kernels, the control thread must not
   return tree_->AllGather(turn, {}, {NowNs() + config_.timeout_ns, &cancelled_ns_}).status();
 }
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <string>
 #include <thread>
 #include <utility>
@@ -312,6 +313,29 @@ TEST_F(Unwatched, SuspendFreesDeviceMemory) {
       ASSERT_TRUE(gpu.Synchronize(30));
       EXPECT_EQ(value, 1);
     }
+    NCCL_OK(ncclCommDestroy(comm));
+  });
+}
+
+// The driver makes unmapping wait for all work. Who asks about the communicator meanwhile does not wait with it.
+TEST_F(Unwatched, SuspendKeepsNobodyWaitingWhoAsks) {
+  const Environment as_on_gpus("SL_FAKE_CUDA_FREE_WAITS", "1");
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const ncclComm_t comm = team.MakeComm();
+    const uint64_t waits = gpu.Calls("AwaitStreams");
+    const FakeGpu::Gate gate(gpu);
+    auto suspended = std::async(std::launch::async, [comm] { return ncclCommSuspend(comm, NCCL_SUSPEND_MEM); });
+    EXPECT_TRUE(WaitUntil(30, [&] { return gpu.Calls("AwaitStreams") != waits; })) << "nothing is unmapped";
+    auto asked = std::async(std::launch::async, [comm] {
+      uint64_t bytes = 0;
+      return ncclCommMemStats(comm, ncclStatGpuMemSuspend, &bytes);
+    });
+    EXPECT_EQ(asked.wait_for(std::chrono::seconds(10)), std::future_status::ready) << "it waits for the driver";
+    gate.Open();
+    EXPECT_EQ(suspended.get(), ncclSuccess);
+    EXPECT_EQ(asked.get(), ncclSuccess);
+    NCCL_OK(ncclCommResume(comm));
     NCCL_OK(ncclCommDestroy(comm));
   });
 }

@@ -207,6 +207,10 @@ void AwaitStreams() {
     const auto& streams = TheState().streams;
     return std::all_of(streams.begin(), streams.end(), [](const auto& stream) { return stream->queue.empty(); });
   };
+  {
+    const Lock lock;
+    static_cast<void>(Enter("AwaitStreams"));  // counts, for tests that wait for somebody to be here
+  }
   while (!are_idle()) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
