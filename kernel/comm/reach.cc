@@ -20,8 +20,6 @@ namespace {
 // Peers in the middle of a call answer within microseconds; mapping takes up to some milliseconds for each GiB.
 constexpr uint64_t kYieldNs = 100'000;
 constexpr timespec kNap = {0, 50'000};
-// Allocations of an offer that are looked at each time: asking the driver for one takes about a microsecond.
-constexpr uint32_t kLook = 8;
 
 uint64_t AddressOf(const void* memory) { return reinterpret_cast<uint64_t>(memory); }
 
@@ -45,7 +43,10 @@ sl_status_t Reach::Addresses(const void* memory, uint64_t bytes, uint64_t captur
   std::unique_lock lock(mutex_);
   Own* own = Reached(&lock, memory, bytes, out_addresses);
   if (own == nullptr) return SL_ERR_UNSUPPORTED;
-  if (capture != 0) own->is_captured = true;
+  if (capture != 0) {
+    own->is_captured = true;
+    own->memory.Hold(memory, bytes);
+  }
   return SL_OK;
 }
 
@@ -54,6 +55,7 @@ Reach::Pin Reach::PinAddresses(const void* memory, uint64_t bytes, uint64_t* out
   Own* own = Reached(&lock, memory, bytes, out_addresses);
   if (own == nullptr) return {};
   ++own->pins;
+  own->memory.Hold(memory, bytes);
   return {IndexOf(*own), own->turn};
 }
 
@@ -61,6 +63,17 @@ Reach::Pin Reach::PinAddresses(const void* memory, uint64_t bytes, uint64_t* out
 void Reach::Unpin(const Pin& pin) {
   std::lock_guard lock(mutex_);
   if (pin.place < own_.size() && own_[pin.place].turn == pin.turn) --own_[pin.place].pins;
+}
+
+bool Reach::HoldPinned(const Pin& pin, const void* memory, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (pin.place >= own_.size() || own_[pin.place].turn != pin.turn) return false;
+  Own& own = own_[pin.place];
+  if (asked_.Find(setting_.device_ops, setting_.device, memory, bytes) != nullptr) return false;
+  if (!own.memory.extent().Covers(asked_) || !own.memory.extent().AgreesWith(asked_)) return false;
+  own.is_captured = true;
+  own.memory.Hold(memory, bytes);
+  return true;
 }
 
 Reach::Own* Reach::Reached(std::unique_lock<std::mutex>* lock, const void* memory, uint64_t bytes,
@@ -78,7 +91,7 @@ Reach::Own* Reach::Reached(std::unique_lock<std::mutex>* lock, const void* memor
   if (own->state == State::kOffered && !AwaitAnswers(own, lock)) return Refuse("peers have not mapped it in time");
   if (own->state != State::kReady) return Refuse("a peer could not map it");
   own->last_use_ns = NowNs();
-  const uint64_t offset = AddressOf(memory) - own->extent.base();
+  const uint64_t offset = AddressOf(memory) - own->memory.extent().base();
   for (size_t rank = 0; rank < own->addresses.size(); ++rank) out_addresses[rank] = own->addresses[rank] + offset;
   return own;
 }
@@ -92,14 +105,15 @@ Reach::Own* Reach::Refuse(std::string_view reason) {
   return nullptr;
 }
 
-// An address that was freed and allocated again is another allocation; what was offered of the old one goes.
+// An address that was freed and allocated again is another allocation.
 Reach::Own* Reach::Find() {
   Own* found = nullptr;
   for (Own& own : own_) {
-    if (own.state == State::kFree || own.state == State::kWithdrawn) continue;
-    if (!own.extent.AgreesWith(asked_)) {
+    if (!own.is_standing()) continue;
+    own.memory.Compare(asked_);
+    if (own.memory.is_gone()) {
       Withdraw(&own);
-    } else if (own.extent.Covers(asked_)) {
+    } else if (!own.memory.is_stale() && own.memory.extent().Covers(asked_)) {
       found = &own;
     }
   }
@@ -124,10 +138,9 @@ Reach::Own* Reach::Offer(std::string* out_reason) {
   own->state = State::kOffered;
   own->is_captured = false;
   own->pins = 0;
-  own->extent = asked_;
-  own->next_look = 0;
+  own->memory.Begin(asked_);
   own->patience_end_ns = NowNs() + setting_.patience_ns;
-  offered_bytes_ += own->extent.bytes();
+  offered_bytes_ += own->memory.extent().bytes();
   ++own->turn;
   own->is_laid = !list.handles.empty();
   if (own->is_laid) setting_.desk->Lay({IndexOf(*own), own->turn}, std::move(list));
@@ -198,13 +211,13 @@ Reach::Own* Reach::FindRoom(uint64_t bytes) {
   }
 }
 
-// Of what may go, what was not used for longest.
+// Of what may go, what is stale, else what was not used for longest.
 Reach::Own* Reach::Oldest(uint64_t unused_since_ns) {
   Own* oldest = nullptr;
   for (Own& own : own_) {
-    const bool may_go =
-        (own.state == State::kReady || own.state == State::kRefused) && !own.is_captured && own.pins == 0;
+    const bool may_go = (own.state == State::kReady || own.state == State::kRefused) && !own.IsHeld();
     if (!may_go || own.last_use_ns > unused_since_ns) continue;
+    if (own.memory.is_stale()) return &own;
     if (oldest == nullptr || own.last_use_ns < oldest->last_use_ns) oldest = &own;
   }
   return oldest;
@@ -215,7 +228,7 @@ uint64_t Reach::HeldBytes() const {
   uint64_t bytes = 0;
   for (const Own& own : own_) {
     const bool is_given_back = own.state == State::kWithdrawn && IsAnswered(own, own.turn);
-    if (own.state != State::kFree && !is_given_back) bytes += own.extent.bytes();
+    if (own.state != State::kFree && !is_given_back) bytes += own.memory.extent().bytes();
   }
   return bytes;
 }
@@ -240,7 +253,7 @@ bool Reach::LeavesEnough(uint64_t bytes) const {
 
 void Reach::Withdraw(Own* own) {
   own->state = State::kWithdrawn;
-  offered_bytes_ -= own->extent.bytes();
+  offered_bytes_ -= own->memory.extent().bytes();
   TakeBack(own);
   ++own->turn;
   if (setting_.gives_up()) return;
@@ -287,7 +300,7 @@ void Reach::CollectAnswers(Own* own) {
   for (uint32_t peer = 0; peer < setting_.board.ranks(); ++peer) {
     const bool is_own = peer == setting_.rank;
     own->addresses[peer] =
-        is_own ? own->extent.base() : setting_.board.AnswerTo(setting_.rank, IndexOf(*own), peer)->address;
+        is_own ? own->memory.extent().base() : setting_.board.AnswerTo(setting_.rank, IndexOf(*own), peer)->address;
     if (own->addresses[peer] == 0) own->state = State::kRefused;
   }
 }
@@ -364,10 +377,10 @@ bool Reach::KeepOwn() {
   if (!lock.owns_lock()) return true;
   bool is_offered = false;
   for (Own& own : own_) {
-    if (own.state == State::kFree || own.state == State::kWithdrawn) continue;
+    if (!own.is_standing()) continue;
     if (IsAnswered(own, own.turn)) TakeBack(&own);
-    const uint64_t begin = std::exchange(own.next_look, own.next_look + kLook);
-    if (own.extent.IsGone(setting_.device_ops, setting_.device, begin, kLook)) {
+    own.memory.Look(setting_.device_ops, setting_.device);
+    if (IsOver(own)) {
       Withdraw(&own);
     } else {
       is_offered = true;
@@ -376,6 +389,11 @@ bool Reach::KeepOwn() {
   if (!is_offered || LeavesEnough(0)) return is_offered;
   if (Own* oldest = Oldest(UINT64_MAX); oldest != nullptr && IsIdleLocked()) Withdraw(oldest);
   return true;
+}
+
+// Nobody relies on it any more.
+bool Reach::IsOver(const Own& own) const {
+  return own.memory.is_gone() || (own.memory.is_stale() && !own.IsHeld() && IsIdleLocked());
 }
 
 bool Reach::IsIdle() const {
@@ -404,15 +422,14 @@ void Reach::Close() {
   }
   have_ended_ = nullptr;
   for (Own& own : own_) {
-    if (own.state != State::kFree && own.state != State::kWithdrawn) Withdraw(&own);
+    if (own.is_standing()) Withdraw(&own);
   }
 }
 
 uint32_t Reach::offered() const {
   std::lock_guard lock(mutex_);
-  return static_cast<uint32_t>(std::count_if(own_.begin(), own_.end(), [](const Own& own) {
-    return own.state == State::kOffered || own.state == State::kReady || own.state == State::kRefused;
-  }));
+  return static_cast<uint32_t>(
+      std::count_if(own_.begin(), own_.end(), [](const Own& own) { return own.is_standing(); }));
 }
 
 uint32_t Reach::mapped() const {

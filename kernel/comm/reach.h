@@ -4,10 +4,14 @@
 //
 // The first operation on a buffer offers what lies under it (extent.h), an allocation or a row of them, to the other
 // ranks of the host (offer_board.h) and waits until all have mapped it and said where they see it; later ones find that
-// here. The device keeps what a peer maps, even when its owner has freed it. So an offer is withdrawn when one of its
-// allocations is gone, or when others need its place; and no more is offered than is free besides, so that a program
+// here. The device keeps what a peer maps, even when its owner has freed it. So an offer is withdrawn when its
+// allocations are gone, or when others need its place; and no more is offered than is free besides, so that a program
 // may free everything and allocate as much at once. The driver makes unmapping wait for running kernels, and launches
 // wait for an unmapping, so peers unmap when they run nothing.
+//
+// When some allocations of a row are gone and others are not, the offer is stale (offered_memory.h). Launches, graphs
+// and windows may rely on what is left of it, so it stays mapped until none of them does, and answers no new request:
+// what is asked for from then on is offered anew.
 //
 // An operation that was given up may have told a peer, which has still to launch it, where memory is to be found. So
 // then nothing is withdrawn any more: it stays mapped until the peers' communicators end, which launch nothing after.
@@ -23,7 +27,7 @@
 #include <vector>
 
 #include "kernel/comm/handle_desk.h"
-#include "kernel/memory/extent.h"
+#include "kernel/comm/offered_memory.h"
 #include "kernel/memory/foreign_memory.h"
 #include "kernel/memory/offer_board.h"
 #include "sdk/status.h"
@@ -64,13 +68,16 @@ class Reach : public sl_reach_t {
   // As sl_reach_ops_t.   [data]
   sl_status_t Addresses(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses);
 
-  // The same for memory that stays offered until it is unpinned, or freed.   [control]
+  // The same for memory that stays offered until it is unpinned, or freed as a whole.   [control]
   struct Pin {
     uint32_t place = UINT32_MAX;  // none: nothing is pinned
     uint64_t turn = 0;
   };
   Pin PinAddresses(const void* memory, uint64_t bytes, uint64_t* out_addresses);
   void Unpin(const Pin& pin);
+  // What is pinned stays offered for a graph too, which has captured addresses of [memory, memory + bytes) in it.
+  // False: it is not what was pinned any more.   [data]
+  bool HoldPinned(const Pin& pin, const void* memory, uint64_t bytes);
 
   // Looks at all boards: maps what is offered, unmaps what is withdrawn, if it may, and withdraws what is gone or too
   // much. True: it wants to be called again soon, although nobody rings. By one thread at a time; returns at once after
@@ -100,11 +107,14 @@ class Reach : public sl_reach_t {
     bool is_laid = false;      // on the desk
     uint32_t pins = 0;
     uint64_t turn = 0;
-    Extent extent;
-    uint64_t next_look = 0;  // the piece to look at next
+    OfferedMemory memory;
     uint64_t last_use_ns = 0;
     uint64_t patience_end_ns = 0;
-    std::vector<uint64_t> addresses;  // of each rank; own: the extent's base
+    std::vector<uint64_t> addresses;  // of each rank; own: where the memory begins
+
+    bool is_standing() const { return state != State::kFree && state != State::kWithdrawn; }
+    // A graph or a pin relies on it.
+    bool IsHeld() const { return (is_captured || pins != 0) && memory.IsHeld(); }
   };
   struct Taken {  // an offer of a peer
     uint64_t turn = 0;
@@ -128,6 +138,7 @@ class Reach : public sl_reach_t {
   bool AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock);
   void CollectAnswers(Own* own);
   void Withdraw(Own* own);
+  bool IsOver(const Own& own) const;
   Own* Refuse(std::string_view reason);
 
   bool KeepTaken(uint32_t owner, uint32_t index, bool may_unmap);

@@ -269,6 +269,8 @@ TEST_F(ReachTest, KnowsThatAPieceOfARowWasMappedAnew) {
   EXPECT_EQ(devices_[2].imports, 2u);
   ASSERT_EQ(Ask(kMiB, 2 * kMiB), SL_OK);
   EXPECT_EQ(devices_[2].imports, 4u);
+  ranks_[0]->Keep(true);
+  KeepPeers();
   EXPECT_EQ(devices_[2].mappings, 2u);
   EXPECT_EQ(devices_[2].reservations, 1u);
 }

@@ -53,13 +53,15 @@ bool Extent::AgreesWith(const Extent& other) const {
   return true;
 }
 
-bool Extent::IsGone(const sl_device_ops_t* ops, sl_device_t* device, uint64_t begin, uint32_t count) const {
-  for (uint64_t i = begin; i < begin + std::min<uint64_t>(count, pieces_.size()); ++i) {
-    const Piece& piece = pieces_[i % pieces_.size()];
-    sl_pointer_info_t info;
-    if (Ask(ops, device, piece.base, &info) == SL_OK && PieceOf(info) != piece) return true;
-  }
-  return false;
+bool Extent::Has(const Piece& piece) const {
+  const auto lies_before = [](const Piece& mine, uint64_t base) { return mine.base < base; };
+  const auto found = std::lower_bound(pieces_.begin(), pieces_.end(), piece.base, lies_before);
+  return found != pieces_.end() && *found == piece;
+}
+
+bool Extent::Piece::IsThere(const sl_device_ops_t* ops, sl_device_t* device) const {
+  sl_pointer_info_t info;
+  return Ask(ops, device, base, &info) != SL_OK || PieceOf(info) == *this;
 }
 
 }  // namespace sl::kernel

@@ -20,6 +20,8 @@ class Extent {
     uint64_t generation;
 
     uint64_t end() const { return base + bytes; }
+    // Whether it lies there still; also when the device cannot tell.
+    bool IsThere(const sl_device_ops_t* ops, sl_device_t* device) const;
     bool operator==(const Piece&) const = default;
   };
   // As many as descriptors travel in one message of a local socket (SCM_MAX_FD).
@@ -37,8 +39,7 @@ class Extent {
   bool Covers(const Extent& other) const { return base() <= other.base() && other.end() <= end(); }
   // Whether both tell the same of the addresses they have in common.
   bool AgreesWith(const Extent& other) const;
-  // Whether one of its pieces is gone by now, of `count` from number `begin` on, counted round.
-  bool IsGone(const sl_device_ops_t* ops, sl_device_t* device, uint64_t begin, uint32_t count) const;
+  bool Has(const Piece& piece) const;
 
  private:
   std::vector<Piece> pieces_;  // by address, without a gap

@@ -52,12 +52,10 @@ class CopyIssue {
 
   // Peers keep what they see of the buffers mapped as long as there may be replays.
   Status HoldWindows() const {
-    std::vector<uint64_t> addresses(handle_.comm.size());
     for (const sl_comm_window_t* window : {pending_.send_window, pending_.recv_window}) {
       if (window == nullptr) continue;
-      const sl_status_t held =
-          handle_.comm.reach()->Addresses(window->memory, window->bytes, pending_.op.capture, addresses.data());
-      if (held != SL_OK) return {SL_ERR_INVALID, "the memory of a window that is in use is gone"};
+      if (handle_.comm.reach()->HoldPinned(window->pin, window->memory, window->bytes)) continue;
+      return {SL_ERR_INVALID, "the memory of a window that is in use is gone"};
     }
     return {};
   }

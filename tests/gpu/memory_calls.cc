@@ -4,8 +4,11 @@
 // that outlive others', communicators that grow. Part of gpu.calls_test.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "tests/gpu/gpu_rank.h"
@@ -40,37 +43,116 @@ std::vector<uint32_t> Values(size_t count, uint32_t salt) {
   return values;
 }
 
-// Sums 20 MiB that begin in the middle of a piece, and compares.
-void ExpectSum(GpuRank& me, const Row& send, const Row& recv, uint32_t salt) {
-  constexpr size_t kOffset = kPieceBytes / 2;
-  constexpr size_t kCount = 10 * kPieceBytes / sizeof(uint32_t);
+// What a call sums: from the middle of a piece, across others; or of whole pieces.
+struct Part {
+  size_t begin;
+  size_t bytes;
+
+  size_t count() const { return bytes / sizeof(uint32_t); }
+};
+constexpr size_t kPieces = 12;
+constexpr Part kMiddle = {kPieceBytes / 2, 10 * kPieceBytes};
+constexpr Part kWhole = {0, kPieces* kPieceBytes};
+constexpr Part kHead = {0, 4 * kPieceBytes};
+
+void Fill(const GpuRank& me, const Row& send, const Part& part, uint32_t salt) {
+  const std::vector<uint32_t> mine = Values(part.count(), salt + static_cast<uint32_t>(me.team.rank()));
+  ToDevice(send.at(part.begin), mine.data(), part.bytes);
+}
+
+ncclResult_t Sum(const GpuRank& me, const Row& send, const Row& recv, const Part& part) {
+  return ncclAllReduce(send.at(part.begin), recv.at(part.begin), part.count(), ncclUint32, ncclSum, me.comm,
+                       Native(me.stream));
+}
+
+void ExpectSummed(const GpuRank& me, const Row& recv, const Part& part, uint32_t salt) {
   const auto ranks = static_cast<uint32_t>(me.team.size());
-  const std::vector<uint32_t> mine = Values(kCount, salt + static_cast<uint32_t>(me.team.rank()));
-  ToDevice(send.at(kOffset), mine.data(), kCount * sizeof(uint32_t));
-  const double begin = integration::Seconds();
-  NCCL_OK(ncclAllReduce(send.at(kOffset), recv.at(kOffset), kCount, ncclUint32, ncclSum, me.comm, Native(me.stream)));
-  const double called = integration::Seconds();
-  ASSERT_TRUE(WaitFor(me.stream, kPatience));
-  std::printf("rank %d: called in %.3f ms, done after %.3f ms\n", me.team.rank(), (called - begin) * 1e3,
-              (integration::Seconds() - begin) * 1e3);
-  std::vector<uint32_t> sums(kCount);
-  FromDevice(sums.data(), recv.at(kOffset), kCount * sizeof(uint32_t));
-  for (size_t i = 0; i < kCount; ++i) {
+  std::vector<uint32_t> sums(part.count());
+  FromDevice(sums.data(), recv.at(part.begin), part.bytes);
+  for (size_t i = 0; i < sums.size(); ++i) {
     ASSERT_EQ(sums[i], ranks * (static_cast<uint32_t>(i) + salt) + ranks * (ranks - 1) / 2) << i;
   }
 }
 
+void ExpectSum(GpuRank& me, const Row& send, const Row& recv, const Part& part, uint32_t salt) {
+  Fill(me, send, part, salt);
+  const double begin = integration::Seconds();
+  NCCL_OK(Sum(me, send, recv, part));
+  const double called = integration::Seconds();
+  ASSERT_TRUE(WaitFor(me.stream, kPatience));
+  std::printf("rank %d: called in %.3f ms, done after %.3f ms\n", me.team.rank(), (called - begin) * 1e3,
+              (integration::Seconds() - begin) * 1e3);
+  ExpectSummed(me, recv, part, salt);
+}
+
 TEST_F(GpuReach, ReachesBuffersThatAreMappedByHand) {
   RunGpuRanks(Ranks(), [](GpuRank& me) {
-    constexpr size_t kPieces = 12;
     const Row send(kPieces);
     const Row recv(kPieces);
     for (uint32_t round = 0; round < 6; ++round) {
-      ExpectSum(me, send, recv, round);
+      ExpectSum(me, send, recv, kMiddle, round);
       me.team.Barrier();
       // Twice the same memory; then other memory at the same address; at last some that nobody can share.
       if (round >= 1) send.MapAnew(5, round != 4 || me.team.rank() != 0);
     }
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
+}
+
+// How long peers have for unmapping what is withdrawn too soon: they look every 10 ms.
+constexpr auto kLate = std::chrono::milliseconds(500);
+
+// The whole row is offered as one, and an operation on its head runs. Its last piece is another one meanwhile: no
+// operation uses that, so the program may. A signal holds the first rank's stream, on whose GPU therefore no kernel
+// runs, for which a driver might make the unmapping wait; so no rank has met the others yet when the last one comes.
+TEST_F(GpuReach, KeepsARowForALateRankWhileAnotherPieceIsMappedAnew) {
+  RunGpuRanks(std::max(2, Ranks()), [](GpuRank& me) {
+    const Row send(kPieces);
+    const Row recv(kPieces);
+    const int last = me.team.size() - 1;
+    for (uint32_t round = 0; round < 3; ++round) {
+      ExpectSum(me, send, recv, kWhole, 10 * round);
+      Fill(me, send, kHead, 10 * round + 1);
+      me.team.Barrier();
+      if (me.team.rank() == last) {
+        std::this_thread::sleep_for(kLate);
+        NCCL_OK(ncclSignal(0, 0, 0, 0, me.comm, Native(me.stream)));
+      }
+      ncclWaitSignalDesc_t from_last = {1, last, 0, 0};
+      if (me.team.rank() == 0) {
+        NCCL_OK(ncclWaitSignal(1, &from_last, me.comm, Native(me.stream)));
+      }
+      NCCL_OK(Sum(me, send, recv, kHead));
+      if (me.team.rank() == 0) {
+        for (const Row* row : {&send, &recv}) row->MapAnew(kPieces - 1, true);
+      }
+      ASSERT_TRUE(WaitFor(me.stream, kPatience)) << "round " << round;
+      ExpectSummed(me, recv, kHead, 10 * round + 1);
+      me.team.Barrier();
+    }
+    NCCL_OK(ncclCommDestroy(me.comm));
+  });
+}
+
+TEST_F(GpuReach, KeepsARowForAGraphWhileAnotherPieceIsMappedAnew) {
+  RunGpuRanks(std::max(2, Ranks()), [](GpuRank& me) {
+    const Row send(kPieces);
+    const Row recv(kPieces);
+    ExpectSum(me, send, recv, kWhole, 0);
+    BeginCapture(me.stream);
+    NCCL_OK(Sum(me, send, recv, kHead));
+    CudaGraphExec graph = EndCapture(me.stream);
+    for (uint32_t round = 1; round < 4; ++round) {
+      for (const Row* row : {&send, &recv}) row->MapAnew(kPieces - 1, true);
+      Fill(me, send, kHead, round);
+      std::this_thread::sleep_for(kLate);
+      me.team.Barrier();
+      Launch(graph, me.stream);
+      ASSERT_TRUE(WaitFor(me.stream, kPatience)) << "round " << round;
+      ExpectSummed(me, recv, kHead, round);
+      ExpectSum(me, send, recv, kWhole, 100 * round);
+    }
+    DestroyGraph(graph);
     NCCL_OK(ncclCommDestroy(me.comm));
   });
 }
