@@ -20,6 +20,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -79,10 +80,12 @@ class Reach : public sl_reach_t {
   // False: it is not what was pinned any more.   [data]
   bool HoldPinned(const Pin& pin, const void* memory, uint64_t bytes);
 
-  // Looks at all boards: maps what is offered, unmaps what is withdrawn, if it may, and withdraws what is gone or too
-  // much. True: it wants to be called again soon, although nobody rings. By one thread at a time; returns at once after
-  // Close().
-  bool Keep(bool may_unmap);
+  // Looks at all boards: maps what is offered, withdraws what is gone or too much, and unmaps what is withdrawn, if
+  // `may_unmap` says so right before. True: it wants to be called again soon, although nobody rings. By one thread at a
+  // time; returns at once after Close().
+  bool Keep(const std::function<bool()>& may_unmap);
+  // Keep() returns when what it maps or unmaps is done, and does nothing from now on.   thread: [any]
+  void StopKeeping() { is_kept_.store(false); }
   // No launch of the communicator runs, as far as is known: replays of graphs are not.   thread: [any]
   bool IsIdle() const;
 
@@ -141,7 +144,11 @@ class Reach : public sl_reach_t {
   bool IsOver(const Own& own) const;
   Own* Refuse(std::string_view reason);
 
-  bool KeepTaken(uint32_t owner, uint32_t index, bool may_unmap);
+  Taken& TakenOf(uint32_t owner, uint32_t index) { return taken_[uint64_t{owner} * OfferBoard::kOffers + index]; }
+  template <typename Look>
+  bool LookAtPeers(Look look);
+  void MapOffered(uint32_t owner, uint32_t index);
+  bool UnmapWithdrawn(uint32_t owner, uint32_t index, const std::function<bool()>& may_unmap);
   bool KeepOwn();
   bool IsIdleLocked() const;
   Result<std::unique_ptr<ForeignMemory>> Map(uint32_t owner, uint32_t index, uint64_t turn) const;
@@ -163,6 +170,7 @@ class Reach : public sl_reach_t {
   std::function<bool()> have_ended_;  // guarded by mutex_
   std::function<bool()> is_called_;   // guarded by mutex_
 
+  std::atomic<bool> is_kept_{true};
   mutable std::mutex keep_mutex_;  // taken before mutex_
   std::vector<Taken> taken_;       // [owner][index]; guarded by keep_mutex_
   bool is_closed_ = false;         // guarded by keep_mutex_

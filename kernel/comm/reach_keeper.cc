@@ -31,8 +31,10 @@ Status ReachKeeper::Add(Reach* reach) {
 }
 
 void ReachKeeper::Remove(Reach* reach) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   reaches_.erase(std::remove(reaches_.begin(), reaches_.end(), reach), reaches_.end());
+  reach->StopKeeping();
+  left_.wait(lock, [this, reach] { return kept_ != reach; });
 }
 
 void ReachKeeper::Wake() {
@@ -74,12 +76,30 @@ void ReachKeeper::Loop() {
       if (stopping_) return;
       is_woken_ = false;
     }
-    std::lock_guard lock(mutex_);
-    const bool is_idle =
-        std::all_of(reaches_.begin(), reaches_.end(), [](const Reach* reach) { return reach->IsIdle(); });
-    looks = false;
-    for (Reach* reach : reaches_) looks |= reach->Keep(is_idle);
+    looks = KeepAll();
   }
+}
+
+// Of those that are there when it begins, each that is still there. True: some want to be looked at again soon.
+bool ReachKeeper::KeepAll() {
+  bool looks = false;
+  std::unique_lock lock(mutex_);
+  const std::vector<Reach*> all = reaches_;
+  for (Reach* reach : all) {
+    if (std::find(reaches_.begin(), reaches_.end(), reach) == reaches_.end()) continue;
+    kept_ = reach;
+    lock.unlock();
+    looks |= reach->Keep([this] { return AreIdle(); });
+    lock.lock();
+    kept_ = nullptr;
+    left_.notify_all();
+  }
+  return looks;
+}
+
+bool ReachKeeper::AreIdle() {
+  std::lock_guard lock(mutex_);
+  return std::all_of(reaches_.begin(), reaches_.end(), [](const Reach* reach) { return reach->IsIdle(); });
 }
 
 }  // namespace sl::kernel

@@ -23,7 +23,8 @@ class ReachKeeper {
   ReachKeeper(const ReachKeeper&) = delete;
   ReachKeeper& operator=(const ReachKeeper&) = delete;
 
-  // From its making to its end. Remove returns when the thread has left it.   thread: [any]
+  // From its making to its end. Remove returns when the thread has left it, for which it does not wait for what the
+  // thread does with others.   thread: [any]
   // returns: SL_ERR_SYSTEM no thread can be had
   Status Add(Reach* reach);
   void Remove(Reach* reach);
@@ -33,14 +34,18 @@ class ReachKeeper {
  private:
   static void* Main(void* self);
   void Loop();
+  bool KeepAll();
+  bool AreIdle();
   Status StartThreadLocked();
 
   std::mutex wake_mutex_;
   std::condition_variable changed_;
-  bool is_woken_ = false;        // guarded by wake_mutex_
-  bool stopping_ = false;        // guarded by wake_mutex_
-  std::mutex mutex_;             // held while the thread looks at one
+  bool is_woken_ = false;  // guarded by wake_mutex_
+  bool stopping_ = false;  // guarded by wake_mutex_
+  std::mutex mutex_;       // not held while the thread maps and unmaps
+  std::condition_variable left_;
   std::vector<Reach*> reaches_;  // guarded by mutex_
+  Reach* kept_ = nullptr;        // where the thread is; guarded by mutex_
   pthread_t thread_{};           // guarded by mutex_
   bool is_running_ = false;      // guarded by mutex_
 };

@@ -30,7 +30,7 @@ class StaleRowTest : public ReachTest {
 
   // Until the owner has looked at every piece, and all peers have done what it tells them.
   void LookAtAll() {
-    for (uint64_t i = 0; i < kPieces; ++i) ranks_[0]->Keep(true);
+    for (uint64_t i = 0; i < kPieces; ++i) ranks_[0]->Keep(Yes);
     KeepPeers();
   }
   // Of peers; the owner's stays an offer as long.

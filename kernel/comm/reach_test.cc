@@ -32,9 +32,9 @@ TEST_F(ReachTest, AsksPeersOnceForAnAllocation) {
 TEST_F(ReachTest, WithdrawsWhatWasFreed) {
   Allocate(kMiB, 7);
   ASSERT_EQ(Ask(kMiB), SL_OK);
-  EXPECT_TRUE(ranks_[0]->Keep(true));  // it goes on looking
+  EXPECT_TRUE(ranks_[0]->Keep(Yes));  // it goes on looking
   Free(kMiB);
-  EXPECT_FALSE(ranks_[0]->Keep(true));
+  EXPECT_FALSE(ranks_[0]->Keep(Yes));
   KeepPeers();
   EXPECT_EQ(ranks_[0]->offered(), 0u);
   EXPECT_EQ(ranks_[1]->mapped(), 0u);
@@ -56,11 +56,11 @@ TEST_F(ReachTest, UnmapsWhenNoLaunchRuns) {
   std::atomic<bool> idle{false};
   ranks_[1]->WatchUse([&] { return idle.load(); }, [] { return false; });
   Free(kMiB);
-  ranks_[0]->Keep(true);
-  EXPECT_TRUE(ranks_[1]->Keep(ranks_[1]->IsIdle()));
+  ranks_[0]->Keep(Yes);
+  EXPECT_TRUE(ranks_[1]->Keep([&] { return ranks_[1]->IsIdle(); }));
   EXPECT_EQ(ranks_[1]->mapped(), 1u);
   idle = true;
-  EXPECT_FALSE(ranks_[1]->Keep(ranks_[1]->IsIdle()));
+  EXPECT_FALSE(ranks_[1]->Keep([&] { return ranks_[1]->IsIdle(); }));
   EXPECT_EQ(ranks_[1]->mapped(), 0u);
 }
 
@@ -72,7 +72,7 @@ TEST_F(ReachTest, LeavesWithPeersWhatAnOperationThatWasGivenUpMayHaveTold) {
   ASSERT_EQ(Ask(2 * kMiB), SL_OK);
   gives_up_ = true;
   Free(kMiB);
-  ranks_[0]->Keep(true);
+  ranks_[0]->Keep(Yes);
   EXPECT_EQ(ranks_[0]->offered(), 1u);
   KeepPeers();
   EXPECT_EQ(ranks_[1]->mapped(), 2u);
@@ -128,7 +128,7 @@ TEST_F(ReachTest, KeepsWhatAGraphHasCaptured) {
   Allocate(5 * kMiB, 5);
   EXPECT_EQ(Ask(5 * kMiB), SL_ERR_UNSUPPORTED);
   Free(2 * kMiB);
-  ranks_[0]->Keep(true);
+  ranks_[0]->Keep(Yes);
   KeepPeers();
   EXPECT_EQ(Ask(5 * kMiB), SL_OK);
 }
@@ -147,7 +147,7 @@ TEST_F(ReachTest, KeepsWhatIsPinned) {
   if (status != SL_OK) status = Ask(5 * kMiB);  // its bytes are free again once peers have answered
   EXPECT_EQ(status, SL_OK);
   Free(kMiB);
-  ranks_[0]->Keep(true);
+  ranks_[0]->Keep(Yes);
   ranks_[0]->Unpin(pins[0]);  // gone already
   ranks_[0]->Unpin(Reach::Pin{});
 }
@@ -191,10 +191,10 @@ TEST_F(ReachTest, WithdrawsWhenLessIsFree) {
   }
   devices_[0].free_bytes = 2 * kMiB;
   while (ranks_[0]->offered() > 1) {
-    ranks_[0]->Keep(true);
+    ranks_[0]->Keep(Yes);
     KeepPeers();
   }
-  ranks_[0]->Keep(true);
+  ranks_[0]->Keep(Yes);
   EXPECT_EQ(ranks_[0]->offered(), 1u);
   EXPECT_EQ(ranks_[1]->mapped(), 1u);
 }
@@ -269,7 +269,7 @@ TEST_F(ReachTest, KnowsThatAPieceOfARowWasMappedAnew) {
   EXPECT_EQ(devices_[2].imports, 2u);
   ASSERT_EQ(Ask(kMiB, 2 * kMiB), SL_OK);
   EXPECT_EQ(devices_[2].imports, 4u);
-  ranks_[0]->Keep(true);
+  ranks_[0]->Keep(Yes);
   KeepPeers();
   EXPECT_EQ(devices_[2].mappings, 2u);
   EXPECT_EQ(devices_[2].reservations, 1u);
@@ -280,7 +280,7 @@ TEST_F(ReachTest, WithdrawsARowOfWhichAPieceWasFreed) {
   AllocateRow(kMiB, 7, kPieces, kMiB / 16);
   ASSERT_EQ(Ask(kMiB, kMiB), SL_OK);
   Free(kMiB + (kPieces - 5) * kMiB / 16);
-  while (ranks_[0]->Keep(true)) {
+  while (ranks_[0]->Keep(Yes)) {
   }
   EXPECT_EQ(ranks_[0]->offered(), 0u);
   KeepPeers();
@@ -291,7 +291,7 @@ TEST_F(ReachTest, KeepsDescriptorsUntilAllPeersHaveThem) {
   AllocateRow(kMiB, 7, 2);
   ASSERT_EQ(Ask(kMiB, 2 * kMiB), SL_OK);
   EXPECT_TRUE(Fetch(0, {0, 1}).ok());
-  ranks_[0]->Keep(true);
+  ranks_[0]->Keep(Yes);
   EXPECT_EQ(Fetch(0, {0, 1}).status().code(), SL_ERR_STATE);
 }
 

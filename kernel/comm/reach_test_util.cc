@@ -67,6 +67,7 @@ sl_status_t Import(sl_device_t* device, const sl_memory_handle_t* handle, void* 
     return SL_ERR_INVALID;
   }
   ++device->mappings;
+  device->done += 'i';
   device->last_type = handle->type;
   *out = new sl_mapping_t{source, at != nullptr ? reinterpret_cast<uint64_t>(at) : source + device->shift};
   if (at != nullptr) device->placed[(*out)->address] = source;
@@ -76,6 +77,7 @@ sl_status_t Import(sl_device_t* device, const sl_memory_handle_t* handle, void* 
 
 sl_status_t Unmap(sl_device_t* device, sl_mapping_t* mapping) {
   --device->mappings;
+  device->done += 'u';
   device->placed.erase(mapping->address);
   delete mapping;
   return SL_OK;
@@ -140,6 +142,7 @@ std::unique_ptr<Reach> ReachTest::Make(uint32_t rank) {
 }
 
 Result<HandleList> ReachTest::Fetch(uint32_t owner, const HandleDesk::Ticket& ticket) {
+  on_fetch_();
   int ends[2];
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
   Switchboard::Caller caller{Stream(Fd(ends[0])), FrameType::kHandles, HandleDesk::Ask(ticket)};
@@ -163,7 +166,7 @@ void ReachTest::Free(uint64_t address) {
 }
 
 void ReachTest::KeepPeers() {
-  for (uint32_t rank = 1; rank < kRanks; ++rank) ranks_[rank]->Keep(true);
+  for (uint32_t rank = 1; rank < kRanks; ++rank) ranks_[rank]->Keep(Yes);
 }
 
 sl_status_t ReachTest::Ask(uint64_t address, uint64_t bytes, uint64_t capture) {

@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "kernel/comm/reach.h"
@@ -40,6 +42,7 @@ struct sl_device_t {
   uint32_t last_type = 0;
   uint64_t next_reservation = 0;             // of address space
   std::map<uint64_t, uint64_t> placed = {};  // into reservations: from where, by address
+  std::string done = {};                     // "iu": it has mapped something, then unmapped something
 };
 
 namespace sl::kernel {
@@ -57,6 +60,8 @@ class ReachTest : public ::testing::Test {
 
   ReachTest();
   ~ReachTest() override;
+
+  static bool Yes() { return true; }  // it may be unmapped
 
   // Rank 2 is of a process of its own.
   std::unique_ptr<Reach> Make(uint32_t rank);
@@ -84,6 +89,7 @@ class ReachTest : public ::testing::Test {
   std::atomic<uint32_t> rings_{0};
   std::atomic<bool> is_over_{false};
   std::atomic<bool> gives_up_{false};  // rank 0
+  std::function<void()> on_fetch_ = [] {};
   HandleDesk desks_[kRanks];
   std::vector<std::unique_ptr<Reach>> ranks_;
   uint64_t addresses_[kRanks] = {};
