@@ -12,10 +12,9 @@
 namespace sl::kernel {
 namespace {
 
-// For all peers to map an allocation; the largest that fit a GPU take half a second.
+// For all peers to map what a call asks for; the largest allocations that fit a GPU take half a second.
 constexpr uint64_t kReachPatienceNs = 2'000'000'000;
-// No call takes so long from asking to launching, and who works with more memory than may be offered does not gain by
-// mapping it anew all the time.
+// A program that works with more memory than may be offered does not gain by mapping it anew all the time.
 constexpr uint64_t kReachRestNs = 10'000'000'000;
 // Of a device's memory, that stays free besides what peers have mapped.
 constexpr uint64_t kSparedShare = 16;

@@ -41,7 +41,7 @@ Reach::~Reach() = default;
 
 sl_status_t Reach::Addresses(const void* memory, uint64_t bytes, uint64_t capture, uint64_t* out_addresses) {
   std::unique_lock lock(mutex_);
-  Own* own = Reached(&lock, memory, bytes, out_addresses);
+  Own* own = Reached(&lock, memory, bytes, Call(), out_addresses);
   if (own == nullptr) return SL_ERR_UNSUPPORTED;
   if (capture != 0) {
     own->is_captured = true;
@@ -52,7 +52,7 @@ sl_status_t Reach::Addresses(const void* memory, uint64_t bytes, uint64_t captur
 
 Reach::Pin Reach::PinAddresses(const void* memory, uint64_t bytes, uint64_t* out_addresses) {
   std::unique_lock lock(mutex_);
-  Own* own = Reached(&lock, memory, bytes, out_addresses);
+  Own* own = Reached(&lock, memory, bytes, 0, out_addresses);
   if (own == nullptr) return {};
   ++own->pins;
   own->memory.Hold(memory, bytes);
@@ -76,7 +76,7 @@ bool Reach::HoldPinned(const Pin& pin, const void* memory, uint64_t bytes) {
   return true;
 }
 
-Reach::Own* Reach::Reached(std::unique_lock<std::mutex>* lock, const void* memory, uint64_t bytes,
+Reach::Own* Reach::Reached(std::unique_lock<std::mutex>* lock, const void* memory, uint64_t bytes, uint64_t call,
                            uint64_t* out_addresses) {
   if (const char* why = asked_.Find(setting_.device_ops, setting_.device, memory, bytes); why != nullptr) {
     return *why == '\0' ? nullptr : Refuse(why);
@@ -88,7 +88,9 @@ Reach::Own* Reach::Reached(std::unique_lock<std::mutex>* lock, const void* memor
     own = Offer(&reason);
     if (own == nullptr) return Refuse(reason);
   }
-  if (own->state == State::kOffered && !AwaitAnswers(own, lock)) return Refuse("peers have not mapped it in time");
+  own->last_call = Call();
+  if (own->state == State::kOffered && !AwaitAnswers(own, call, lock))
+    return Refuse("peers have not mapped it in time");
   if (own->state != State::kReady) return Refuse("a peer could not map it");
   own->last_use_ns = NowNs();
   const uint64_t offset = AddressOf(memory) - own->memory.extent().base();
@@ -202,7 +204,6 @@ Reach::Own* Reach::FindRoom(uint64_t bytes) {
       if (own.state == State::kFree && room == nullptr) room = &own;
     }
     if (room != nullptr && offered_bytes_ + bytes <= setting_.most_bytes) return room;
-    // What this very call has asked for is not launched yet.
     Own* oldest = Oldest(NowNs() - setting_.rest_ns);
     if (oldest == nullptr || (have_ended_ && !have_ended_())) return nullptr;
     // Its memory and its place are free again when peers have answered.
@@ -211,13 +212,17 @@ Reach::Own* Reach::FindRoom(uint64_t bytes) {
   }
 }
 
-// Of what may go, what is stale, else what was not used for longest.
+// Of what may go, what is stale, else what was not used for longest. What the newest call has asked for may not:
+// perhaps it is still to launch with it.
 Reach::Own* Reach::Oldest(uint64_t unused_since_ns) {
+  const uint64_t call = Call();
   Own* oldest = nullptr;
   for (Own& own : own_) {
+    const bool is_asked_for = call != 0 && own.last_call == call;
     const bool may_go = (own.state == State::kReady || own.state == State::kRefused) && !own.IsHeld();
-    if (!may_go || own.last_use_ns > unused_since_ns) continue;
+    if (!may_go || (is_asked_for && !IsIdleLocked())) continue;
     if (own.memory.is_stale()) return &own;
+    if (own.last_use_ns > unused_since_ns) continue;
     if (oldest == nullptr || own.last_use_ns < oldest->last_use_ns) oldest = &own;
   }
   return oldest;
@@ -274,13 +279,21 @@ bool Reach::IsAnswered(const Own& own, uint64_t turn) const {
   return true;
 }
 
+// However many buffers a call asks for, it waits for silent peers no longer than for one.
+uint64_t Reach::WaitEndOf(uint64_t call) {
+  if (call == 0) return UINT64_MAX;
+  if (std::exchange(waiting_call_, call) != call) wait_end_ns_ = NowNs() + setting_.patience_ns;
+  return wait_end_ns_;
+}
+
 // Without the lock, so that this rank's own keeper goes on. False: not yet, and it is no use to wait longer.
-bool Reach::AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock) {
+bool Reach::AwaitAnswers(Own* own, uint64_t call, std::unique_lock<std::mutex>* lock) {
+  const uint64_t end_ns = std::min(WaitEndOf(call), own->patience_end_ns);
   const uint64_t turn = own->turn;
   const uint64_t begin_ns = NowNs();
   while (own->state == State::kOffered && own->turn == turn && !IsAnswered(*own, turn)) {
     const uint64_t now_ns = NowNs();
-    if (now_ns >= own->patience_end_ns || setting_.is_over()) break;
+    if (now_ns >= end_ns || setting_.is_over()) break;
     lock->unlock();
     if (now_ns - begin_ns < kYieldNs) {
       sched_yield();
@@ -338,10 +351,12 @@ bool Reach::IsIdle() const {
 // A call has recorded the end of its launches before it ends; in this order nothing slips through.
 bool Reach::IsIdleLocked() const { return !have_ended_ || (!is_called_() && have_ended_()); }
 
-void Reach::WatchUse(std::function<bool()> have_ended, std::function<bool()> is_called) {
+void Reach::WatchUse(std::function<bool()> have_ended, std::function<bool()> is_called,
+                     std::function<uint64_t()> call) {
   std::lock_guard lock(mutex_);
   have_ended_ = std::move(have_ended);
   is_called_ = std::move(is_called);
+  call_ = std::move(call);
 }
 
 void Reach::Close() {
@@ -355,6 +370,7 @@ void Reach::Close() {
          setting_.rank, asked_times_, refused_times_, offered_times_, exporting_ns_ / 1000, waited_ns_ / 1000);
   }
   have_ended_ = nullptr;
+  call_ = nullptr;
   for (Own& own : own_) {
     if (own.is_standing()) Withdraw(&own);
   }

@@ -51,7 +51,7 @@ class Reach : public sl_reach_t {
     std::vector<bool> shares_process;  // of each rank: it is of this process
     uint64_t most_bytes;               // that may be offered at a time
     uint64_t spared_bytes;             // of the device, that stay free besides
-    uint64_t patience_ns;              // for peers to map an allocation
+    uint64_t patience_ns;              // of a call, for peers to map what it asks for
     uint64_t rest_ns;                  // unused for so long, an allocation may make room for others
     std::function<void()> ring;        // lets all peers look at their boards soon; never waits
     std::function<bool()> is_over;     // nobody will answer any more
@@ -89,9 +89,11 @@ class Reach : public sl_reach_t {
   // No launch of the communicator runs, as far as is known: replays of graphs are not.   thread: [any]
   bool IsIdle() const;
 
-  // How the communicator stands: whether its launches have ended, and whether a call is under way, which may have
-  // asked for addresses and not launched yet. Till it is set, they have and none is.   [init]
-  void WatchUse(std::function<bool()> have_ended, std::function<bool()> is_called);
+  // How the communicator stands: whether its launches have ended; whether a call is under way, which may have asked for
+  // addresses and not launched yet; and the newest call's number, from 1 on. Till it is set, they have and none
+  // is.   [init]
+  void WatchUse(std::function<bool()> have_ended, std::function<bool()> is_called,
+                std::function<uint64_t()> call = nullptr);
   // Withdraws everything, unless operations were given up, and unmaps everything; no launch runs. Waits for a running
   // Keep().   [control]
   void Close();
@@ -111,6 +113,7 @@ class Reach : public sl_reach_t {
     uint32_t pins = 0;
     uint64_t turn = 0;
     OfferedMemory memory;
+    uint64_t last_call = 0;  // that has asked for it; 0: not known
     uint64_t last_use_ns = 0;
     uint64_t patience_end_ns = 0;
     std::vector<uint64_t> addresses;  // of each rank; own: where the memory begins
@@ -124,8 +127,9 @@ class Reach : public sl_reach_t {
     std::unique_ptr<ForeignMemory> memory;
   };
 
-  // Offered and mapped by all; NULL: not to be had, why was said.
-  Own* Reached(std::unique_lock<std::mutex>* lock, const void* memory, uint64_t bytes, uint64_t* out_addresses);
+  // Offered and mapped by all; NULL: not to be had, why was said. `call`: that asks; 0: it is asked for in no call.
+  Own* Reached(std::unique_lock<std::mutex>* lock, const void* memory, uint64_t bytes, uint64_t call,
+               uint64_t* out_addresses);
   // Of what has been asked for. NULL: not to be had, with the reason.
   Own* Find();
   Own* Offer(std::string* out_reason);
@@ -138,7 +142,9 @@ class Reach : public sl_reach_t {
   bool LeavesEnough(uint64_t bytes) const;
   bool IsScarce(uint64_t bytes);
   bool IsAnswered(const Own& own, uint64_t turn) const;
-  bool AwaitAnswers(Own* own, std::unique_lock<std::mutex>* lock);
+  uint64_t Call() const { return call_ ? call_() : 0; }
+  uint64_t WaitEndOf(uint64_t call);
+  bool AwaitAnswers(Own* own, uint64_t call, std::unique_lock<std::mutex>* lock);
   void CollectAnswers(Own* own);
   void Withdraw(Own* own);
   bool IsOver(const Own& own) const;
@@ -169,6 +175,9 @@ class Reach : public sl_reach_t {
   uint64_t scarce_until_ns_ = 0;      // guarded by mutex_
   std::function<bool()> have_ended_;  // guarded by mutex_
   std::function<bool()> is_called_;   // guarded by mutex_
+  std::function<uint64_t()> call_;    // guarded by mutex_
+  uint64_t waiting_call_ = 0;         // the newest one that has waited; guarded by mutex_
+  uint64_t wait_end_ns_ = 0;          // of that call; guarded by mutex_
 
   std::atomic<bool> is_kept_{true};
   mutable std::mutex keep_mutex_;  // taken before mutex_

@@ -134,7 +134,11 @@ std::unique_ptr<Reach> ReachTest::Make(uint32_t rank) {
       .patience_ns = patience_ns_,
       .rest_ns = rest_ns_,
       .ring = [this] { ++rings_; },
-      .is_over = [this] { return is_over_.load(); },
+      .is_over =
+          [this] {
+            ++waits_;
+            return is_over_.load();
+          },
       .gives_up = [this, rank] { return rank == 0 && gives_up_.load(); },
       .desk = &desks_[rank],
       .fetch = [this](uint32_t owner, const HandleDesk::Ticket& ticket) { return Fetch(owner, ticket); },

@@ -88,6 +88,7 @@ class ReachTest : public ::testing::Test {
   uint64_t rest_ns_ = 0;
   std::atomic<uint32_t> rings_{0};
   std::atomic<bool> is_over_{false};
+  std::atomic<uint32_t> waits_{0};     // how often somebody who waited has asked whether it is over
   std::atomic<bool> gives_up_{false};  // rank 0
   std::function<void()> on_fetch_ = [] {};
   HandleDesk desks_[kRanks];

@@ -129,6 +129,7 @@ class GroupIssue {
     if (!IsMember(entry.comm)) {
       // As InCall, for many.
       if (entry.comm->in_call.exchange(1, std::memory_order_seq_cst) != 0) return TwoCallsAtOnce();
+      entry.comm->CountCall();
       members_.push_back({entry.comm, nullptr, nullptr, nullptr});
       entry.comm->group_member.store(static_cast<uint32_t>(members_.size() - 1), std::memory_order_relaxed);
     }

@@ -107,6 +107,8 @@ struct sl_comm_t {
   void CountOperations(uint32_t count) {
     operations.store(operations.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
+  // The same of a call, which has set `in_call`.   [data]
+  void CountCall() { calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   // Captures its operations are part of that are not gone yet.   [any]
   uint32_t graphs() const { return holds.load() - (is_dropped.load() ? 0 : 1); }
 
@@ -118,6 +120,7 @@ struct sl_comm_t {
   uint32_t own_mark = 0;
   const bool is_marked_by_caller;                   // of `enqueue`, which leaves in_call alone
   const std::atomic_ref<uint32_t> in_call;          // own_mark, or the caller's word
+  std::atomic<uint64_t> calls{0};                   // that have set it, by CountCall
   uint64_t collectives = 0;                         // issued
   std::atomic<uint64_t> operations{0};              // issued; any thread may ask
   const sl::kernel::Choice* last_choice = nullptr;  // of the newest operation; the selector keeps it till the next

@@ -168,8 +168,10 @@ void EnterRoll(sl_comm_t* handle) {
 }
 
 Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
-  if (handle->is_marked_by_caller) [[likely]]
+  if (handle->is_marked_by_caller) [[likely]] {
+    handle->CountCall();
     return IssueMarked(handle, op, stream);
+  }
   return MarkAndIssue(handle, op, stream);
 }
 
@@ -190,7 +192,8 @@ Status PrepareToIssue(sl_comm_t* handle) {
   handle->signals_awaited.resize(handle->comm.size());
   if (Reach* reach = handle->comm.reach(); reach != nullptr) {
     reach->WatchUse([handle] { return !LaunchesMayRun(*handle); },
-                    [handle] { return handle->in_call.load(std::memory_order_acquire) != 0; });
+                    [handle] { return handle->in_call.load(std::memory_order_acquire) != 0; },
+                    [handle] { return handle->calls.load(std::memory_order_relaxed); });
   }
   if (!device.is_watched()) EnterRoll(handle);
   return {};
