@@ -32,8 +32,12 @@ const char* Extent::Find(const sl_device_ops_t* ops, sl_device_t* device, const 
     if (Ask(ops, device, next, &info) != SL_OK || info.allocation_id == 0) {
       return refuse(pieces_.empty() ? "" : "it reaches beyond its memory");
     }
-    if (info.exportable == 0)
-      return refuse("it lies on another device, or its allocator makes memory that cannot be shared");
+    if (info.exportable == 0) {
+      return refuse(
+          "it lies on another device, its allocator makes memory that cannot be shared, or it was mapped by hand and "
+          "the "
+          "driver is too old to tell when other memory is mapped there");
+    }
     if (pieces_.size() == kMostPieces) return refuse("it spans more than 253 allocations");
     pieces_.push_back(PieceOf(info));
     if (pieces_.size() > 1 && pieces_.back().base != next) return refuse("its memory was mapped anew meanwhile");

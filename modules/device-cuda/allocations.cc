@@ -114,7 +114,7 @@ Result<void*> Allocations::Allocate(const sl_device_t& device, uint32_t kind, ui
                                             std::to_string(device.info.memory_bytes));
   }
   // The entry is made before the memory, so that nothing can fail once there is memory.
-  std::map<void*, Allocation> entry = {{nullptr, {kind, bytes}}};
+  std::map<void*, Allocation> entry = {{nullptr, {kind, bytes, 0}}};
   cu::Address address = 0;
   if (kind == SL_MEMORY_PLAIN) {
     SL_ASSIGN(address, AllocatePlain(device, bytes));
@@ -135,6 +135,7 @@ Result<void*> Allocations::Allocate(const sl_device_t& device, uint32_t kind, ui
   node.key() = At(address);
   node.mapped().bytes = bytes;
   std::lock_guard lock(mutex_);
+  node.mapped().number = ++last_number_;
   allocations_.insert(std::move(node));
   return At(address);
 }
@@ -149,6 +150,13 @@ Status Allocations::Release(const sl_device_t& device, void* memory) {
     return {SL_ERR_INVALID, "device-cuda: " + Text(memory) + " is not the start of an allocation, or was released"};
   }
   return Free(device, memory, node.mapped().kind, node.mapped().bytes);
+}
+
+// 0: it was not made here.
+uint64_t Allocations::NumberOf(cu::Address base) {
+  std::lock_guard lock(mutex_);
+  const auto found = allocations_.find(At(base));
+  return found != allocations_.end() ? found->second.number : 0;
 }
 
 PointerFacts Allocations::Describe(const sl_device_t& device, const void* pointer) {
@@ -177,9 +185,11 @@ PointerFacts Allocations::Describe(const sl_device_t& device, const void* pointe
     if (device.calls.MemGetAddressRange(&facts.base, &bytes, address) != cu::kSuccess) return {};
     facts.bytes = bytes;
     facts.handle_types = static_cast<cu::HandleType>(values[kHandles]);
-    // Old drivers do not know of blocks.
+    // Old drivers do not know of blocks. What was made here lies there until it is released.
     const cu::Code code = device.calls.PointerGetAttributes(1, &attribute, &out_block, address);
-    if (code == cu::kSuccess && block != 0) facts.generation = block;
+    if (code != cu::kSuccess || block == 0) block = NumberOf(facts.base);
+    if (block != 0) facts.generation = block;
+    facts.is_untold = block == 0;
   }
   // Peers would be let at this device, not at that one. What is mapped by hand can be shared from anywhere.
   if (values[kType] == cu::kMemoryTypeDevice && static_cast<uint32_t>(values[kOrdinal]) != device.ordinal) {
@@ -209,6 +219,11 @@ Result<sl_memory_handle_t> Allocations::Export(const sl_device_t& device, void* 
   if (facts.is_elsewhere && facts.handle_types == 0) {
     return refuse(
         (" lies on another device than " + std::to_string(device.ordinal) + ", which makes no handle of it").c_str());
+  }
+  if (facts.is_untold) {
+    return refuse(
+        " was mapped by hand, and the driver does not tell when other memory is mapped there, which a newer one does: "
+        "it is not exportable");
   }
   if (handle_type == SL_HANDLE_LOCAL) {
     if (!facts.is_ipc_capable && facts.handle_types == 0) return refuse(" is not exportable");

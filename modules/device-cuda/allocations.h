@@ -25,6 +25,10 @@ struct PointerFacts {
   cu::HandleType handle_types = 0;  // which handles its physical memory may be exported as
   bool is_ipc_capable = false;      // made by cuMemAlloc
   bool is_elsewhere = false;        // on another device, which alone shares what cuMemAlloc made there
+  // Mapped by hand, not from here, and the driver does not tell when other memory is mapped there.
+  bool is_untold = false;
+
+  bool is_exportable() const { return !is_untold && (is_ipc_capable || handle_types != 0); }
 };
 
 // All calls from any thread. One per opened module: addresses are the process's, whichever device they lie on.
@@ -36,10 +40,10 @@ class Allocations {
 
   Result<void*> Allocate(const sl_device_t& device, uint32_t kind, uint64_t bytes);
   Status Release(const sl_device_t& device, void* memory);
-  // Of any address, whoever allocated it. No lock, no allocation.
-  static PointerFacts Describe(const sl_device_t& device, const void* pointer);
+  // Of any address, whoever allocated it. No allocation; a lock only where the driver tells no blocks.
+  PointerFacts Describe(const sl_device_t& device, const void* pointer);
   // A handle of the allocation that begins at `memory`, whoever made it; the caller closes the descriptor.
-  static Result<sl_memory_handle_t> Export(const sl_device_t& device, void* memory, uint32_t handle_type);
+  Result<sl_memory_handle_t> Export(const sl_device_t& device, void* memory, uint32_t handle_type);
 
   // Allocations that exist, for messages.
   size_t Count();
@@ -47,15 +51,18 @@ class Allocations {
  private:
   struct Allocation {
     uint32_t kind;
-    uint64_t bytes;  // as mapped
+    uint64_t bytes;   // as mapped
+    uint64_t number;  // of all that were made
   };
 
   Result<cu::Memory> CreatePhysical(const sl_device_t& device, uint64_t bytes);
+  uint64_t NumberOf(cu::Address base);
 
   std::atomic<bool> fabric_is_refused_{false};  // the driver offers fabric handles, and refuses to make them
 
   std::mutex mutex_;
   std::map<void*, Allocation> allocations_;  // guarded by mutex_
+  uint64_t last_number_ = 0;                 // guarded by mutex_
 };
 
 // What cuMemCreate is told for memory that other processes may map.

@@ -114,9 +114,9 @@ sl_status_t FreeMemory(sl_device_t* device, uint64_t* out_bytes) {
 
 sl_status_t PointerInfo(sl_device_t* device, const void* pointer, sl_pointer_info_t* out_info) {
   const ContextScope scope(*device);
-  const PointerFacts facts = Allocations::Describe(*device, pointer);
+  const PointerFacts facts = device->instance->allocations.Describe(*device, pointer);
   sl_pointer_info_t info{};
-  info.exportable = facts.is_ipc_capable || facts.handle_types != 0 ? 1 : 0;
+  info.exportable = facts.is_exportable() ? 1 : 0;
   info.base = reinterpret_cast<void*>(facts.base);
   info.bytes = facts.bytes;
   info.allocation_id = facts.allocation_id;
@@ -129,7 +129,7 @@ sl_status_t ExportMemory(sl_device_t* device, void* memory, uint32_t handle_type
     if (out_handle->struct_size < SL_MEMORY_HANDLE_SIZE_1_0) {
       return Misused("export_memory: set out_handle->struct_size first");
     }
-    SL_ASSIGN(const sl_memory_handle_t handle, Allocations::Export(*device, memory, handle_type));
+    SL_ASSIGN(const sl_memory_handle_t handle, device->instance->allocations.Export(*device, memory, handle_type));
     Answer(out_handle, handle);
     return {};
   });

@@ -222,7 +222,7 @@ cu::Code cuPointerGetAttributes(unsigned count, cu::PointerAttribute* attributes
         put32(range.type);
         break;
       case cu::kBufferId:
-        put64(range.id);
+        put64(has_handle && IsOld() ? base : range.id);  // the same, whatever is mapped there
         break;
       case cu::kDeviceOrdinal:
         put32(static_cast<unsigned>(range.device));

@@ -148,6 +148,49 @@ TEST(Pointer, ChangesGenerationWhenAnAddressIsMappedAnew) {
   EXPECT_NE(second.generation, first.generation);
 }
 
+// Nobody would notice that other memory lies at the same address.
+TEST(Pointer, IsNotExportableWhereTheDriverDoesNotTellWhatIsMappedAnew) {
+  setenv("SL_FAKE_CUDA_OLD", "1", 1);
+  {
+    CudaDevice cuda;
+    Segment segment(cuda);
+    segment.Map(cu::kHandlePosixFd);
+    const sl_pointer_info_t first = cuda.InfoOf(segment.get());
+    EXPECT_EQ(first.base, segment.get());
+    EXPECT_EQ(first.bytes, kBytes);
+    segment.Unmap();
+    segment.Map(cu::kHandlePosixFd);
+    const sl_pointer_info_t second = cuda.InfoOf(segment.get());
+    EXPECT_EQ(second.generation, first.generation) << "this driver tells; then it could be exported";
+    EXPECT_EQ(second.exportable, 0u);
+    sl_memory_handle_t handle{};
+    handle.struct_size = sizeof(handle);
+    for (const uint32_t type : {SL_HANDLE_LOCAL, SL_HANDLE_FD}) {
+      EXPECT_EQ(cuda.ops->export_memory(cuda.device, segment.get(), type, &handle), SL_ERR_INVALID);
+      EXPECT_NE(last_error.find("does not tell when other memory is mapped there"), std::string::npos) << last_error;
+    }
+  }
+  unsetenv("SL_FAKE_CUDA_OLD");
+}
+
+// Of its own memory the module knows it.
+TEST(Pointer, ChangesGenerationOfExportableMemoryWithOldDriversToo) {
+  setenv("SL_FAKE_CUDA_OLD", "1", 1);
+  {
+    CudaDevice cuda;
+    uint64_t last = 0;
+    for (int i = 0; i < 3; ++i) {
+      void* memory = cuda.Allocate(SL_MEMORY_EXPORTABLE, kBytes);
+      const sl_pointer_info_t info = cuda.InfoOf(memory);
+      EXPECT_EQ(info.exportable, 1u);
+      EXPECT_NE(info.generation, last) << "at " << memory;
+      last = info.generation;
+      EXPECT_EQ(cuda.ops->release(cuda.device, memory), SL_OK);
+    }
+  }
+  unsetenv("SL_FAKE_CUDA_OLD");
+}
+
 TEST(Pointer, IsKnownToOldDriversToo) {
   setenv("SL_FAKE_CUDA_OLD", "1", 1);
   {
