@@ -2,8 +2,11 @@
 #include "tests/gpu/gpu_team.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 namespace sl::gpu_test {
@@ -16,8 +19,9 @@ using algo_symmetric::kernels::LaneLayout;
 
 namespace {
 
-constexpr uint32_t kLanes = 2;        // eager, and one for graphs
-constexpr uint32_t kSharedSms = 112;  // of a GPU that several ranks share: all that wait for one another are resident
+constexpr uint32_t kLanes = 2;          // eager, and one for graphs
+constexpr uint64_t kGranule = 2 << 20;  // of a heap
+constexpr uint32_t kSharedSms = 112;    // of a GPU that several ranks share: all that wait for one another are resident
 
 Family FamilyOf(const std::string& name) {
   for (uint32_t i = 0; i < algo_symmetric::kFamilies; ++i) {
@@ -75,6 +79,15 @@ sl_status_t AddressesOf(sl_reach_t* reach, const void* memory, uint64_t, uint64_
 }
 constexpr sl_reach_ops_t kReachOps = {sizeof(sl_reach_ops_t), 0, AddressesOf};
 
+// As device-cuda decides it: from sm_90 on, and from the driver on that captures such launches.
+bool CanDepend(int device) {
+  int major = 0;
+  int driver = 0;
+  Demand(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "ask for the capability");
+  Demand(cudaDriverGetVersion(&driver), "ask for the driver");
+  return major >= 9 && driver >= 12030;
+}
+
 // Every GPU maps what any of them allocates, from the first time on: asking again would be an error of the API, which
 // compute-sanitizer counts.
 void ConnectAll(int devices) {
@@ -103,13 +116,23 @@ void Demand(CUresult status, const char* what) {
   std::_Exit(1);
 }
 
-Heap::Heap(uint32_t ranks, uint64_t slice_bytes, const std::vector<int>& device_of) {
+Heap::Heap(uint32_t ranks, uint64_t slice_bytes, const std::vector<int>& device_of, bool on_host) : on_host_(on_host) {
+  stride_ = (slice_bytes + kGranule - 1) / kGranule * kGranule;
+  if (!on_host) {
+    MapSlices(ranks, device_of);
+    return;
+  }
+  void* memory = nullptr;
+  Demand(cudaHostAlloc(&memory, stride_ * ranks, cudaHostAllocPortable | cudaHostAllocMapped), "pin a heap");
+  std::memset(memory, 0, stride_ * ranks);
+  base_ = reinterpret_cast<uintptr_t>(memory);
+}
+
+void Heap::MapSlices(uint32_t ranks, const std::vector<int>& device_of) {
   const auto reserve = Driver<decltype(&cuMemAddressReserve)>("cuMemAddressReserve");
   const auto create = Driver<decltype(&cuMemCreate)>("cuMemCreate");
   const auto map = Driver<decltype(&cuMemMap)>("cuMemMap");
   const auto set_access = Driver<decltype(&cuMemSetAccess)>("cuMemSetAccess");
-  constexpr uint64_t kGranule = 2 << 20;
-  stride_ = (slice_bytes + kGranule - 1) / kGranule * kGranule;
   Demand(reserve(&base_, stride_ * ranks, kGranule, 0, 0), "reserve addresses");
   int devices = 0;
   Demand(cudaGetDeviceCount(&devices), "count GPUs");
@@ -136,6 +159,10 @@ Heap::Heap(uint32_t ranks, uint64_t slice_bytes, const std::vector<int>& device_
 }
 
 Heap::~Heap() {
+  if (on_host_) {
+    Demand(cudaFreeHost(base()), "free the heap");
+    return;
+  }
   const auto unmap = Driver<decltype(&cuMemUnmap)>("cuMemUnmap");
   const auto release = Driver<decltype(&cuMemRelease)>("cuMemRelease");
   const auto free_addresses = Driver<decltype(&cuMemAddressFree)>("cuMemAddressFree");
@@ -144,35 +171,54 @@ Heap::~Heap() {
   Demand(free_addresses(base_, stride_ * slices_.size()), "free addresses");
 }
 
+algo_symmetric::GpuSettings GpuTeam::SettingsOf(const std::string& family, uint32_t blocks) {
+  return {blocks, kLanes - 1, !family.empty(), FamilyOf(family), true};
+}
+
+namespace {
+
+algo_symmetric::GpuSettings SettingsOf(const std::string& family, uint32_t blocks, bool pushes, uint32_t dawdle_ns,
+                                       uint64_t drawn_bytes) {
+  algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family, blocks);
+  settings.pushes = pushes;
+  settings.dawdle_ns = dawdle_ns;
+  settings.drawn_bytes = drawn_bytes;
+  return settings;
+}
+
+}  // namespace
+
 GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, bool pushes, uint32_t dawdle_ns,
                  uint64_t drawn_bytes)
-    : settings_{blocks, kLanes - 1, !family.empty(), FamilyOf(family), true, pushes, dawdle_ns}, ranks_(ranks) {
-  settings_.drawn_bytes = drawn_bytes;
+    : GpuTeam(ranks, gpu_test::SettingsOf(family, blocks, pushes, dawdle_ns, drawn_bytes)) {}
+
+GpuTeam::GpuTeam(uint32_t ranks, const algo_symmetric::GpuSettings& settings) : settings_(settings), ranks_(ranks) {
   int devices = 0;
   Demand(cudaGetDeviceCount(&devices), "count GPUs");
   ConnectAll(devices);
-  uint32_t most_blocks = 0;
+  sl_comm_shape_t shape{};
+  shape.struct_size = sizeof(shape);
+  shape.size = ranks;
+  shape.heap_on_host = settings.on_host ? 1 : 0;
   if (const uint32_t sharing = (ranks - 1) / static_cast<uint32_t>(devices) + 1; sharing > 1) {
-    most_blocks = kSharedSms / sharing;
-    settings_.staged_blocks = std::min(blocks, most_blocks);
+    shape.processors_max = kSharedSms / sharing;
+    settings_.staged_blocks = std::min(settings_.staged_blocks, shape.processors_max);
   }
+  settings_ = settings_.On(shape);
   std::vector<int> device_of;
   for (uint32_t r = 0; r < ranks; ++r) device_of.push_back(static_cast<int>(r) % devices);
   const uint64_t bytes = CudaAlgorithm::SliceBytes(ranks, settings_);
-  heap_ = std::make_unique<Heap>(ranks, bytes, device_of);
+  heap_ = std::make_unique<Heap>(ranks, bytes, device_of, settings_.on_host);
   for (uint32_t r = 0; r < ranks; ++r) {
     Rank& rank = ranks_[r];
     rank.device = device_of[r];
+    rank.can_depend = CanDepend(rank.device);
     Demand(cudaSetDevice(rank.device), "set device");
     Demand(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "make a stream");
     void* control = nullptr;
     Demand(cudaHostAlloc(&control, sizeof(sl_control_t), cudaHostAllocPortable | cudaHostAllocMapped), "pin memory");
     rank.control = new (control) sl_control_t{};
-    sl_comm_shape_t shape{};
-    shape.struct_size = sizeof(shape);
     shape.rank = r;
-    shape.size = ranks;
-    shape.processors_max = most_blocks;
     sl_algorithm_env_t env{};
     env.shape = &shape;
     env.device_ops = Ops();
@@ -217,6 +263,11 @@ void GpuTeam::Issue(uint32_t r, const sl_launch_t& launch) {
   config.blockDim = dim3(launch.block[0]);
   config.dynamicSmemBytes = launch.shared_bytes;
   config.stream = ranks_[r].stream;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = (launch.flags & SL_LAUNCH_DEPENDENT) != 0 && ranks_[r].can_depend ? 1 : 0;
   cudaKernel_t kernel = image->kernels[launch.kernel];
   Demand(cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(launch.shared_bytes), ranks_[r].device),
@@ -226,6 +277,7 @@ void GpuTeam::Issue(uint32_t r, const sl_launch_t& launch) {
 }
 
 void GpuTeam::WindEpochs(uint32_t epoch) {
+  Restart();  // packets of the epochs before would be taken for ones to come
   const std::vector<uint32_t> epochs(kPacketBlocks, epoch);
   const std::vector<uint64_t> meetings(settings_.staged_blocks, epoch);
   const LaneLayout layout = LaneLayout::Of(size(), settings_.staged_blocks);
@@ -248,11 +300,45 @@ void GpuTeam::Restart() {
     Demand(cudaMemset(heap_->base() + r * heap_->stride(), 0, heap_->stride()), "clear a slice");
     Demand(cudaDeviceSynchronize(), "clear a slice");
     *ranks_[r].control = {};
+    ranks_[r].asked = 0;
   }
 }
 
 void GpuTeam::RefuseNowAndThen() {
   for (uint32_t r = 0; r < size(); ++r) ranks_[r].reach.refuses_every = 3 + r;
+}
+
+bool GpuTeam::SaysThatItWaits(uint32_t r) {
+  sl_control_t* control = ranks_[r].control;
+  const uint32_t question = ++ranks_[r].asked;
+  std::atomic_ref<uint32_t>(control->asked).store(question, std::memory_order_release);
+  const auto start = std::chrono::steady_clock::now();
+  while (std::atomic_ref<uint32_t>(control->answered).load(std::memory_order_acquire) != question) {
+    if (std::chrono::steady_clock::now() - start > std::chrono::seconds(10)) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+bool GpuTeam::AwaitAll(double seconds) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto is_late = [&] {
+    return std::chrono::steady_clock::now() - start > std::chrono::duration<double>(seconds);
+  };
+  bool late = false;
+  for (Rank& rank : ranks_) {
+    Demand(cudaSetDevice(rank.device), "set device");
+    while (!late && cudaStreamQuery(rank.stream) == cudaErrorNotReady) {
+      late = is_late();
+      std::this_thread::yield();
+    }
+    if (!late) Demand(cudaStreamSynchronize(rank.stream), "run the kernels");
+  }
+  if (!late) return true;
+  for (Rank& rank : ranks_) {
+    std::atomic_ref<int32_t>(rank.control->abort).store(SL_ERR_ABORTED, std::memory_order_release);
+  }
+  return false;
 }
 
 void GpuTeam::InThreads(const std::function<void(uint32_t)>& work) {

@@ -23,10 +23,11 @@ void Demand(CUresult status, const char* what);
 // A copy of pageable memory returns before it has arrived, and streams of ranks do not wait for the one that it is on.
 inline void AwaitUploads() { Demand(cudaDeviceSynchronize(), "upload"); }
 
-// The symmetric heap: one address range, slice r on the GPU of rank r, which every GPU reads and writes.
+// The symmetric heap: one address range, which every GPU reads and writes; slice r lies on the GPU of rank r, or all of
+// it in pinned host memory.
 class Heap {
  public:
-  Heap(uint32_t ranks, uint64_t slice_bytes, const std::vector<int>& device_of);
+  Heap(uint32_t ranks, uint64_t slice_bytes, const std::vector<int>& device_of, bool on_host);
   ~Heap();
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
@@ -34,6 +35,9 @@ class Heap {
   uint64_t stride() const { return stride_; }
 
  private:
+  void MapSlices(uint32_t ranks, const std::vector<int>& device_of);
+
+  const bool on_host_;
   CUdeviceptr base_ = 0;
   uint64_t stride_ = 0;
   std::vector<CUmemGenericAllocationHandle> slices_;
@@ -48,6 +52,8 @@ struct SameAddresses {
 
 struct Rank {
   int device = 0;
+  bool can_depend = false;  // the GPU and its driver know programmatic dependent launches
+  uint32_t asked = 0;       // how often SaysThatItWaits has asked
   SameAddresses reach;
   cudaStream_t stream = nullptr;
   sl_control_t* control = nullptr;  // pinned
@@ -60,7 +66,10 @@ class GpuTeam {
   // blocks, if need be.
   GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks = 24, bool pushes = true, uint32_t dawdle_ns = 0,
           uint64_t drawn_bytes = algo_symmetric::kDrawnBytes);
+  GpuTeam(uint32_t ranks, const algo_symmetric::GpuSettings& settings);
   ~GpuTeam();
+  // As the first constructor makes them.
+  static algo_symmetric::GpuSettings SettingsOf(const std::string& family, uint32_t blocks = 24);
   GpuTeam(const GpuTeam&) = delete;
   GpuTeam& operator=(const GpuTeam&) = delete;
 
@@ -71,12 +80,17 @@ class GpuTeam {
   void Launch(uint32_t r, const sl_op_t& op);
   // Sends and receives, as one launch.
   void LaunchGroup(uint32_t r, const std::vector<sl_op_t>& ops);
-  // Starts the packet epochs of all ranks and lanes, and the low half of the numbers of meetings, near their end.
+  // Clears the heap, then starts the packet epochs of all ranks and lanes, and the low half of the numbers of meetings,
+  // near their end. Nothing runs.
   void WindEpochs(uint32_t epoch);
   // Makes all as it was at first, after an abort; nothing runs.
   void Restart();
   // Every rank's buffers are out of reach now and then, other ranks' at other times.
   void RefuseNowAndThen();
+  // Whether the rank's kernel says within 10 s that it waits for a peer.
+  bool SaysThatItWaits(uint32_t r);
+  // Whether all streams are idle within so many seconds. If not, every rank is told to give up.
+  bool AwaitAll(double seconds);
   // Runs work(rank) in one thread a rank, each on its GPU.
   void InThreads(const std::function<void(uint32_t)>& work);
 
