@@ -309,6 +309,10 @@ def jobs_of(arguments, gpus):
     kernels = os.path.join(build, "tests", "gpu.symmetric_kernels")
     if os.path.exists(kernels):
         yield Job("symmetric kernels", [kernels], 300)
+    order = os.path.join(build, "tests", "gpu.launch_order")
+    if os.path.exists(order):
+        for check in ("late-peer", "option"):
+            yield Job(f"launch order {check}", [order, "--check", check], 300)
     calls = os.path.join(build, "tests", "gpu.calls_test")
     yield from gtest_jobs(calls, 300, whole=arguments.whole)
     # As if no GPU reached another one's memory: on a heap in host memory, and by plans; small pieces, and TCP as between
