@@ -12,10 +12,14 @@ namespace sl::gpu_test {
 
 struct OrderEffort {
   uint32_t ranks = 0;
+  uint32_t rounds = 2000;
+  uint64_t operations = 200000;
 };
 
 void CheckLatePeer(Verdicts* verdicts, const OrderEffort& effort);
 void CheckOption(Verdicts* verdicts, const OrderEffort& effort);
+void CheckForeignKernels(Verdicts* verdicts, const OrderEffort& effort);
+void CheckHostHeap(Verdicts* verdicts, const OrderEffort& effort);
 
 // Ends the program if the team's streams are not idle within 20 s, or else says nothing.
 void DemandEnd(GpuTeam& team, Verdicts* verdicts, const char* what);

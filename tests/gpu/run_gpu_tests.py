@@ -311,7 +311,7 @@ def jobs_of(arguments, gpus):
         yield Job("symmetric kernels", [kernels], 300)
     order = os.path.join(build, "tests", "gpu.launch_order")
     if os.path.exists(order):
-        for check in ("late-peer", "option"):
+        for check in ("late-peer", "option", "foreign", "host-heap"):
             yield Job(f"launch order {check}", [order, "--check", check], 300)
     calls = os.path.join(build, "tests", "gpu.calls_test")
     yield from gtest_jobs(calls, 300, whole=arguments.whole)
