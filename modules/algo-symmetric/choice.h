@@ -28,10 +28,11 @@ struct GpuSettings {
   uint32_t first_epoch = 0;  // tests: counters whose low half wraps begin here
   bool strict = false;       // what a forced family cannot serve is refused
   bool depends = true;       // launches are dependent ones (sdk/device/grid.h)
-  const ChoiceTable* table = nullptr;  // asked before costs are estimated; outlives all that use it
-  uint64_t drawn_bytes = kDrawnBytes;  // from which on direct work is drawn
-  SmBudget budget = {};                // of every operation
-  bool on_host = false;                // slices lie in host memory (sl_comm_shape_t::heap_on_host)
+  kernels::Trigger trigger = kernels::Trigger::kExit;  // of kernels, where launches are dependent ones
+  const ChoiceTable* table = nullptr;                  // asked before costs are estimated; outlives all that use it
+  uint64_t drawn_bytes = kDrawnBytes;                  // from which on direct work is drawn
+  SmBudget budget = {};                                // of every operation
+  bool on_host = false;                                // slices lie in host memory (sl_comm_shape_t::heap_on_host)
 
   // These on communicators of a shape.
   GpuSettings On(const sl_comm_shape_t& shape) const;

@@ -107,7 +107,7 @@ Status CudaAlgorithm::LoadKernels(ImageShelf* shelf) {
 Status CudaAlgorithm::WindCounters() {
   sl_stream_t* stream = nullptr;
   SL_TRY(Status(device_ops_->stream_create(device_, &stream)));
-  const std::vector<uint32_t> epochs(kernels::kPacketBlocks, settings_.first_epoch);
+  const std::vector<uint32_t> epochs(kernels::kEpochWords * kernels::kPacketBlocks, settings_.first_epoch);
   const std::vector<uint64_t> meetings(layout_.staged_blocks, settings_.first_epoch);
   const std::vector<kernels::ChannelCount> channels(uint64_t{size_} * layout_.channels,
                                                     {0, settings_.first_epoch, {0, 0}});
@@ -175,6 +175,7 @@ kernels::Team CudaAlgorithm::TeamFor(uint64_t capture) const {
   team.warden = {control_, claim, settings_.dawdle_ns, pace};
   team.rank = rank_;
   team.size = size_;
+  team.trigger = settings_.depends ? settings_.trigger : kernels::Trigger::kExit;
   return team;
 }
 

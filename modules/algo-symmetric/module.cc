@@ -14,6 +14,7 @@ using sl::algo_symmetric::HostAlgorithm;
 using sl::algo_symmetric::ImageShelf;
 using sl::algo_symmetric::Layout;
 using sl::algo_symmetric::Sizes;
+using sl::algo_symmetric::kernels::Trigger;
 
 struct sl_instance_t {
   const sl_host_t* host;
@@ -49,6 +50,11 @@ const sl_option_t kOptions[] = {
                    "a kernel is put on the GPU while the one before it in its stream ends; in graphs, by programmatic "
                    "edges",
                    "true"),
+    sl::ChoiceOption("gpu_dependent_trigger",
+                     "when a kernel lets the next one in its stream onto the GPU: by its exit, once it has heard from "
+                     "all peers, or early, small ones once they have sent; modules/algo-symmetric/README.md says what "
+                     "the latter two cost",
+                     "exit", "exit,heard,sent"),
 };
 
 sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
@@ -117,6 +123,8 @@ sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& op
   instance.gpu.table = instance.table.get();
   instance.gpu.strict = options.Bool(9);
   instance.gpu.depends = options.Bool(10);
+  const std::string trigger = options.String(11);
+  instance.gpu.trigger = trigger == "sent" ? Trigger::kSent : trigger == "heard" ? Trigger::kHeard : Trigger::kExit;
   return instance;
 }
 

@@ -9,6 +9,10 @@
 
 #include "sdk/device/sync.h"
 
+#ifndef __CUDA_ARCH__
+#include <atomic>
+#endif
+
 namespace sl::dev {
 
 // Until the grids before it in the stream are over: what they did is visible afterwards. First of all in a kernel that
@@ -38,13 +42,22 @@ SL_HD void Fetch([[maybe_unused]] const Values&... values) {
 #endif
 }
 
-// The next grid may be put on the GPU, once all blocks have said so or are over. Not before this block knows that its
-// counterparts on all peers run: a grid that waits on the GPU holds SMs, which kernels of other streams may need for
-// these peers to come. A grid of few blocks of little code, which fit beside others on an SM, may say so as soon as it
-// has sent what peers wait for: streams then hold twice as many SMs at most.
+#ifndef __CUDA_ARCH__
+inline std::atomic<uint64_t> grids_let_in{0};  // for tests: how often blocks on the host have called LetNextGridLaunch
+#endif
+
+// The next grid in the stream may be put on the GPU once every block of this one has called this or is over. The first
+// call of any thread counts for its block, and a block that never calls lets the next grid in by its exit.
+//
+// Two rules follow. The whole block must have heard all that it waits for: what comes in may be anybody's kernel, of
+// any size, and may take the SMs that a missing peer needs. And the grid behind the next one may run beside this one,
+// since a kernel of somebody else that never waits may come between: what this block counts must say that it is under
+// way.
 SL_HD void LetNextGridLaunch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#elif !defined(__CUDA_ARCH__)
+  grids_let_in.fetch_add(1);
 #endif
 }
 

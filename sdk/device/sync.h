@@ -62,6 +62,13 @@ SL_HD void StoreNote(uint64_t* word, uint64_t note) {
   StoreRelease(word, note);
 #endif
 }
+SL_HD void StoreNote(uint32_t* word, uint32_t note) {
+#ifdef __CUDA_ARCH__
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(note) : "memory");
+#else
+  StoreRelease(word, note);
+#endif
+}
 
 // What this thread has seen of others' stores, and its own, comes before what it stores from here on, for everybody. So
 // one thread tells of what many did that tell it (StoreForBlock): a fence takes microseconds while stores to peers are

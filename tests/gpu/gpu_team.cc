@@ -13,6 +13,7 @@ namespace sl::gpu_test {
 
 using algo_symmetric::CudaAlgorithm;
 using algo_symmetric::Family;
+using algo_symmetric::kernels::kEpochWords;
 using algo_symmetric::kernels::kPacketBlocks;
 using algo_symmetric::kernels::kSliceHeadBytes;
 using algo_symmetric::kernels::LaneLayout;
@@ -278,7 +279,7 @@ void GpuTeam::Issue(uint32_t r, const sl_launch_t& launch) {
 
 void GpuTeam::WindEpochs(uint32_t epoch) {
   Restart();  // packets of the epochs before would be taken for ones to come
-  const std::vector<uint32_t> epochs(kPacketBlocks, epoch);
+  const std::vector<uint32_t> epochs(kEpochWords * kPacketBlocks, epoch);
   const std::vector<uint64_t> meetings(settings_.staged_blocks, epoch);
   const LaneLayout layout = LaneLayout::Of(size(), settings_.staged_blocks);
   for (uint32_t r = 0; r < size(); ++r) {

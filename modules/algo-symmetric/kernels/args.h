@@ -8,9 +8,17 @@
 #include "modules/algo-symmetric/pattern.h"
 #include "sdk/device/block.h"
 #include "sdk/device/dawdle.h"
+#include "sdk/device/grid.h"
 #include "sdk/device/vigil.h"
 
 namespace sl::algo_symmetric::kernels {
+
+// When a kernel lets the next one in its stream onto the GPU: see LetNextGridLaunch.
+enum class Trigger : uint32_t {
+  kExit,   // by the exit of its blocks, as a kernel does that knows nothing of dependent launches
+  kHeard,  // once a block has heard all that it waits for, and its counter says that it is over
+  kSent,   // the smallest operations once they have sent, direct ones once all have met; others as kHeard
+};
 
 // A rank's view of one lane of everybody's slices.
 struct Team {
@@ -20,7 +28,12 @@ struct Team {
   dev::Warden warden;
   uint32_t rank;
   uint32_t size;
+  Trigger trigger;
 
+  // At a place of a kernel where it may be done from this trigger on.
+  SL_HD void LetNextIn(Trigger from) const {
+    if (trigger >= from) dev::LetNextGridLaunch();
+  }
   SL_HD uint8_t* At(uint32_t r, uint64_t offset) const { return lane + r * stride + offset; }
   // Word [block][from] of a table of flags in rank r's slice.
   SL_HD uint64_t* Flag(uint32_t r, uint64_t table, uint32_t block, uint32_t from) const {

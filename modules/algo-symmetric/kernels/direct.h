@@ -21,7 +21,6 @@
 #include "modules/algo-symmetric/kernels/direct_reduce.h"
 #include "modules/algo-symmetric/kernels/spread.h"
 #include "sdk/device/draw.h"
-#include "sdk/device/grid.h"
 
 namespace sl::algo_symmetric::kernels {
 
@@ -165,13 +164,15 @@ class Direct {
 template <typename F>
 SL_HD bool RunDirect(const LongArgs& args, const dev::Block& block, DirectTable* table) {
   if (args.direct.kind == DirectKind::kNone) return false;
-  const Meeting meeting(args.args.team, block);
+  const Team& team = args.args.team;
+  const Meeting meeting(team, block);
   const Outcome outcome = meeting.Begin(args.reach, &table->places);
   if (outcome == Outcome::kInReach) {
     const Direct<F> direct(args, block, table);
     direct.Run();
-    dev::LetNextGridLaunch();  // all peers have met, and what is left does not take longer than it takes to come
+    team.LetNextIn(Trigger::kSent);  // all peers have met
     meeting.End(direct.StoresToPeers());
+    team.LetNextIn(Trigger::kHeard);
   }
   return outcome != Outcome::kOutOfReach;
 }

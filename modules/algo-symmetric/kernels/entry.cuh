@@ -22,7 +22,6 @@
     if (!sl::algo_symmetric::kernels::RunDirect<Format>(args, block, &table)) {       \
       sl::algo_symmetric::kernels::RunStaged<Format>(args.args, block);               \
     }                                                                                 \
-    sl::dev::LetNextGridLaunch();                                                     \
   }
 
 // A reduce-scatter whose contributions are pushed.
@@ -33,7 +32,6 @@
     const sl::dev::Block block = sl::dev::Block::Whole(blockIdx.x);                              \
     sl::dev::AwaitEarlierGrids();                                                                \
     sl::algo_symmetric::kernels::RunPushReduce<sl::dev::FormatOf<Format>>(args, block, &places); \
-    sl::dev::LetNextGridLaunch();                                                                \
   }
 
 #define SL_PACKET_KERNEL(name, Protocol, Element, Format)                                               \
@@ -44,7 +42,6 @@
     sl::dev::AwaitEarlierGrids();                                                                       \
     using Kernel = sl::algo_symmetric::kernels::Protocol<Element, sl::algo_symmetric::kernels::Format>; \
     Kernel(args, sl::dev::Block::Whole(blockIdx.x), shared).Run();                                      \
-    sl::dev::LetNextGridLaunch();                                                                       \
   }
 
 // All kernels of one format of packets.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Point-to-point kernels.
+// Point-to-point kernels. Parts of a block end each on its own, and some hear from nobody, so the next grid is let in
+// by the exit of blocks alone.
 #include "modules/algo-symmetric/kernels/mail_group.h"
 #include "modules/algo-symmetric/kernels/p2p.h"
 #include "sdk/device/grid.h"
@@ -22,7 +23,6 @@ using sl::algo_symmetric::kernels::WaitingTaskOf;
 using sl::dev::AwaitEarlierGrids;
 using sl::dev::Block;
 using sl::dev::Fetch;
-using sl::dev::LetNextGridLaunch;
 
 namespace {
 
@@ -35,7 +35,6 @@ __device__ void RunChannel(const Args& args) {
   P2pChannel channel(args, Block::Part(blockIdx.x, part * kPart, kPart, 1 + part), part, told[part]);
   AwaitEarlierGrids();
   channel.Run();
-  LetNextGridLaunch();
 }
 
 }  // namespace
@@ -56,9 +55,7 @@ extern "C" __global__ void __launch_bounds__(kThreads) mail_short(const __grid_c
   const MailTask& task = args.task[blockIdx.x];
   Fetch(args.team.lane, args.team.layout.short_mail, args.team.size, task.user, task.bytes);
   AwaitEarlierGrids();
-  if (task.kind == TaskKind::kReceive) LetNextGridLaunch();  // others send, and are soon over
   RunShort(args.team, task, Block::Whole(blockIdx.x));
-  LetNextGridLaunch();
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads) mail_any(const __grid_constant__ AnyMailArgs args) {
@@ -70,5 +67,4 @@ extern "C" __global__ void __launch_bounds__(kThreads) mail_any(const __grid_con
   } else {
     RunShort(args.team, args.task[blockIdx.x], Block::Whole(blockIdx.x));
   }
-  LetNextGridLaunch();
 }

@@ -44,6 +44,7 @@ struct LlFormat {
   using Data = dev::Vec8;
   using Unit = PacketUnit<1>;
   static constexpr uint32_t kUnit = 1;
+  static constexpr bool kMakesBlank = false;
   // Of a block, from one sender, in one epoch.
   using Inbox = dev::LlPacket*;
 
@@ -63,6 +64,7 @@ struct LlFormat {
 struct LamportFormat {
   using Data = dev::Vec16;
   static constexpr uint32_t kUnit = kLamportUnit;
+  static constexpr bool kMakesBlank = true;
   using Unit = PacketUnit<kUnit>;
   struct Inbox {
     dev::LamportPacket* packets;

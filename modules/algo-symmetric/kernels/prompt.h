@@ -5,8 +5,8 @@
 // left out; on the wire it looks like any one-shot operation (one_shot.h), and a rank whose buffers do not fit runs
 // that one.
 //
-// The next grid may come to the GPU as soon as this one's packets are sent, before this rank has heard of its peers
-// (grid.h).
+// With Trigger::kSent the next grid may come to the GPU as soon as this one's packets are sent, before this rank has
+// heard of its peers.
 #pragma once
 
 #include <type_traits>
@@ -54,8 +54,8 @@ class Prompt {
       if (deal.pushes) box_.Push(0, deal.peer, deal.unit(), data);
       return true;
     });
-    dev::LetNextGridLaunch();
     box_.PrepareToClose();
+    if (block_.opposite() == 0) team_.LetNextIn(Trigger::kSent);  // behind its mark
     team_.HasCome(block_, !Finish()) ? box_.Close() : box_.End();
   }
 

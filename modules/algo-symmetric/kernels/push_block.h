@@ -28,6 +28,7 @@ SL_HD bool BeginPushReduce(const LongArgs& args, const dev::Block& block, Places
 SL_HD void EndPushReduce(const LongArgs& args, const dev::Block& block, bool given_up) {
   const Team& team = args.args.team;
   if (!team.HasCome(block, given_up) && block.thread() == 0) *Meeting::Count(team, block) = kEnded;
+  team.LetNextIn(Trigger::kHeard);
 }
 
 #ifdef __CUDACC__

@@ -21,6 +21,7 @@ constexpr uint32_t kRegionBytes = 256;      // every region begins at a multiple
 
 // Packets. Epochs alternate between two slots; a block owns its epoch and its packets, so that blocks never meet.
 constexpr uint32_t kPacketBlocks = 24;
+constexpr uint32_t kEpochWords = 2;         // of a block: ended, begun
 constexpr uint32_t kPacketsPerBlock = 688;  // in one slot, of all ranks; of many, kFewestPackets each
 constexpr uint32_t kFewestPackets = 86;
 constexpr uint32_t kLamportPerBlock = 1792;  // the same of packets that are all data, of all peers
@@ -80,7 +81,7 @@ struct alignas(16) ChannelCount {
 
 // Offsets inside a lane of a slice.
 struct LaneLayout {
-  uint64_t epochs;          // [block]: the packet epoch that the block ran last; 0: none
+  uint64_t epochs;          // [word][block]: the packet epochs that the block ended last and began last; 0: none
   uint64_t rounds;          // [block]: how many staged rounds the block has run
   uint64_t staged;          // [block][rank]: rounds whose pieces stand in that rank's stage; written by that rank
   uint64_t reduced;         // [block][rank]: rounds whose result stands in that rank's result slots
@@ -136,7 +137,7 @@ struct LaneLayout {
     layout.piece_bytes = piece > kPieceBytes ? kPieceBytes : piece < kRegionBytes ? kRegionBytes : piece;
     layout.stage_slot_bytes = ranks * layout.piece_bytes;
     layout.staged_blocks = staged_blocks;
-    layout.epochs = take(kPacketBlocks * sizeof(uint32_t));
+    layout.epochs = take(kEpochWords * kPacketBlocks * sizeof(uint32_t));
     layout.rounds = take(staged_blocks * sizeof(uint64_t));
     layout.staged = take(flags);
     layout.reduced = take(flags);

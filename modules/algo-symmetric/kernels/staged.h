@@ -288,6 +288,8 @@ SL_HD void RunStaged(const Args& args, const dev::Block& block) {
   const uint64_t base = *rounds;
   block.Sync();  // all have read it
   if (base == kEnded) return;
+  // At once, so that a launch that comes beside the end of this one counts on from there.
+  if (block.thread() == 0) *rounds = base + args.rounds;
   const uint32_t collects = args.pattern.results_wanted ? block.count - kCollectThreads : block.count;
   const uint32_t thread = block.thread();
   const Role role = thread < kStageThreads ? Role::kStage : thread < collects ? Role::kTake : Role::kCollect;
@@ -295,7 +297,8 @@ SL_HD void RunStaged(const Args& args, const dev::Block& block) {
   const uint32_t end = role == Role::kStage ? kStageThreads : role == Role::kTake ? collects : block.count;
   const dev::Block part = dev::Block::Part(block.index, first, end - first, 1 + static_cast<uint32_t>(role));
   const bool given_up = block.SyncAny(!Staged<F>(args, part, base).Run(role));
-  if (thread == 0) *rounds = given_up ? kEnded : base + args.rounds;
+  if (given_up && thread == 0) *rounds = kEnded;
+  args.team.LetNextIn(Trigger::kHeard);
 }
 
 }  // namespace sl::algo_symmetric::kernels

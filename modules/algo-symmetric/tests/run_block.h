@@ -37,6 +37,7 @@ void RunRoles(const Args& args, uint32_t block) {
   }
   for (std::thread& thread : threads) thread.join();
   *rounds = given_up ? kEnded : base + args.rounds;
+  args.team.LetNextIn(Trigger::kHeard);
 }
 
 template <typename F>
