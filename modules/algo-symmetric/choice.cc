@@ -425,7 +425,12 @@ Choice ChooseDirect(Family family, const sl_op_t& op, uint32_t rank, uint32_t si
 GpuSettings GpuSettings::On(const sl_comm_shape_t& shape) const {
   GpuSettings settings = *this;
   settings.on_host = shape.heap_on_host != 0;
-  if (settings.on_host) settings.staged_blocks = std::min(staged_blocks, kHostStagedBlocks);
+  if (settings.on_host) {
+    settings.staged_blocks = std::min(staged_blocks, kHostStagedBlocks);
+    // What a kernel makes blank, and the packet that comes there next, reach host memory over different links: the end
+    // of the whole kernel has to lie between them.
+    settings.depends = false;
+  }
   settings.budget = SmBudget::Of(shape);
   return settings;
 }

@@ -103,6 +103,15 @@ TEST(Triggers, AreExitsWhereLaunchesAreNotDependent) {
   }
 }
 
+TEST(Triggers, AreExitsOfOrdinaryLaunchesOnAHeapInHostMemory) {
+  sl_comm_shape_t shape{};
+  shape.struct_size = sizeof(shape);
+  shape.size = 2;
+  EXPECT_TRUE(SettingsWith(Trigger::kSent).On(shape).depends);
+  shape.heap_on_host = 1;
+  EXPECT_FALSE(SettingsWith(Trigger::kSent).On(shape).depends);
+}
+
 // Word [ended, begun] of the rank's first block.
 uint32_t* EpochWord(GpuTeam& team, uint32_t rank, uint32_t word) {
   const Team view = team.team(rank);
