@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Part of gpu.launch_order: two operations of the library keep their order although a kernel lies between them that is
-// launched dependently and never waits.
+// launched dependently and never waits. Where kernels let others in before their exit, the epochs of operations are
+// kept apart, but not data that one leaves to the next.
 #include <atomic>
 #include <barrier>
 #include <cstdio>
@@ -14,13 +15,15 @@
 namespace sl::gpu_test {
 namespace {
 
+using algo_symmetric::kernels::Trigger;
+
 constexpr uint32_t kWords = 2;   // of an operation
 constexpr uint32_t kTurns = 50;  // between two looks at results
 constexpr uint32_t kMostHoldNs = 40000;
 
 uint32_t ValueOf(uint32_t r, uint32_t turn, uint32_t word) { return r * 1000003 + turn * 7919 + word * 31 + 1; }
 
-// What a turn's two operations take and leave at a rank; the second takes what the first has left.
+// What a turn's two operations take and leave at a rank; the second takes what the first has left, or the same.
 struct Places {
   uint32_t* send;
   uint32_t* middle;
@@ -30,7 +33,11 @@ struct Places {
 class Chain {
  public:
   Chain(uint32_t ranks, const algo_symmetric::GpuSettings& settings, bool messages)
-      : team_(ranks, settings), foreign_(team_), messages_(messages), together_(ranks) {
+      : team_(ranks, settings),
+        foreign_(team_),
+        messages_(messages),
+        passes_on_(settings.trigger == Trigger::kExit),
+        together_(ranks) {
     for (uint32_t r = 0; r < ranks; ++r) {
       memory_.push_back(std::make_unique<DeviceMemory>(team_[r].device, 3 * kBytes));
     }
@@ -93,7 +100,7 @@ class Chain {
     const Places places = PlacesOf(r, turn);
     Operate(r, places.send, places.middle, capture);
     foreign_.RunAtOnce(r, turn + 1, false);
-    Operate(r, places.middle, places.last, capture);
+    Operate(r, passes_on_ ? places.middle : places.send, places.last, capture);
   }
   void Operate(uint32_t r, uint32_t* from, uint32_t* to, uint64_t capture) {
     if (!messages_) {
@@ -130,7 +137,8 @@ class Chain {
         const uint32_t one_back = ValueOf((r + ranks - 1) % ranks, turn, i % kWords);
         const uint32_t two_back = ValueOf((r + 2 * ranks - 2) % ranks, turn, i % kWords);
         wrong_ += words[kTurns * kWords + i] != (messages_ ? one_back : sum) ? 1 : 0;
-        wrong_ += words[2 * kTurns * kWords + i] != (messages_ ? two_back : sum * ranks) ? 1 : 0;
+        const uint32_t last = messages_ ? (passes_on_ ? two_back : one_back) : (passes_on_ ? sum * ranks : sum);
+        wrong_ += words[2 * kTurns * kWords + i] != last ? 1 : 0;
       }
     }
   }
@@ -138,15 +146,22 @@ class Chain {
   GpuTeam team_;
   ForeignKernels foreign_;
   const bool messages_;
+  const bool passes_on_;
   std::barrier<> together_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
   uint32_t wrong_ = 0;
 };
 
-void CheckChain(Verdicts* verdicts, const OrderEffort& effort, const std::string& family, bool messages) {
-  const std::string name = messages ? "messages of 8 bytes" : family + ", all-reduces of 8 bytes";
+void CheckChain(Verdicts* verdicts, const OrderEffort& effort, const std::string& family, bool messages,
+                Trigger trigger = Trigger::kExit) {
+  const std::string name = (messages ? "messages of 8 bytes" : family + ", all-reduces of 8 bytes") +
+                           (trigger == Trigger::kExit    ? ", by exit"
+                            : trigger == Trigger::kHeard ? ", when heard"
+                                                         : ", when sent");
   for (const bool captured : {false, true}) {
-    Chain chain(effort.ranks, GpuTeam::SettingsOf(family), messages);
+    algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family);
+    settings.trigger = trigger;
+    Chain chain(effort.ranks, settings, messages);
     const std::string what = name + (captured ? ", in graphs" : ", eager") + ", around a kernel that never waits";
     const uint32_t wrong = captured ? chain.RunCaptured(effort.rounds, verdicts, what.c_str())
                                     : chain.RunEager(effort.rounds, verdicts, what.c_str());
@@ -161,6 +176,12 @@ void CheckForeignKernels(Verdicts* verdicts, const OrderEffort& effort) {
     CheckChain(verdicts, effort, family, false);
   }
   CheckChain(verdicts, effort, "", true);
+  for (const Trigger trigger : {Trigger::kHeard, Trigger::kSent}) {
+    for (const char* family : {"one_shot", "lamport_one_shot", "two_shot"}) {
+      CheckChain(verdicts, effort, family, false, trigger);
+    }
+    CheckChain(verdicts, effort, "", true, trigger);
+  }
 }
 
 }  // namespace sl::gpu_test

@@ -50,6 +50,7 @@ class HostHeap {
   static algo_symmetric::GpuSettings SettingsOn(const std::string& family) {
     algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family);
     settings.on_host = true;
+    settings.trigger = algo_symmetric::kernels::Trigger::kSent;  // which is not to matter here
     return settings;
   }
   static uint32_t WordsOf(uint32_t i) { return kWords[i % std::size(kWords)]; }

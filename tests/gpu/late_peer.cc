@@ -49,6 +49,8 @@ sl_op_t MessageOf(sl_op_kind_t kind, uint32_t peer, void* user, uint64_t bytes) 
 
 namespace {
 
+using algo_symmetric::kernels::Trigger;
+
 constexpr uint64_t kBufferBytes = 32 << 20;
 
 // Ranks with a buffer each for what they send and what they receive.
@@ -91,7 +93,21 @@ void ExpectNothingComesIn(Verdicts* verdicts, Party& party, const std::string& w
                            : "did not come at all");
 }
 
-void CheckCollectives(Verdicts* verdicts, uint32_t ranks, const std::string& family, bool depends) {
+// Of kernels, by name for what is said of them.
+struct How {
+  const char* name;
+  bool depends;
+  Trigger trigger;
+
+  algo_symmetric::GpuSettings On(const std::string& family) const {
+    algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family);
+    settings.depends = depends;
+    settings.trigger = trigger;
+    return settings;
+  }
+};
+
+void CheckCollectives(Verdicts* verdicts, uint32_t ranks, const std::string& family, const How& how) {
   struct One {
     const char* name;
     sl_op_kind_t kind;
@@ -108,12 +124,9 @@ void CheckCollectives(Verdicts* verdicts, uint32_t ranks, const std::string& fam
       {"all-gather of 1 MiB", SL_OP_ALL_GATHER, SL_FLOAT32, 262144},
       {"broadcast of 70,000 bytes", SL_OP_BROADCAST, SL_UINT8, 70000},
   };
-  algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family);
-  settings.depends = depends;
-  Party party(ranks, settings);
+  Party party(ranks, how.On(family));
   for (const One& one : kAll) {
-    const std::string what =
-        (family.empty() ? "auto" : family) + (depends ? "" : ", not launched dependently") + ", " + one.name;
+    const std::string what = std::string(how.name) + ", " + (family.empty() ? "auto" : family) + ", " + one.name;
     ExpectNothingComesIn(verdicts, party, what, [&one](Party& all, uint32_t r) {
       sl_op_t op = CollectiveOf(one.kind, one.datatype, one.count, all.send[r]->As(), all.recv[r]->As());
       if (one.kind == SL_OP_BROADCAST) op.root = 1;  // the first rank waits for it
@@ -123,17 +136,15 @@ void CheckCollectives(Verdicts* verdicts, uint32_t ranks, const std::string& fam
 }
 
 // Every rank sends every other one message of each size, and itself, too.
-void CheckGroups(Verdicts* verdicts, uint32_t ranks, bool depends) {
-  algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf("");
-  settings.depends = depends;
-  Party party(ranks, settings);
+void CheckGroups(Verdicts* verdicts, uint32_t ranks, const How& how) {
+  Party party(ranks, how.On(""));
   const std::vector<std::vector<uint64_t>> groups = {
       {33},           {5000},           {40001},           {131072},      {1048583},
       {33, 40001},    {5000, 1048583},  {40001, 40001, 8}, {1048583, 33}, {8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8},
       {40001, 40001}, {20000, 2000000},
   };
   for (const std::vector<uint64_t>& sizes : groups) {
-    std::string what = depends ? "group of messages of" : "not launched dependently, group of messages of";
+    std::string what = std::string(how.name) + ", group of messages of";
     for (const uint64_t bytes : sizes) what += " " + std::to_string(bytes);
     ExpectNothingComesIn(verdicts, party, what + " bytes", [&sizes](Party& all, uint32_t r) {
       std::vector<sl_op_t> ops;
@@ -156,14 +167,17 @@ constexpr const char* kFamilies[] = {"one_shot", "two_shot", "lamport_one_shot",
 }  // namespace
 
 void CheckLatePeer(Verdicts* verdicts, const OrderEffort& effort) {
-  for (const char* family : kFamilies) CheckCollectives(verdicts, effort.ranks, family, true);
-  CheckCollectives(verdicts, effort.ranks, "", true);
-  CheckGroups(verdicts, effort.ranks, true);
+  for (const How& how : {How{"by exit", true, Trigger::kExit}, How{"when heard", true, Trigger::kHeard}}) {
+    for (const char* family : kFamilies) CheckCollectives(verdicts, effort.ranks, family, how);
+    CheckCollectives(verdicts, effort.ranks, "", how);
+    CheckGroups(verdicts, effort.ranks, how);
+  }
 }
 
 void CheckOption(Verdicts* verdicts, const OrderEffort& effort) {
-  for (const char* family : {"one_shot", "direct", ""}) CheckCollectives(verdicts, effort.ranks, family, false);
-  CheckGroups(verdicts, effort.ranks, false);
+  constexpr How kOff{"not launched dependently", false, Trigger::kSent};
+  for (const char* family : {"one_shot", "direct", ""}) CheckCollectives(verdicts, effort.ranks, family, kOff);
+  CheckGroups(verdicts, effort.ranks, kOff);
 }
 
 }  // namespace sl::gpu_test

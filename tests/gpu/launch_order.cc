@@ -5,16 +5,15 @@
 //
 //   gpu.launch_order [--check NAME] [--ranks N] [--rounds N] [--operations N]
 //
-//   late-peer     a rank runs an operation of every family, and groups of messages, while its peers are held back;
-//   behind
-//                 it a kernel that is launched dependently writes a word before it waits. The word must stay unset
-//                 until the peers come.
-//   option        the same where gpu_dependent_launch is off
-//   foreign       two small operations with a kernel between them that is launched dependently and never waits, eager
-//   and
-//                 in graphs, --rounds times (2,000); peers are held up at random. All results must be right.
-//   host-heap     --operations small operations (200,000) of every family of packets on a heap in host memory, in
-//   graphs
+// late-peer: a rank runs an operation of every family, and groups of messages, while its peers are held back; behind it
+// a kernel that is launched dependently writes a word before it waits. The word must stay unset until the peers come.
+//
+// option: the same where gpu_dependent_launch is off.
+//
+// foreign: two small operations with a kernel between them that is launched dependently and never waits, eager and in
+// graphs, --rounds times (2,000); peers are held up at random. All results must be right.
+//
+// host-heap: --operations small operations (200,000) of every family of packets on a heap in host memory, in graphs.
 //
 // Without --check all of them. Exit code: 0 right, 1 wrong or failed, 77 no two GPUs, or none that launches
 // dependently.

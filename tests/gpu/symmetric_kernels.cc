@@ -3,10 +3,12 @@
 // The kernels of algo-symmetric on the GPUs that are there, against a plain oracle, and their times.
 //
 //   gpu.symmetric_kernels [ranks …] [--cases N] [--dawdle NS] [--abort-seconds S] [--bench] [--sweep] [--types]
+//                         [--triggers]
 //
 // --cases bounds what is checked of each family (600), --dawdle times hostilely (sdk/device/dawdle.h), --abort-seconds
 // is how long kernels may run after an abort (1).
-// --bench times every family by size, --sweep the direct one by the number of blocks and the direction of its moves.
+// --bench times every family by size, --sweep the direct one by the number of blocks and the direction of its moves,
+// --triggers small operations by when kernels let the next one in (gpu_dependent_trigger).
 // Without ranks: as many as there are GPUs, at least two, so that one GPU suffices. Exit code: 0 right, 1 wrong or
 // failed, 77 no GPU.
 #include <atomic>
@@ -25,6 +27,7 @@ namespace {
 
 using algo_symmetric::Case;
 using algo_symmetric::Image;
+using algo_symmetric::kernels::Trigger;
 using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -90,11 +93,17 @@ struct Effort {
   double abort_seconds = 1;
 };
 
-// `refused`: buffers are out of reach now and then. `drawn`: all direct work is drawn, else the long one.
+// `refused`: buffers are out of reach now and then. `drawn`: all direct work is drawn, else the long one. `trigger`:
+// when kernels let the next one in.
 void CheckFamily(Verdicts* verdicts, const Effort& effort, uint32_t ranks, const std::string& family,
-                 bool pushes = true, bool refused = false, bool drawn = false) {
+                 bool pushes = true, bool refused = false, bool drawn = false, Trigger trigger = Trigger::kExit) {
   const Clock::time_point start = Clock::now();
-  GpuTeam team(ranks, family, 24, pushes, effort.dawdle_ns, drawn ? 1 : algo_symmetric::kDrawnBytes);
+  algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family);
+  settings.pushes = pushes;
+  settings.dawdle_ns = effort.dawdle_ns;
+  if (drawn) settings.drawn_bytes = 1;
+  settings.trigger = trigger;
+  GpuTeam team(ranks, settings);
   if (refused) team.RefuseNowAndThen();
   std::mt19937 random(ranks * 1000 + static_cast<uint32_t>(family.size()));
   uint32_t wrong = 0;
@@ -135,8 +144,11 @@ void CheckFamily(Verdicts* verdicts, const Effort& effort, uint32_t ranks, const
   cases.clear();
   for (uint32_t i = 0; i < effort.cases / 2; ++i) cases.push_back(Case::Random(ranks, random));
   run(std::move(cases));
-  verdicts->Say(wrong == 0, "%u ranks, %s%s%s: %u cases, %u wrong, %.1f s", ranks,
+  verdicts->Say(wrong == 0, "%u ranks, %s%s%s%s: %u cases, %u wrong, %.1f s", ranks,
                 family.empty() ? "auto" : family.c_str(), pushes ? "" : ", moves load",
+                trigger == Trigger::kExit    ? ""
+                : trigger == Trigger::kHeard ? ", next let in when heard"
+                                             : ", when sent",
                 refused ? ", often refused"
                 : drawn ? ", all drawn"
                         : "",
@@ -439,6 +451,41 @@ void Bench(uint32_t ranks) {
   }
 }
 
+void SweepTriggers(uint32_t ranks) {
+  struct Row {
+    const char* name;
+    sl_op_kind_t kind;
+    uint64_t bytes;
+  };
+  constexpr Row kRows[] = {
+      {"all-reduce", SL_OP_ALL_REDUCE, 8},
+      {"all-reduce", SL_OP_ALL_REDUCE, 2048},
+      {"all-reduce", SL_OP_ALL_REDUCE, 32768},
+      {"all-reduce", SL_OP_ALL_REDUCE, 262144},
+      {"all-reduce", SL_OP_ALL_REDUCE, 4 << 20},
+      {"all-gather", SL_OP_ALL_GATHER, 512},
+      {"all-gather", SL_OP_ALL_GATHER, 65536},
+      {"all-to-all", SL_OP_ALL_TO_ALL, 512},
+      {"ring", SL_OP_SEND, 8},
+      {"ring", SL_OP_SEND, 65536},
+  };
+  std::vector<std::unique_ptr<GpuTeam>> teams;
+  for (const Trigger trigger : {Trigger::kExit, Trigger::kHeard, Trigger::kSent, Trigger::kExit}) {
+    algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf("");
+    settings.trigger = trigger;
+    settings.depends = teams.size() < 3;
+    teams.push_back(std::make_unique<GpuTeam>(ranks, settings));
+  }
+  std::printf("\nmicroseconds in a graph, bfloat16 sum, %u ranks, by gpu_dependent_trigger\n%24s %9s %9s %9s %9s\n",
+              ranks, "bytes", "exit", "heard", "sent", "no launch");
+  for (const Row& row : kRows) {
+    std::printf("%13s %10llu", row.name, static_cast<unsigned long long>(row.bytes));
+    for (const auto& team : teams) std::printf(" %9.2f", TimeInGraph(*team, BenchOf(row.kind), row.bytes));
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+}
+
 int Main(int argc, char** argv) {
   setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // no load may wait for a kernel that waits for a peer
   int devices = 0;
@@ -450,6 +497,7 @@ int Main(int argc, char** argv) {
   bool bench = false;
   bool sweep = false;
   bool types = false;
+  bool triggers = false;
   Effort effort;
   for (int i = 1; i < argc; ++i) {
     if (std::strcmp(argv[i], "--bench") == 0) {
@@ -458,6 +506,8 @@ int Main(int argc, char** argv) {
       sweep = true;
     } else if (std::strcmp(argv[i], "--types") == 0) {
       types = true;
+    } else if (std::strcmp(argv[i], "--triggers") == 0) {
+      triggers = true;
     } else if (std::strcmp(argv[i], "--cases") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
       effort.cases = static_cast<uint32_t>(std::atoi(argv[++i]));
     } else if (std::strcmp(argv[i], "--dawdle") == 0 && i + 1 < argc && std::atoi(argv[i + 1]) > 0) {
@@ -468,7 +518,8 @@ int Main(int argc, char** argv) {
       ranks.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
     } else {
       std::fprintf(stderr,
-                   "usage: %s [ranks …] [--cases N] [--dawdle NS] [--abort-seconds S] [--bench] [--sweep] [--types]\n",
+                   "usage: %s [ranks …] [--cases N] [--dawdle NS] [--abort-seconds S] [--bench] [--sweep] [--types] "
+                   "[--triggers]\n",
                    argv[0]);
       return 2;
     }
@@ -482,6 +533,10 @@ int Main(int argc, char** argv) {
     CheckFamily(&verdicts, effort, n, "direct", true, true);
     CheckFamily(&verdicts, effort, n, "direct", true, false, true);
     CheckFamily(&verdicts, effort, n, "direct", false, false, true);
+    for (const char* family : {"one_shot", "two_shot", "staged", ""}) {
+      CheckFamily(&verdicts, effort, n, family, true, false, false, Trigger::kHeard);
+      CheckFamily(&verdicts, effort, n, family, true, false, false, Trigger::kSent);
+    }
     for (const char* family : {"staged", "direct", ""}) CheckTransfers(&verdicts, effort, n, family);
     for (const char* family : kFamilyNames) {
       CheckAborts(&verdicts, n, family, effort.dawdle_ns, std::max(effort.cases / 10, 1u), effort.abort_seconds);
@@ -491,6 +546,7 @@ int Main(int argc, char** argv) {
   if (bench) Bench(ranks[0]);
   if (sweep) Sweep(ranks[0]);
   if (types) SweepTypes(ranks[0]);
+  if (triggers) SweepTriggers(ranks[0]);
   const std::string& wrong = verdicts.first_wrong();
   std::printf("\nsymmetric kernels on %d GPUs: %s%s\n", devices,
               wrong.empty() ? "all right" : "WRONG, first: ", wrong.c_str());
