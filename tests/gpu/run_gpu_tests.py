@@ -290,7 +290,7 @@ def sanitizer_jobs(build):
     for tool in ("memcheck", "racecheck", "synccheck"):
         command = [sanitizer or "compute-sanitizer", "--tool", tool, "--error-exitcode", "99", kernels, "2", "--cases", "40",
                    "--abort-seconds", "30"]
-        job = Job(f"compute-sanitizer {tool}", command, 300, judge_sanitizer, note=note_cases)
+        job = Job(f"compute-sanitizer {tool}", command, 500, judge_sanitizer, note=note_cases)
         if sanitizer is None:
             job.outcome, job.text = "skipped", "compute-sanitizer is not installed"
         yield job
@@ -308,7 +308,7 @@ def jobs_of(arguments, gpus):
         yield Job("device_cuda.gpu_test", [program], 120)
     kernels = os.path.join(build, "tests", "gpu.symmetric_kernels")
     if os.path.exists(kernels):
-        yield Job("symmetric kernels", [kernels], 300)
+        yield Job("symmetric kernels", [kernels], 500)
     order = os.path.join(build, "tests", "gpu.launch_order")
     if os.path.exists(order):
         for check in ("late-peer", "option", "foreign", "host-heap"):
