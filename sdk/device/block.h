@@ -68,7 +68,7 @@ struct Block {
   }
   // What every thread has read or written before it, the warp of the thread with opposite() 0 knows after it. That warp
   // waits; the others go on at once. `barrier_of_it`: a hardware barrier that nothing else uses.
-  SL_HD void SyncOpposite(uint32_t barrier_of_it) const {
+  SL_HD void SyncOpposite([[maybe_unused]] uint32_t barrier_of_it) const {
 #ifdef __CUDA_ARCH__
     __syncwarp();
     if (thread() / 32 == count / 2 / 32) {
