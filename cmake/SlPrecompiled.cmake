@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Headers that are parsed once for many sources. A test takes 1.5 s to compile with them and without optimization, and
 # 4 s otherwise. Sources still include what they use: lint and packages are compiled without precompiled headers
-# (CMAKE_DISABLE_PRECOMPILE_HEADERS). ccache needs CCACHE_SLOPPINESS, which ./run sets.
+# (CMAKE_DISABLE_PRECOMPILE_HEADERS). ccache keeps objects made with them only with the CCACHE_SLOPPINESS that ./run sets.
 
 # sl_precompile(<name> EXECUTABLE|OBJECT LIBS <target>… OPTIONS <flag>… HEADERS <header>…)
 #

@@ -15,7 +15,7 @@ readonly JOBS="${SL_JOBS:-$(nproc)}"
 COPY="$(mktemp -d "${TMPDIR:-/tmp}/starling-delete.XXXXXX")"
 trap 'rm -rf "$COPY"' EXIT
 # Paths below the copy are hashed relative to it, so that the cache of the real tree serves it too.
-export CCACHE_BASEDIR="$COPY/tree" CCACHE_NOHASHDIR=1
+export CCACHE_BASEDIR="$COPY/tree" CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 modules() {
   local list
