@@ -165,8 +165,7 @@ ncclResult_t Poll(const char* function, ncclComm* comm) noexcept;
 
 // A free slot in phase kQueued, with its cold part; NULL when kMaxComms are in use. May throw std::bad_alloc.
 ncclComm* Allocate();
-// Ends the handle, claimed and without pins; the kernel's communicator is gone already. Whatever was not deregistered
-// goes too.
+// Ends the handle, claimed and without pins, and all that was not deregistered. The kernel's communicator is gone.
 void Release(ncclComm* comm) noexcept;
 
 // After the kernel said it is connected: learns rank, size and device, becomes ready.
@@ -184,9 +183,8 @@ void ChangePhase(ncclComm* comm, Phase phase) noexcept;
 sl_status_t AwaitKernel(ncclComm* comm, Phase phase, const std::function<bool()>& is_vain = {}) noexcept;
 // Takes the handle for ending it: everybody else is refused from now on. False when somebody else ends it.
 bool ClaimForEnding(ncclComm* comm) noexcept;
-// After claiming, before anything is freed: until nobody is inside, neither by a pin nor by a mark. Once it is aborted,
-// which may be while this waits, the kernel cancels what those inside wait for: then a few milliseconds; two seconds
-// beside a group that waits for other communicators, too.
+// After claiming, before anything is freed: waits until nobody is inside, by a pin or a mark. Once it is aborted the
+// kernel cancels what those inside wait for: some milliseconds, or two seconds beside a group of several communicators.
 void AwaitPins(ncclComm* comm) noexcept;
 
 // Whether any live communicator of this process with this id, `except` left out, is the one that `is_it` looks for. For

@@ -6,8 +6,8 @@
 //
 // SL_FAKE_CUDA_DEVICES says how many GPUs there are (2 unless said), SL_FAKE_CUDA_FABRIC=1 that fabric handles can be
 // made, SL_FAKE_CUDA_OLD=1 that it is a driver of CUDA 11.7, which does not tell what is mapped anew,
-// SL_FAKE_CUDA_VMM=0 that memory cannot be mapped by hand, SL_FAKE_CUDA_FREE_WAITS=1 that freeing and unmapping wait for
-// the work of all streams, as on GPUs, SL_FAKE_CUDA_PEERS=0 that no GPU reaches the memory of another one,
+// SL_FAKE_CUDA_VMM=0 that memory cannot be mapped by hand, SL_FAKE_CUDA_FREE_WAITS=1 that freeing and unmapping wait
+// for the work of all streams, as on GPUs, SL_FAKE_CUDA_PEERS=0 that no GPU reaches the memory of another one,
 // SL_FAKE_CUDA_REGISTER=0 that memory of the host cannot be pinned where it lies.
 #ifndef STARLING_MODULES_DEVICE_CUDA_TESTS_FAKE_DRIVER_H_
 #define STARLING_MODULES_DEVICE_CUDA_TESTS_FAKE_DRIVER_H_

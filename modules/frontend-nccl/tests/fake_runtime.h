@@ -39,8 +39,8 @@ struct FakeRuntime {
   std::string error_text;
   uint64_t estimate_ns = 0;  // 0: nobody serves the operation
   int unique_ids = 0;
-  std::function<void()> in_comm_state;         // called by comm_state; empty: nothing
-  std::function<void()> in_window_deregister;  // called by window_deregister; empty: nothing
+  std::function<void()> in_comm_state;              // called by comm_state; empty: nothing
+  std::function<void()> in_window_deregister;       // called by window_deregister; empty: nothing
   std::function<void(const std::string&)> on_call;  // called by each call with what it writes down; empty: nothing
 
   // What to answer; SL_OK: as it should be.
