@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <memory>
 #include <new>
 
 #include "modules/frontend-nccl/red_op.h"
@@ -23,11 +24,13 @@ namespace {
 // would have. A key's destructor runs after all of them, and not at all in exit().
 constinit thread_local ThreadState* t_state = nullptr;
 
-// The group that the thread left open ends with it, so that an open group always has its state.
+// The group that the thread left open ends with it, so that an open group always has its state. The variables that its
+// calls were to fill may have lain on the thread's stack: nothing is written to them any more.
 void FreeState(void* state) {
+  const std::unique_ptr<ThreadState> ended(static_cast<ThreadState*>(state));
   t_state = nullptr;
   t_group_depth = 0;
-  delete static_cast<ThreadState*>(state);
+  for (Job& job : ended->group.jobs) job.handed_out.Abandon();
 }
 
 // Without a key, or room for one in this thread, the state stays when the thread ends.

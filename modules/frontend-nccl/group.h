@@ -38,6 +38,11 @@ class HandedOut {
   void Keep() noexcept { comm_ = nullptr, out_ = nullptr; }
   // Another thread ends the communicator; the program's variable is still ours.
   void Lose() noexcept { comm_ = nullptr; }
+  // The program's variable may be gone: only the communicator is taken back.
+  void Abandon() noexcept {
+    out_ = nullptr;
+    TakeBack();
+  }
   // In jobs.cc.
   void TakeBack() noexcept;
 

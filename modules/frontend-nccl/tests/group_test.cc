@@ -111,6 +111,25 @@ TEST_F(GroupCalls, FailedInitLeavesNothingBehind) {
   EXPECT_EQ(Fake().Count("comm_wait"), 1) << "after a failure nobody waits";
 }
 
+// The variable that was to hold the communicator may have gone before the thread, and its memory be another's by now.
+TEST_F(GroupCalls, LeftOpenWriteNothingWhenTheirThreadEnds) {
+  ncclUniqueId id;
+  ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+  ncclComm_t handed_out = nullptr;
+  ncclComm_t place = nullptr;
+  const auto of_another = reinterpret_cast<ncclComm_t>(uintptr_t{0x5a5a5a5a5a5a5a5a});
+  std::thread([&] {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclCommInitRank(&place, 1, id, 0), ncclSuccess);
+    handed_out = place;
+    place = of_another;
+  }).join();
+  EXPECT_EQ(place, of_another);
+  EXPECT_EQ(Fake().Count("comm_create"), 0);
+  int size = 0;
+  EXPECT_EQ(ncclCommCount(handed_out, &size), ncclInvalidArgument) << "the communicator ended with the group";
+}
+
 TEST_F(GroupCalls, NonBlockingInitIsPolled) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
