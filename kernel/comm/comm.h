@@ -235,6 +235,7 @@ class Communicator {
   void StopLaunchesSoon(const std::string& why);
   void StopLaunchesOfPeer(const std::string& why);
   void OnReport(uint32_t rank, const Status& failure);
+  void KeepRemoteFailure(Status remote);
   Patience patience() const { return {deadline_ns_, &give_up_joining_ns_}; }
   Status WhyGivenUp(const Status& joined) const;
   // A call of another rank's extension, for which the tree need not be whole.

@@ -3,6 +3,8 @@
 // What becomes of a communicator: failures of this rank and of others, lost ranks, leaving, and the words for it.
 #include <algorithm>
 #include <ctime>
+#include <new>
+#include <utility>
 
 #include "kernel/comm/comm.h"
 #include "kernel/comm/roster.h"
@@ -99,30 +101,42 @@ void Communicator::StopLaunchesOfPeer(const std::string& why) {
   StopLaunches(SL_ERR_PEER_LOST);
 }
 
+// What ends waits comes first: the rest takes memory, and when there is none the news comes once more.
 void Communicator::OnFate(uint32_t rank, Fate fate) {
   incomplete_.store(true, std::memory_order_release);
-  if (fate != Fate::kDeparted) {
-    GiveUpJoiningSoon();
-    StopLaunchesSoon(RankName(rank) + " " + FateText(fate));
+  if (fate == Fate::kDeparted) return;  // matters only to those who wait for it; they look it up
+  if (IsLost(fate)) {
+    if (lost_rank_.load() < 0) {  // fates come one at a time, on the control thread
+      lost_fate_.store(fate);
+      lost_rank_.store(static_cast<int32_t>(rank), std::memory_order_release);
+    }
+    broken_.store(true);
   }
-  if (!IsLost(fate)) return;    // matters only to those who wait for it; they look it up
-  if (lost_rank_.load() < 0) {  // fates come one at a time, on the control thread
-    lost_fate_.store(fate);
-    lost_rank_.store(static_cast<int32_t>(rank), std::memory_order_release);
-    Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, LostText());
+  GiveUpJoiningSoon();
+  StopLaunchesSoon(RankName(rank) + " " + FateText(fate));
+  if (lost_rank() != static_cast<int32_t>(rank)) return;
+  Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, LostText());
+}
+
+void Communicator::KeepRemoteFailure(Status remote) {
+  {
+    std::lock_guard lock(mutex_);
+    remote_failure_ = std::move(remote);
   }
+  incomplete_.store(true, std::memory_order_release);
   broken_.store(true);
 }
 
+// Here, too, what ends waits comes before what takes memory.
 void Communicator::OnReport(uint32_t rank, const Status& failure) {
-  const Status remote(SL_ERR_PEER_FAILED, RankName(rank) + " has failed: " + failure.message());
-  {
-    std::lock_guard lock(mutex_);
-    remote_failure_ = remote;
-  }
-  incomplete_.store(true, std::memory_order_release);
-  broken_.store(true);
   GiveUpJoiningSoon();
+  try {
+    KeepRemoteFailure({SL_ERR_PEER_FAILED, RankName(rank) + " has failed: " + failure.message()});
+  } catch (const std::bad_alloc&) {
+    KeepRemoteFailure(Status(SL_ERR_PEER_FAILED));  // takes none
+    throw;
+  }
+  const Status remote = RemoteFailure();
   StopLaunchesSoon(remote.message());
   Logf(SL_LOG_WARN, "communicator {:016x} rank {}: {}", nonce_, config_.rank, remote.message());
 }

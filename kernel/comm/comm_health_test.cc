@@ -4,17 +4,35 @@
 // stream as a good one does.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
+#include <new>
 #include <thread>
 
 #include "kernel/comm/comm.h"
+
+namespace {
+thread_local bool t_fails = false;
+}  // namespace
+
+// Not inlined: the compiler would pair malloc with the operators it sees and complain.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  void* memory = t_fails ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace sl::kernel {
 
 struct CommunicatorPeer {
   static void SetControl(Communicator* comm, sl_control_t* control) { comm->control_.store(control); }
   static std::mutex* LockOfFailure(Communicator* comm) { return &comm->mutex_; }
-  static void StopLaunchesOfPeer(Communicator* comm) { comm->StopLaunchesOfPeer("rank 1 aborted the communicator"); }
+  static void StopLaunchesOfPeer(Communicator* comm) { comm->StopLaunchesOfPeer(kWhy); }
+  static void OnFate(Communicator* comm, uint32_t rank, Fate fate) { comm->OnFate(rank, fate); }
+  static void OnReport(Communicator* comm, uint32_t rank, const Status& failure) { comm->OnReport(rank, failure); }
+  inline static const std::string kWhy = "rank 1 aborted the communicator";
 };
 
 namespace {
@@ -41,6 +59,19 @@ class CommHealth : public testing::Test {
     EXPECT_TRUE(IsStopped());
     EXPECT_FALSE(comm_.OwnFailure().ok());
     EXPECT_FALSE(comm_.Health().ok());
+  }
+
+  // Runs `call` where there is no memory to be had. True when that made it throw.
+  static bool ThrowsInShortage(const std::function<void()>& call) {
+    t_fails = true;
+    try {
+      call();
+    } catch (const std::bad_alloc&) {
+      t_fails = false;
+      return true;
+    }
+    t_fails = false;
+    return false;
   }
 
   Communicator comm_{nullptr, {}};
@@ -70,6 +101,32 @@ TEST_F(CommHealth, KeepsTheFirstFailure) {
   comm_.Revoke();
   EXPECT_EQ(comm_.OwnFailure().code(), SL_ERR_MISMATCH);
   EXPECT_EQ(std::atomic_ref<int32_t>(control_.abort).load(), SL_ERR_MISMATCH);
+}
+
+// Nobody waits for its launches, which are another matter.
+class CommNews : public CommHealth {
+ protected:
+  CommNews() { CommunicatorPeer::SetControl(&comm_, nullptr); }
+};
+
+TEST_F(CommNews, OfALossCountsThoughItsWordsFindNoMemory) {
+  EXPECT_TRUE(ThrowsInShortage([this] { CommunicatorPeer::OnFate(&comm_, 3, Fate::kLost); })) << "and so comes again";
+  EXPECT_FALSE(comm_.healthy());
+  EXPECT_FALSE(comm_.complete());
+  EXPECT_EQ(comm_.lost_rank(), 3);
+  EXPECT_EQ(comm_.Health().code(), SL_ERR_PEER_LOST);
+  CommunicatorPeer::OnFate(&comm_, 3, Fate::kLost);
+  EXPECT_EQ(comm_.Health().message(), "rank 3 was lost: its process ended");
+}
+
+TEST_F(CommNews, OfAFailureCountsThoughItsWordsFindNoMemory) {
+  const Status failure(SL_ERR_MISMATCH, "operation #7: all_reduce of 3 elements");
+  EXPECT_TRUE(ThrowsInShortage([&] { CommunicatorPeer::OnReport(&comm_, 3, failure); })) << "and so comes again";
+  EXPECT_FALSE(comm_.healthy());
+  EXPECT_FALSE(comm_.complete());
+  EXPECT_EQ(comm_.Health().code(), SL_ERR_PEER_FAILED);
+  CommunicatorPeer::OnReport(&comm_, 3, failure);
+  EXPECT_EQ(comm_.Health().message(), "rank 3 has failed: " + failure.message());
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ constexpr uint64_t kAskEveryNs = 500'000'000;         // children that have not 
 constexpr uint64_t kAnswerNs = 1'000'000'000;         // at most
 constexpr uint64_t kTroubledGraceNs = 5'000'000'000;  // who connects at all, trouble or not, does so within this
 constexpr uint64_t kLateBeats = 2;                    // that many missed, and its host is asked
+constexpr uint64_t kTellAgainNs = 10'000'000;         // after a handler threw
 
 }  // namespace
 
@@ -354,13 +355,9 @@ void ControlTree::OnReport(uint32_t rank, Reader* in, uint32_t heard_from) {
   const std::string text = in->GetText();
   if (!in->ok() || rank >= identity_.size || code >= SL_OK || text.size() > kMaxReportText) return;
   const Status failure(code, text);
-  if (!LearnFailure(rank, failure, heard_from)) return;
-  ReportHandler handler;
-  {
-    std::lock_guard lock(mutex_);
-    handler = on_report_;
-  }
-  if (handler) handler(rank, failure);
+  const uint64_t again = TellAgainSoon();
+  LearnFailure(rank, failure, heard_from);
+  TellNews(again);
 }
 
 void ControlTree::Report(const Status& failure) { LearnFailure(identity_.rank, failure, kNobody); }
@@ -370,7 +367,7 @@ void ControlTree::DisregardReports() {
   disregards_ = true;
 }
 
-bool ControlTree::LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from) {
+void ControlTree::LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from) {
   Writer news;
   news.Put(rank);
   news.Put(failure.code());
@@ -378,13 +375,13 @@ bool ControlTree::LearnFailure(uint32_t rank, const Status& failure, uint32_t he
   std::lock_guard relay(relay_mutex_);
   {
     std::lock_guard lock(mutex_);
-    if (!failure_.ok()) return false;
+    if (!failure_.ok()) return;
     failure_ = failure;
     failed_rank_ = rank;
+    has_untold_failure_ = rank != identity_.rank;
     arrived_.notify_all();
   }
   RelayLocked(FrameType::kReport, news.bytes(), heard_from);
-  return true;
 }
 
 void ControlTree::WatchCalls(CallHandlers handlers) {
@@ -494,22 +491,69 @@ void ControlTree::Lose(Neighbour* neighbour, Fate fate) {
 }
 
 void ControlTree::Learn(uint32_t rank, Fate fate, uint32_t heard_from) {
+  if (Fate known; rank == identity_.rank || FateOf(rank, &known)) return;
   Writer news;
   news.Put(rank);
   news.Put(static_cast<uint32_t>(fate));
-  FateHandler handler;
+  std::map<uint32_t, Fate> untold{{rank, fate}};
+  const uint64_t again = TellAgainSoon();
   {
     std::lock_guard relay(relay_mutex_);
     {
       std::lock_guard lock(mutex_);
-      handler = on_fate_;  // may throw, and then nothing is known yet: the call comes once more
-      if (rank == identity_.rank || !fates_.emplace(rank, fate).second) return;
+      fates_.emplace(rank, fate);  // may throw, and then nothing is known yet: the call comes once more
+      untold_.merge(untold);       // takes no memory
       arrived_.notify_all();
     }
     RelayLocked(IsLost(fate) ? FrameType::kFault : FrameType::kDepart, news.bytes(), heard_from);
   }
-  if (handler) handler(rank, fate);
+  TellNews(again);
   EndIfAlone();
+}
+
+uint64_t ControlTree::TellAgainSoon() {
+  return control_->At(NowNs() + kTellAgainNs, [weak = weak_from_this()] {
+    if (const std::shared_ptr<ControlTree> tree = weak.lock()) tree->TellNews(tree->TellAgainSoon());
+  });
+}
+
+// A handler that throws, as it does when there is no memory left, is called again later. The stream on which the news
+// came goes on: its rank has done nothing wrong. Control thread only.
+void ControlTree::TellNews(uint64_t again) {
+  try {
+    while (TellNextFate()) continue;
+    while (TellFailure()) continue;
+  } catch (const std::exception& error) {
+    Logf(SL_LOG_ERROR, "control tree: news of rank {} is told again: {}", identity_.rank, error.what());
+    return;
+  }
+  control_->Cancel(again);
+}
+
+// False when the handler has heard of all.
+bool ControlTree::TellNextFate() {
+  std::unique_lock lock(mutex_);
+  if (untold_.empty()) return false;
+  const auto [rank, fate] = *untold_.begin();
+  const FateHandler handler = on_fate_;
+  lock.unlock();
+  if (handler) handler(rank, fate);
+  lock.lock();
+  untold_.erase(rank);
+  return true;
+}
+
+bool ControlTree::TellFailure() {
+  std::unique_lock lock(mutex_);
+  if (!has_untold_failure_) return false;
+  const ReportHandler handler = on_report_;
+  const uint32_t rank = failed_rank_;
+  const Status failure = failure_;
+  lock.unlock();
+  if (handler) handler(rank, failure);
+  lock.lock();
+  has_untold_failure_ = false;
+  return true;
 }
 
 void ControlTree::Depart(Fate fate) {

@@ -45,9 +45,9 @@ const char* FateText(Fate fate);
 
 class ControlTree : public Channel::Owner, public std::enable_shared_from_this<ControlTree> {
  public:
-  // Hears of another rank's fate, once a rank, on the control thread.
+  // Hears of another rank's fate, once a rank, on the control thread; again, a little later, for as long as it throws.
   using FateHandler = std::function<void(uint32_t rank, Fate fate)>;
-  // Hears, once, of the first failure that another rank reported, on the control thread.
+  // Hears likewise, once, of the first failure that another rank reported.
   using ReportHandler = std::function<void(uint32_t rank, const Status& failure)>;
 
   // Calls the parent, takes the calls of the children; one that does not call is asked whether it is there. shared_ptr:
@@ -152,8 +152,13 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   void OnRing(uint32_t rank, uint32_t heard_from);
   void RelayRing(uint32_t rank, uint32_t heard_from);
   void Learn(uint32_t rank, Fate fate, uint32_t heard_from);
-  // Keeps and passes on the first failure; false when one was known.
-  bool LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from);
+  // Makes sure, before anything is known, that handlers which throw are called again. The number is for TellNews.
+  uint64_t TellAgainSoon();
+  void TellNews(uint64_t again);
+  bool TellNextFate();
+  bool TellFailure();
+  // Keeps and passes on the first failure.
+  void LearnFailure(uint32_t rank, const Status& failure, uint32_t heard_from);
   void RelayLocked(FrameType type, std::span<const uint8_t> payload, uint32_t except);
   void SendTo(uint32_t rank, FrameType type, uint64_t sequence, std::span<const uint8_t> payload);
   Neighbour* Find(Channel* channel);
@@ -172,14 +177,16 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   std::map<std::pair<uint64_t, uint32_t>, Bytes> inbox_;  // by number and sender; guarded by mutex_
   // By number, what Contribute() was given, empty once it was sent, until the result comes by; guarded by mutex_.
   std::map<uint64_t, Bytes> contributed_;
-  std::map<uint32_t, Fate> fates_;  // guarded by mutex_
-  Status failure_;                  // the first one reported; guarded by mutex_
-  uint32_t failed_rank_ = 0;        // whose it is; guarded by mutex_
-  bool disregards_ = false;         // it; guarded by mutex_
-  CallHandlers call_handlers_;      // guarded by mutex_; empty after Depart
-  CallLedger calls_;                // guarded by mutex_
-  bool told_mismatch_ = false;      // guarded by mutex_
-  std::function<void()> on_ring_;   // guarded by mutex_; empty after Depart
+  std::map<uint32_t, Fate> fates_;   // guarded by mutex_
+  std::map<uint32_t, Fate> untold_;  // of fates_, what on_fate_ has not heard yet; guarded by mutex_
+  bool has_untold_failure_ = false;  // which on_report_ has not heard yet; guarded by mutex_
+  Status failure_;                   // the first one reported; guarded by mutex_
+  uint32_t failed_rank_ = 0;         // whose it is; guarded by mutex_
+  bool disregards_ = false;          // it; guarded by mutex_
+  CallHandlers call_handlers_;       // guarded by mutex_; empty after Depart
+  CallLedger calls_;                 // guarded by mutex_
+  bool told_mismatch_ = false;       // guarded by mutex_
+  std::function<void()> on_ring_;    // guarded by mutex_; empty after Depart
   std::atomic<uint64_t> numbers_{0};
   std::atomic<uint64_t> frames_sent_{0};
   bool departed_ = false;              // guarded by mutex_
