@@ -129,10 +129,7 @@ class Communicator {
   // The first failure stays, and the other ranks hear of it.   [any]
   void Fail(const Status& status);
   // The same, and what was launched ends.   [any]
-  void FailLaunches(const Status& status) {
-    Fail(status);
-    StopLaunches(status.code());
-  }
+  void FailLaunches(const Status& status);
   // SL_OK, or why this communicator is of no use any more: its failure, a lost rank, or another rank's failure.   [any]
   Status Health() const;
   // One load: nothing has gone wrong yet.   [data]
@@ -228,6 +225,7 @@ class Communicator {
   Status MakeLinks();
   void WarnOfUnreached() const;
   uint64_t Demand(std::vector<uint64_t>* out_demands) const;
+  class LaunchStop;  // in comm_health.cc
   bool KeepFailure(const Status& status);
   void OnFate(uint32_t rank, Fate fate);
   std::string LostText(uint32_t rank, Fate fate) const;

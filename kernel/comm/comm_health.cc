@@ -28,6 +28,31 @@ bool IsIdle(LinkTable* links) {
 
 }  // namespace
 
+// Stops launches at the end of its scope, whether or not what comes first finds the memory that it takes. What comes
+// first is the failure; its code alone is kept where nothing else says why.
+class Communicator::LaunchStop {
+ public:
+  LaunchStop(Communicator* comm, sl_status_t why) : comm_(comm), why_(why) {}
+  ~LaunchStop() {
+    if (comm_->healthy()) KeepCode();
+    comm_->StopLaunches(why_);
+  }
+  LaunchStop(const LaunchStop&) = delete;
+  LaunchStop& operator=(const LaunchStop&) = delete;
+
+ private:
+  void KeepCode() {
+    {
+      std::lock_guard lock(comm_->mutex_);
+      if (comm_->failure_.ok()) comm_->failure_ = Status(why_);  // takes no memory
+    }
+    comm_->broken_.store(true);
+  }
+
+  Communicator* const comm_;
+  const sl_status_t why_;
+};
+
 void Communicator::Drain() {
   if (links_ == nullptr || !links_->needs_care()) return;
   const uint64_t deadline_ns = NowNs() + 2 * process_->profile().settings().link.resend_ms * 1000000;
@@ -97,8 +122,8 @@ void Communicator::StopLaunchesSoon(const std::string& why) {
 
 // One that has failed already has its reason: a lost rank, or what another rank reported.
 void Communicator::StopLaunchesOfPeer(const std::string& why) {
+  const LaunchStop stop(this, SL_ERR_PEER_LOST);
   if (healthy()) Fail({SL_ERR_PEER_LOST, why});
-  StopLaunches(SL_ERR_PEER_LOST);
 }
 
 // What ends waits comes first: the rest takes memory, and when there is none the news comes once more.
@@ -156,6 +181,11 @@ void Communicator::Fail(const Status& status) {
   if (KeepFailure(status) && tree_ != nullptr && status.code() != SL_ERR_PEER_FAILED) tree_->Report(status);
 }
 
+void Communicator::FailLaunches(const Status& status) {
+  const LaunchStop stop(this, status.code());
+  Fail(status);
+}
+
 // False when there was one before.
 bool Communicator::KeepFailure(const Status& status) {
   RunPool* runs;
@@ -175,8 +205,10 @@ bool Communicator::KeepFailure(const Status& status) {
 void Communicator::Revoke() {
   constexpr const char* kWhy = "the communicator was revoked; no operation may follow";
   revoked_.store(kWhy);
-  KeepFailure({SL_ERR_ABORTED, kWhy});
-  StopLaunches(SL_ERR_ABORTED);
+  {
+    const LaunchStop stop(this, SL_ERR_ABORTED);
+    KeepFailure({SL_ERR_ABORTED, kWhy});
+  }
   // Whose operations have failed revokes, too, and takes part in what follows.
   if (tree_ != nullptr) tree_->DisregardReports();
 }
@@ -184,7 +216,8 @@ void Communicator::Revoke() {
 void Communicator::RevokeForShrink() {
   constexpr const char* kWhy = "a shrink has ended its operations; no other may follow";
   revoked_.store(kWhy);
-  FailLaunches({SL_ERR_ABORTED, kWhy});
+  const LaunchStop stop(this, SL_ERR_ABORTED);
+  Fail({SL_ERR_ABORTED, kWhy});
 }
 
 Status Communicator::Health() const {

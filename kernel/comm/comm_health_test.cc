@@ -103,6 +103,30 @@ TEST_F(CommHealth, KeepsTheFirstFailure) {
   EXPECT_EQ(std::atomic_ref<int32_t>(control_.abort).load(), SL_ERR_MISMATCH);
 }
 
+// They would spin for ever: nobody else stops them.
+TEST_F(CommHealth, StopsLaunchesThoughTheWordsOfAFailureFindNoMemory) {
+  const auto stops = [this](sl_status_t why) {
+    const int32_t abort = std::atomic_ref<int32_t>(control_.abort).exchange(0);
+    EXPECT_EQ(abort, why) << "launches are not stopped";
+  };
+  const Status timeout(SL_ERR_TIMEOUT, "rank 3 has not come in time");
+  static_cast<void>(ThrowsInShortage([&] { comm_.FailLaunches(timeout); }));
+  stops(SL_ERR_TIMEOUT);
+  EXPECT_EQ(comm_.Health().code(), SL_ERR_TIMEOUT) << "the failure is kept, too";
+  static_cast<void>(ThrowsInShortage([this] { CommunicatorPeer::StopLaunchesOfPeer(&comm_); }));
+  stops(SL_ERR_PEER_LOST);
+  static_cast<void>(ThrowsInShortage([this] { comm_.Revoke(); }));
+  stops(SL_ERR_ABORTED);
+  static_cast<void>(ThrowsInShortage([this] { comm_.RevokeForShrink(); }));
+  stops(SL_ERR_ABORTED);
+}
+
+TEST_F(CommHealth, StopsLaunchesThatWaitForAPeerThoughThereIsNoMemory) {
+  EXPECT_TRUE(ThrowsInShortage([this] { CommunicatorPeer::StopLaunchesOfPeer(&comm_); }));
+  EXPECT_TRUE(IsStopped());
+  EXPECT_EQ(comm_.Health().code(), SL_ERR_PEER_LOST);
+}
+
 // Nobody waits for its launches, which are another matter.
 class CommNews : public CommHealth {
  protected:
