@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/runtime/op_life.h"
 
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <cstring>
 
@@ -229,6 +231,22 @@ Result<const Choice*> Choose(Pending* pending) {
   return choice;
 }
 
+namespace {
+
+// For an algorithm that knows of no scalar in device memory, which the CPU must reach then.
+Status TakeScalarFor(const Choice& choice, const Device& device, sl_op_t* op) {
+  if (!device.is_addressable()) {
+    return {SL_ERR_UNSUPPORTED,
+            fmt::format("{}: reads no scalar in device memory: it, or a layer around it, speaks revision {} of {}, and "
+                        "this takes {}; pass the scalar from host memory",
+                        choice.name, choice.revision, SL_ALGORITHM_ID, kScalarRevision)};
+  }
+  TakeScalar(op);
+  return {};
+}
+
+}  // namespace
+
 Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch) {
   sl_comm_t* handle = pending->handle;
   *launch = {};
@@ -237,7 +255,8 @@ Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch) {
   launch->check_ctx = pending;
   launch->check_interval_ns = kCheckIntervalNs;
   if (choice.run == SL_RUN_LAUNCH) [[likely]] {
-    if (pending->op.scalar != nullptr && choice.revision < kScalarRevision) TakeScalar(&pending->op);
+    if (pending->op.scalar != nullptr && choice.revision < kScalarRevision) [[unlikely]]
+      SL_TRY(TakeScalarFor(choice, handle->comm.device(), &pending->op));
     const sl_status_t status =
         choice.ops->launch(choice.algorithm, &pending->op, pending->args, sizeof(pending->args), launch);
     if (status != SL_OK) return {status, std::string(choice.name) + ": " + LastError()};
