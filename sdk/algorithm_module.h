@@ -137,9 +137,11 @@ inline constexpr sl_algorithm_ops_t kSequencingOps = {
     .parts = AlgorithmCalls<kMake>::Parts,
 };
 
-// An algorithm's line in the module's list of what it provides; flags are SL_INTERFACE_….
-constexpr sl_provide_t ProvideAlgorithm(const char* name, const sl_algorithm_ops_t* ops, uint32_t flags = 0) {
-  return {sizeof(sl_provide_t), flags, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, ops, name};
+// An algorithm's line in the module's list of what it provides; flags are SL_INTERFACE_…. `revision_min`: the oldest
+// kernels that it runs on speak that revision; dev::kVigilRevision if its launches use a Vigil.
+constexpr sl_provide_t ProvideAlgorithm(const char* name, const sl_algorithm_ops_t* ops, uint32_t flags = 0,
+                                        uint32_t revision_min = 1) {
+  return {sizeof(sl_provide_t), flags, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, revision_min, ops, name};
 }
 
 }  // namespace sl

@@ -5,6 +5,7 @@
 #include "modules/algo-symmetric/cuda_algorithm.h"
 #include "modules/algo-symmetric/host_algorithm.h"
 #include "sdk/algorithm_module.h"
+#include "sdk/device/vigil.h"
 
 using sl::algo_symmetric::ChoiceTable;
 using sl::algo_symmetric::CudaAlgorithm;
@@ -139,7 +140,7 @@ constexpr sl_algorithm_ops_t kOps = [] {
   return ops;
 }();
 
-const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("symmetric", &kOps)};
+const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("symmetric", &kOps, 0, sl::dev::kVigilRevision)};
 // It launches kernels on the communicator's device.
 const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, 1, SL_DEVICE_REVISION}};
 

@@ -13,6 +13,11 @@
 
 namespace sl::dev {
 
+// The first revision of sl.algorithm/1 whose kernels have room in sl_control_t for all that a Vigil writes. A module
+// whose launches use one offers its algorithms to no older kernel: the record would reach past the end.
+constexpr uint32_t kVigilRevision = 8;
+static_assert(sizeof(sl_control_t) == SL_CONTROL_SIZE_1_7, "a record that grows needs a newer revision here");
+
 // Where trouble is told. `claim` is a word of this rank's own memory: the question that was answered last, or kFault
 // once somebody has given up; zero at first. Threads may dawdle by as much between steps (dawdle.h).
 struct Warden {

@@ -306,7 +306,7 @@ constexpr sl_algorithm_ops_t kOps = [] {
   ops.launch_group = LaunchGroup;
   return ops;
 }();
-const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("fake-sum", &kOps)};
+const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("fake-sum", &kOps, 0, sl::dev::kVigilRevision)};
 const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, 1, SL_DEVICE_REVISION}};
 using Calls = sl::InstanceCalls<Open>;
 
