@@ -134,13 +134,18 @@ bool Door::Admit(const Listener& listener, std::vector<Guest>* guests) {
   return false;
 }
 
-// Of those who have not shown a good hello the oldest has had the most time. False: all have, and no place is free.
+bool Door::IsFirstWithGoodHello(const Visitor& visitor) {
+  return visitor.host.proved() && visitor.before == Shown::kNever;
+}
+
+// Of those who have not shown a good hello first the oldest has had the most time. False: all have, and no place is
+// free.
 bool Door::MakeRoom(std::vector<Guest>* guests) {
   for (auto visitor = visitors_.begin(); visitor != visitors_.end(); ++visitor) {
-    if (visitor->host.proved()) continue;
+    if (IsFirstWithGoodHello(*visitor)) continue;
     // It may have spoken since it was heard last.
     if (!Settle(&*visitor, guests)) {
-      if (visitor->host.proved()) continue;
+      if (IsFirstWithGoodHello(*visitor)) continue;
       CountDropped("crowded out");
     }
     visitors_.erase(visitor);
@@ -159,11 +164,11 @@ void Door::Hear(std::vector<Guest>* guests) {
 bool Door::Settle(Visitor* visitor, std::vector<Guest>* guests) {
   const Step step = Hear(visitor);
   if (step == Step::kMore) return false;
-  Remember(*visitor);
+  Remember(*visitor, step == Step::kDone ? Shown::kConfirmed : Shown::kUnconfirmed);
   if (step == Step::kDone) {
     guests->push_back({std::move(visitor->stream), visitor->host.hello(), visitor->port});
     ++moves_;
-  } else if (visitor->repeats) {
+  } else if (visitor->before == Shown::kConfirmed) {
     CountDropped("with a repeated hello");
   } else {
     CountDropped(visitor->host.why().empty() ? "that hung up" : visitor->host.why());
@@ -172,26 +177,36 @@ bool Door::Settle(Visitor* visitor, std::vector<Guest>* guests) {
 }
 
 // Only a visitor that has just shown a good hello; whether others have shown the same one.
-bool Door::IsRepeated(const Visitor& visitor) const {
+Door::Shown Door::ShownBefore(const Visitor& visitor) const {
   const auto is_same = [&](const uint8_t* nonce) {
     return std::equal(nonce, nonce + kNonceBytes, visitor.host.hello().nonce);
   };
-  return std::any_of(heard_.begin(), heard_.end(), [&](const Nonce& nonce) { return is_same(nonce.data()); }) ||
-         std::any_of(visitors_.begin(), visitors_.end(), [&](const Visitor& other) {
-           return &other != &visitor && other.host.proved() && is_same(other.host.hello().nonce);
-         });
+  Shown shown = Shown::kNever;
+  for (const Past& past : heard_) {
+    if (is_same(past.nonce.data())) shown = std::max(shown, past.shown);
+  }
+  if (shown != Shown::kNever) return shown;
+  const bool is_here = std::any_of(visitors_.begin(), visitors_.end(), [&](const Visitor& other) {
+    return &other != &visitor && other.host.proved() && is_same(other.host.hello().nonce);
+  });
+  return is_here ? Shown::kUnconfirmed : Shown::kNever;
 }
 
-// The hello of a visitor that leaves.
-void Door::Remember(const Visitor& visitor) {
-  if (!visitor.host.proved() || visitor.repeats) return;
-  Nonce nonce;
-  std::copy_n(visitor.host.hello().nonce, kNonceBytes, nonce.begin());
+// The hello of a visitor that leaves. Once it is confirmed, those who are here with the same one will never confirm it.
+void Door::Remember(const Visitor& visitor, Shown shown) {
+  if (!visitor.host.proved()) return;
+  if (visitor.before != Shown::kNever && shown != Shown::kConfirmed) return;
+  Past past = {{}, shown};
+  std::copy_n(visitor.host.hello().nonce, kNonceBytes, past.nonce.begin());
+  for (Visitor& other : visitors_) {
+    if (shown != Shown::kConfirmed || &other == &visitor || !other.host.proved()) continue;
+    if (std::equal(past.nonce.begin(), past.nonce.end(), other.host.hello().nonce)) other.before = Shown::kConfirmed;
+  }
   if (heard_.size() < kRememberedHellos) {
-    heard_.push_back(nonce);
+    heard_.push_back(past);
     return;
   }
-  heard_[next_heard_] = nonce;
+  heard_[next_heard_] = past;
   next_heard_ = (next_heard_ + 1) % kRememberedHellos;
 }
 
@@ -203,8 +218,8 @@ Step Door::Hear(Visitor* visitor) {
     const Step step = visitor->host.Advance(static_cast<size_t>(got));
     if (step == Step::kRefused || step == Step::kDone) return step;
     if (step != Step::kSay) continue;
-    visitor->repeats = IsRepeated(*visitor);
-    if (visitor->repeats) return Step::kRefused;
+    visitor->before = ShownBefore(*visitor);
+    if (visitor->before == Shown::kConfirmed) return Step::kRefused;
     const Challenge& challenge = visitor->host.challenge();
     // The first bytes of a stream always find room.
     if (send(visitor->stream.get(), &challenge, sizeof challenge, MSG_NOSIGNAL) != sizeof challenge) {
@@ -215,7 +230,7 @@ Step Door::Hear(Visitor* visitor) {
 
 bool Door::Expire(uint64_t now_ns) {
   while (!visitors_.empty() && now_ns >= visitors_.front().deadline_ns) {
-    Remember(visitors_.front());
+    Remember(visitors_.front(), Shown::kUnconfirmed);
     CountDropped("that stayed silent");
     visitors_.pop_front();
   }

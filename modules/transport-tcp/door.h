@@ -4,8 +4,10 @@
 // are. How many may wait, how many bytes they may send (those of two messages) and how long they have is bounded. When
 // all places are taken, who has not shown a good hello goes first; when all have, the rest waits in the backlog.
 //
-// A hello is good once: a recorded one could take all places otherwise. The number in it is compared with those of the
-// visitors that are here and of the newest kRememberedHellos that have left.
+// A hello is good until a visitor that showed it has confirmed it; whoever shows it after that is dropped. Until then
+// nobody can tell its maker from those who have recorded it, and each of them is challenged. But only the first one
+// counts as having shown a good hello, so that a recorded one keeps no more than one place from others. The number in a
+// hello is compared with those of the visitors that are here and of the newest kRememberedHellos that have left.
 //
 // Nobody is let in while all places are taken for good or descriptors are short. The listeners are not watched then:
 // who waits in the backlog would make the descriptor that a rank sleeps on readable for nothing. They are again when a
@@ -75,20 +77,27 @@ class Door {
     Fd socket;
     Address address;
   };
+  // How often a hello was shown before.
+  enum class Shown { kNever, kUnconfirmed, kConfirmed };
+  struct Past {
+    Nonce nonce;
+    Shown shown;
+  };
   struct Visitor {
     WatchedStream stream;
     uint32_t port;
     uint64_t deadline_ns;
     Host host;
-    bool repeats = false;  // a hello that another one has shown
+    Shown before = Shown::kNever;  // by others
   };
 
   bool Admit(const Listener& listener, std::vector<Guest>* guests);
   bool MakeRoom(std::vector<Guest>* guests);
   bool Settle(Visitor* visitor, std::vector<Guest>* guests);
   Step Hear(Visitor* visitor);
-  bool IsRepeated(const Visitor& visitor) const;
-  void Remember(const Visitor& visitor);
+  static bool IsFirstWithGoodHello(const Visitor& visitor);
+  Shown ShownBefore(const Visitor& visitor) const;
+  void Remember(const Visitor& visitor, Shown shown);
   void Hear(std::vector<Guest>* guests);
   void CountDropped(const std::string& why);
   void RunShort(Status why);
@@ -99,7 +108,7 @@ class Door {
   Shared* const shared_;
   std::vector<Listener> listeners_;
   std::list<Visitor> visitors_;   // oldest first
-  std::vector<Nonce> heard_;      // of good hellos whose visitors have left; a ring once it is full
+  std::vector<Past> heard_;       // good hellos whose visitors have left; a ring once it is full
   size_t next_heard_ = 0;         // where the next one goes
   uint64_t moves_ = 0;            // how often somebody came or left
   bool is_full_ = false;          // all places were taken for good, and somebody waited

@@ -168,6 +168,37 @@ TEST_F(DoorOfFour, GivesTheRecordedHelloOfAPeerThatIsInNoPlace) {
   }
 }
 
+// Whoever records a hello may be heard before the peer that made it.
+TEST_F(DoorOfFour, LetsAPeerInWhoseHelloAnotherHasShownBefore) {
+  Greeter sniffer(address_, 1);
+  for (int i = 0; i < 100; ++i) module_.ops->progress(b_);  // it is let in first, and is silent
+  Greeter peer(address_, 1);
+  peer.SayHello();
+  sniffer.SayHello();
+  EXPECT_TRUE(UntilSoon([&] { return peer.IsChallenged(); }));
+  EXPECT_FALSE(HungUp(peer.stream()));
+  peer.Confirm();
+  EXPECT_TRUE(UntilSoon([&] { return Accept() == SL_OK; }));
+  Greeter late(address_, 1);
+  late.SayHello();
+  EXPECT_TRUE(UntilSoon([&] { return HungUp(late.stream()); })) << "its hello was confirmed";
+  ExpectNoPlacesFor(1);
+}
+
+TEST_F(DoorOfFour, ChallengesThePeerWhoseHelloLeftUnconfirmed) {
+  {
+    Greeter sniffer(address_, 1);
+    sniffer.SayHello();
+    ASSERT_TRUE(UntilSoon([&] { return sniffer.IsChallenged(); }));
+  }
+  ASSERT_TRUE(UntilSoon([&] { return CountersOf(b_).strangers == 1; })) << "it has left";
+  Greeter peer(address_, 1);
+  peer.SayHello();
+  EXPECT_TRUE(UntilSoon([&] { return peer.IsChallenged(); }));
+  peer.Confirm();
+  EXPECT_TRUE(UntilSoon([&] { return Accept() == SL_OK; }));
+}
+
 // While it lives, this process gets no mapping of many GiB.
 class LittleAddressSpace {
  public:
