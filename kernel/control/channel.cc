@@ -58,6 +58,7 @@ void Channel::Send(FrameType type, uint64_t sequence, std::span<const uint8_t> p
     out_.insert(out_.end(), frame.begin(), frame.end());
     WriteLocked();
   } catch (const std::bad_alloc&) {
+    if (type == FrameType::kBeat) return;  // the next one does as well
     Logf(SL_LOG_ERROR, "control channel: no memory for a frame of {} bytes; the connection ends", payload.size());
     shutdown(stream_.fd(), SHUT_RDWR);  // the control thread reads the end of the stream
   }

@@ -34,7 +34,8 @@ class Channel : public ControlThread::Watched {
   // Begins reading, and writing what was queued before and the socket did not take.
   Status Open();
   // Queues a frame and sends what the socket takes now. A dead peer is reported by OnClosed, not here. If there is no
-  // memory for the frame, the stream ends at both ends: otherwise somebody might wait for the frame for ever.
+  // memory for the frame, the stream ends at both ends: otherwise somebody might wait for the frame for ever. Nobody
+  // waits for a beat: it is left out.
   void Send(FrameType type, uint64_t sequence, std::span<const uint8_t> payload);
   // Waits, at most until the deadline, for queued frames to leave. Not on the control thread.
   void Flush(uint64_t deadline_ns);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "kernel/control/local_socket.h"
 #include "kernel/events/log.h"
@@ -91,6 +92,13 @@ void ControlThread::Settle() {
 }
 
 uint64_t ControlThread::At(uint64_t when_ns, std::function<void()> task) {
+  return Repeat(when_ns, [task = std::move(task)]() -> uint64_t {
+    task();
+    return 0;
+  });
+}
+
+uint64_t ControlThread::Repeat(uint64_t when_ns, std::function<uint64_t()> task) {
   uint64_t id;
   {
     std::lock_guard lock(mutex_);
@@ -104,29 +112,44 @@ uint64_t ControlThread::At(uint64_t when_ns, std::function<void()> task) {
 void ControlThread::Cancel(uint64_t id) {
   {
     std::lock_guard lock(mutex_);
+    if (running_timer_ == id) running_timer_ = 0;
     std::erase_if(timers_, [id](const auto& entry) { return entry.second.id == id; });
   }
   Settle();
 }
 
+// Says when it is to run again; 0: no more.
+uint64_t ControlThread::RunTask(Timer* timer) {
+  constexpr uint64_t kRetryNs = 10'000'000;
+  try {
+    const uint64_t again_ns = timer->task();
+    timer->has_failed = false;
+    return again_ns;
+  } catch (const std::exception& error) {
+    // Said once: it may fail again and again.
+    if (!std::exchange(timer->has_failed, true)) Logf(SL_LOG_ERROR, "control thread: {}", error.what());
+    return NowNs() + kRetryNs;
+  }
+}
+
 int ControlThread::RunTimers() {
   for (;;) {
     std::lock_guard running(running_);
-    std::function<void()> task;
+    Timers::node_type timer;
     {
       std::lock_guard lock(mutex_);
       if (timers_.empty()) return -1;
       const uint64_t now = NowNs();
       const auto first = timers_.begin();
       if (first->first > now) return static_cast<int>(std::min<uint64_t>((first->first - now) / 1000000 + 1, 1u << 30));
-      task = std::move(first->second.task);
-      timers_.erase(first);
+      timer = timers_.extract(first);
+      running_timer_ = timer.mapped().id;
     }
-    try {
-      task();
-    } catch (const std::exception& error) {
-      Logf(SL_LOG_ERROR, "control thread: {}", error.what());
-    }
+    timer.key() = RunTask(&timer.mapped());
+    std::lock_guard lock(mutex_);
+    // The same node, so that what failed for want of memory needs none to come again.
+    if (timer.key() != 0 && running_timer_ != 0) timers_.insert(std::move(timer));
+    running_timer_ = 0;
   }
 }
 

@@ -43,8 +43,12 @@ class ControlThread {
   // Any thread; on others than the control thread it waits for a running handler to end.
   void Forget(int fd);
 
-  // Runs `task` on the control thread at `when_ns` (monotonic), once. The id cancels it.
+  // Runs `task` on the control thread at `when_ns` (monotonic), once. The id cancels it. A task that throws, as it does
+  // when there is no memory, runs again a little later, unless it is cancelled meanwhile: it must stand that.
   uint64_t At(uint64_t when_ns, std::function<void()> task);
+  // As At, and again when the task has asked for it: it returns when, or 0. The id stays, and nothing is allocated.
+  uint64_t Repeat(uint64_t when_ns, std::function<uint64_t()> task);
+  // Allocates nothing. A task that runs ends first; it may cancel itself.
   void Cancel(uint64_t id);
 
   // Waits for the handler or task that runs now, if any. Returns at once on the control thread itself.
@@ -62,12 +66,15 @@ class ControlThread {
  private:
   struct Timer {
     uint64_t id;
-    std::function<void()> task;
+    std::function<uint64_t()> task;
+    bool has_failed = false;
   };
+  using Timers = std::multimap<uint64_t, Timer>;
 
   ControlThread(Fd epoll, Fd wake) : epoll_(std::move(epoll)), wake_(std::move(wake)) {}
   void Run();
   int RunTimers();  // returns milliseconds until the next one, -1 without
+  uint64_t RunTask(Timer* timer);
   void Dispatch(int fd, uint32_t events);
   void Fail(int fd, Watched* watched, const char* what);
   void Wake();
@@ -76,10 +83,11 @@ class ControlThread {
   Fd wake_;
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
-  std::map<int, Watched*> watched_;        // guarded by mutex_
-  std::multimap<uint64_t, Timer> timers_;  // guarded by mutex_
-  uint64_t next_timer_ = 1;                // guarded by mutex_
-  std::recursive_mutex running_;           // held while a handler or a task runs
+  std::map<int, Watched*> watched_;  // guarded by mutex_
+  Timers timers_;                    // guarded by mutex_
+  uint64_t next_timer_ = 1;          // guarded by mutex_
+  uint64_t running_timer_ = 0;       // the one whose task runs, unless it was cancelled; guarded by mutex_
+  std::recursive_mutex running_;     // held while a handler or a task runs
   std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <new>
 
 #include "kernel/control/tree_shape.h"
 #include "kernel/events/log.h"
@@ -154,25 +155,26 @@ Status ControlTree::OpenChannels(std::map<uint32_t, Stream> streams) {
   }
   for (Neighbour& neighbour : neighbours_) SL_TRY(neighbour.channel->Open());
   last_beat_ns_ = NowNs();
-  BeatLater();
+  BeginToBeat();
   return {};
 }
 
-void ControlTree::BeatLater() {
+void ControlTree::BeginToBeat() {
   const bool needed = std::any_of(neighbours_.begin(), neighbours_.end(),
                                   [](const Neighbour& neighbour) { return neighbour.channel->is_net(); });
   if (!needed) return;
-  control_->At(NowNs() + silence_ns_ / kBeatsPerSilence, [weak = weak_from_this()] {
-    if (const std::shared_ptr<ControlTree> tree = weak.lock()) tree->Beat();
+  control_->Repeat(NowNs() + silence_ns_ / kBeatsPerSilence, [weak = weak_from_this()]() -> uint64_t {
+    const std::shared_ptr<ControlTree> tree = weak.lock();
+    return tree != nullptr ? tree->Beat() : 0;
   });
 }
 
-void ControlTree::Beat() {
+// Where it finds no memory it is called again soon.
+uint64_t ControlTree::Beat() {
   const uint64_t now = NowNs();
   // This thread itself was kept from running: nobody else is to blame for what it has not heard.
   const bool was_late = now - last_beat_ns_ > silence_ns_ / 2;
   last_beat_ns_ = now;
-  BeatLater();
   for (Neighbour& neighbour : neighbours_) {
     if (neighbour.closed || !neighbour.channel->is_net()) continue;
     neighbour.channel->Send(FrameType::kBeat, 0, {});
@@ -180,10 +182,21 @@ void ControlTree::Beat() {
     if (heard_ns == 0) continue;  // it is still busy with its own children
     const uint64_t silent_ns = now - heard_ns;
     if (silent_ns > silence_ns_ && !was_late) {
-      Lose(&neighbour, Fate::kSilent);
+      LoseSilent(&neighbour);
     } else if (silent_ns > silence_ns_ * kLateBeats / kBeatsPerSilence) {
       AskHostOf(&neighbour);
     }
+  }
+  return now + silence_ns_ / kBeatsPerSilence;
+}
+
+// A loss that could not be told for want of memory is found again with the next beat.
+void ControlTree::LoseSilent(Neighbour* neighbour) {
+  try {
+    Lose(neighbour, Fate::kSilent);
+  } catch (const std::bad_alloc&) {
+    neighbour->closed = false;
+    throw;
   }
 }
 

@@ -134,9 +134,10 @@ class ControlTree : public Channel::Owner, public std::enable_shared_from_this<C
   Status WhyGone(const Extension& mine, const TreeNeighbours& where, const std::map<uint32_t, Stream>& children,
                  const Patience& patience) const;
   std::string Absent(const std::map<uint32_t, Stream>& children) const;
-  void BeatLater();
-  void Beat();
+  void BeginToBeat();
+  uint64_t Beat();  // returns when to beat next
   void AskHostOf(Neighbour* neighbour);
+  void LoseSilent(Neighbour* neighbour);
   void Lose(Neighbour* neighbour, Fate fate);
   Status OpenChannels(std::map<uint32_t, Stream> streams);
   void SendToChildren(uint64_t number, const Bytes& all);

@@ -2,6 +2,7 @@
 #include "kernel/control/extension.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sl::kernel {
 
@@ -45,17 +46,29 @@ void Extension::SetDesk(FrameType type, Desk desk) {
 
 void Extension::ShowAgain() {
   std::lock_guard lock(mutex_);
+  is_show_due_ = true;
   if (showing_ == 0) showing_ = switchboard_->control()->At(0, [this] { ShowThoseWhoWait(); });
 }
 
+// One after another, so that those behind one that finds no memory are shown when this runs again.
 void Extension::ShowThoseWhoWait() {
-  std::deque<Switchboard::Caller> waiting;
-  {
-    std::lock_guard lock(mutex_);
-    waiting.swap(callers_);
-    showing_ = 0;
+  for (;;) {
+    Switchboard::Caller caller;
+    {
+      std::lock_guard lock(mutex_);
+      if (to_show_ == 0 && std::exchange(is_show_due_, false)) to_show_ = callers_.size();
+      if (to_show_ == 0 || callers_.empty()) {
+        to_show_ = 0;
+        if (is_show_due_) continue;
+        showing_ = 0;
+        return;
+      }
+      --to_show_;
+      caller = std::move(callers_.front());
+      callers_.pop_front();
+    }
+    OnCaller(std::move(caller));
   }
-  for (Switchboard::Caller& caller : waiting) OnCaller(std::move(caller));
 }
 
 Result<Switchboard::Caller> Extension::Take(FrameType type, const Patience& patience) {

@@ -47,6 +47,8 @@ class Extension {
   std::condition_variable arrived_;
   std::deque<Switchboard::Caller> callers_;  // guarded by mutex_
   std::map<FrameType, Desk> desks_;          // guarded by mutex_
+  bool is_show_due_ = false;                 // all of them are to be shown; guarded by mutex_
+  size_t to_show_ = 0;                       // from the front, of a show under way; guarded by mutex_
   uint64_t showing_ = 0;                     // the task that shows those who wait; guarded by mutex_
 };
 

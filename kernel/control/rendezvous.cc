@@ -238,7 +238,8 @@ void Rendezvous::Expire(uint64_t nonce) {
   std::vector<uint32_t> absent;
   for (uint32_t rank = 0; rank < session.size; ++rank) {
     const auto guest = session.ranks.find(rank);
-    if (session.full ? !guest->second->tree.net.valid() : guest == session.ranks.end()) absent.push_back(rank);
+    const bool is_here = guest != session.ranks.end();
+    if (!is_here || (session.full && !guest->second->tree.net.valid())) absent.push_back(rank);
   }
   constexpr size_t kListed = 16;
   std::string names = session.Name(absent[0]);
@@ -269,8 +270,14 @@ void Rendezvous::TellRefusal(Session* session, const Status& why) {
       if (guest->own_process == own_process) guest->channel->Send(FrameType::kRefuse, 0, refusal.bytes());
     }
   }
-  for (const auto& [rank, guest] : session->ranks) Drop(guest);
-  session->ranks.clear();
+  DropAll(session);
+}
+
+// One after another: the caller may come again when there was no memory in between.
+void Rendezvous::DropAll(Session* session) {
+  for (auto first = session->ranks.begin(); first != session->ranks.end(); first = session->ranks.erase(first)) {
+    Drop(first->second);
+  }
 }
 
 void Rendezvous::OnClosed(Channel* channel, const Status&) {
@@ -288,7 +295,7 @@ void Rendezvous::OnClosed(Channel* channel, const Status&) {
 }
 
 void Rendezvous::End(uint64_t nonce, Session* session) {
-  for (const auto& [rank, guest] : session->ranks) Drop(guest);
+  DropAll(session);
   control_->Cancel(session->timer);
   switchboard_->Close(nonce);
   sessions_.erase(nonce);
@@ -296,11 +303,17 @@ void Rendezvous::End(uint64_t nonce, Session* session) {
 
 void Rendezvous::Drop(Guest* guest) {
   Channel* channel = guest->channel.get();
-  channel->Close();
   // Its handler may be on the stack: it is destroyed, and its socket closed, once that has returned.
-  if (leaving_.empty()) sweep_ = control_->At(0, [this] { leaving_.clear(); });
+  leaving_.emplace_back();
+  try {
+    if (leaving_.size() == 1) sweep_ = control_->At(0, [this] { leaving_.clear(); });
+  } catch (const std::bad_alloc&) {
+    leaving_.pop_back();  // nothing has changed
+    throw;
+  }
+  channel->Close();
   const auto found = guests_.find(channel);
-  leaving_.push_back(std::move(found->second));
+  leaving_.back() = std::move(found->second);
   guests_.erase(found);
 }
 

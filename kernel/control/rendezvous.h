@@ -91,6 +91,7 @@ class Rendezvous : public Channel::Owner {
   void Welcome(uint64_t nonce, Session* session);
   void Expire(uint64_t nonce);
   void TellRefusal(Session* session, const Status& why);
+  void DropAll(Session* session);
   void RefuseAll(uint64_t nonce, Session* session, const Status& why);
   void RefuseAllToCome(uint64_t nonce, Session* session, const Status& why);
   void End(uint64_t nonce, Session* session);

@@ -366,16 +366,20 @@ void Switchboard::Drop(int fd, const Status& why) {
 // Ends those who stay silent, now and as long as there are guests.
 void Switchboard::Sweep() {
   if (sweeping_ || guests_.empty()) return;
-  sweep_ = control_->At(NowNs() + kBriefNs, [this] {
-    sweeping_ = false;
-    Sweep();  // the next one first: this one may throw
-    std::vector<int> late;
-    for (const auto& [fd, guest] : guests_) {
-      if (NowNs() - guest.since_ns >= kIntroductionNs) late.push_back(fd);
-    }
-    for (const int fd : late) Drop(fd, Status(SL_ERR_TIMEOUT, "it did not say in time who it is"));
+  sweep_ = control_->Repeat(NowNs() + kBriefNs, [this] {
+    DropSilent();
+    sweeping_ = !guests_.empty();
+    return sweeping_ ? NowNs() + kBriefNs : 0;
   });
   sweeping_ = true;
+}
+
+void Switchboard::DropSilent() {
+  std::vector<int> late;
+  for (const auto& [fd, guest] : guests_) {
+    if (NowNs() - guest.since_ns >= kIntroductionNs) late.push_back(fd);
+  }
+  for (const int fd : late) Drop(fd, Status(SL_ERR_TIMEOUT, "it did not say in time who it is"));
 }
 
 }  // namespace sl::kernel

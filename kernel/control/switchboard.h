@@ -123,6 +123,7 @@ class Switchboard : public ControlThread::Watched {
   void Erase(int fd);
   void RefuseForWantOfDescriptors(const Fd& listener, bool net);
   void Sweep();
+  void DropSilent();
   // SL_ERR_AGAIN: not all there yet.
   Status ReadFrame(Guest* guest);
   Status Listen(Guest* guest);

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <system_error>
+#include <exception>
 #include <utility>
 #include <vector>
 
@@ -74,7 +74,7 @@ bool LateFree::StartThreadLocked() {
   try {
     thread_ = std::thread([this] { Loop(); });
     is_running_ = true;
-  } catch (const std::system_error&) {
+  } catch (const std::exception&) {  // no thread, or no memory for it
     is_running_ = false;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

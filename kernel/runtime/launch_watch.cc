@@ -2,6 +2,7 @@
 #include "kernel/runtime/launch_watch.h"
 
 #include <algorithm>
+#include <new>
 
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
@@ -49,27 +50,43 @@ std::string CountText(const SignalWaits::Wait& wait) {
 
 void LaunchWatch::SwitchOn() {
   if (is_over_.load() || handle_->comm.control() == nullptr || is_on_.exchange(true)) return;
-  LookLater();
-}
-
-void LaunchWatch::LookLater() {
   ControlThread* control = handle_->comm.process()->control();
-  const uint64_t task = control->At(NowNs() + PeriodNs(handle_->comm), [this] { Look(); });
+  uint64_t task = 0;
+  try {
+    task = control->Repeat(NowNs() + PeriodNs(handle_->comm), [this] { return Look(); });
+  } catch (const std::bad_alloc&) {
+    is_on_.store(false);  // the next launch switches it on
+    throw;
+  }
   task_.store(task);
   if (is_over_.load()) control->Cancel(task);
 }
 
-// The task may make its successor while it is cancelled; that one is cancelled by LookLater, which sees is_over_.
+// A task that is made meanwhile is cancelled by SwitchOn, which sees is_over_.
 void LaunchWatch::Stop() {
   is_over_.store(true);
   if (const uint64_t task = task_.load(); task != 0) handle_->comm.process()->control()->Cancel(task);
 }
 
 // Switched off before it looks, and a call marks itself before it looks at the switch: so a launch is either seen here
-// or switches the watch on again.
-void LaunchWatch::Look() {
-  if (is_over_.load()) return;
+// or switches the watch on again, with a task of its own; then this one ends.
+uint64_t LaunchWatch::Look() {
+  if (is_over_.load()) return 0;
   is_on_.store(false, std::memory_order_seq_cst);
+  try {
+    LookOnce();
+  } catch (const std::bad_alloc&) {  // it looks again later
+  }
+  if (!MayRun()) {
+    waits_.Clear();
+    return 0;
+  }
+  if (is_on_.exchange(true)) return 0;
+  Ask();
+  return NowNs() + PeriodNs(handle_->comm);
+}
+
+void LaunchWatch::LookOnce() {
   const LogRankScope rank_scope(handle_->comm.rank());
   // Graphs of a communicator that has ended put back what they take.
   if (handle_->comm.is_stopped()) handle_->comm.ReleaseSignals();
@@ -82,10 +99,6 @@ void LaunchWatch::Look() {
     waits_.Miss();
   }
   JudgeSignals(NowNs());
-  if (!MayRun()) return waits_.Clear();
-  if (is_on_.exchange(true)) return;
-  Ask();
-  LookLater();
 }
 
 // Those that answer without saying since when they wait leave the 0.

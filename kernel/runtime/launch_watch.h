@@ -37,8 +37,9 @@ class LaunchWatch {
 
  private:
   void SwitchOn();
-  void LookLater();
-  void Look();  // this and what follows on the control thread
+  // This and what follows on the control thread. Returns when to look again; 0: no more.
+  uint64_t Look();
+  void LookOnce();
   bool MayRun() const;
   void Ask();
   void JudgeLaunches(uint64_t now_ns);
