@@ -10,12 +10,26 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "kernel/control/local_socket.h"
 #include "kernel/events/log.h"
 
 namespace sl::kernel {
+namespace {
+
+// Without words where there is no memory for them.
+Status WhyFailed(const char* what) {
+  try {
+    return {SL_ERR_INTERNAL, what};
+  } catch (const std::bad_alloc&) {
+    return Status(SL_ERR_INTERNAL);
+  }
+}
+
+}  // namespace
+
 Result<std::unique_ptr<ControlThread>> ControlThread::Start() {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -59,6 +73,8 @@ Status ControlThread::Watch(int fd, uint32_t events, Watched* watched) {
   event.events = events;
   event.data.fd = fd;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+  // One that has failed and is not forgotten yet.
+  if (errno == EEXIST && epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return {};
   return {SL_ERR_SYSTEM, std::string("epoll_ctl: ") + std::strerror(errno)};
 }
 
@@ -169,6 +185,7 @@ void ControlThread::Dispatch(int fd, uint32_t events) {
   }
 }
 
+// The entry stays until the handler has had its say, so that it can watch again without memory for another one.
 void ControlThread::Fail(int fd, Watched* watched, const char* what) {
   Logf(SL_LOG_ERROR, "control thread: {}", what);
   {
@@ -176,13 +193,19 @@ void ControlThread::Fail(int fd, Watched* watched, const char* what) {
     const auto found = watched_.find(fd);
     // What was forgotten before the handler threw has ended, and its number may be another's by now.
     if (found == watched_.end() || found->second != watched) return;
+    found->second = nullptr;
   }
-  Forget(fd);
   try {
-    watched->OnFailed(fd, Status(SL_ERR_INTERNAL, what));
+    watched->OnFailed(fd, WhyFailed(what));
   } catch (const std::exception& error) {
     Logf(SL_LOG_ERROR, "control thread: {}", error.what());
   }
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = watched_.find(fd);
+    if (found == watched_.end() || found->second != nullptr) return;
+  }
+  Forget(fd);
 }
 
 void ControlThread::Run() {

@@ -26,8 +26,8 @@ class ControlThread {
     virtual ~Watched() = default;
     // `events`: EPOLLIN, EPOLLOUT, EPOLLHUP, EPOLLERR.
     virtual void OnReady(int fd, uint32_t events) = 0;
-    // OnReady threw, as it does when there is no memory left: `fd` is not watched any more. Ends what it stood for, so
-    // that nobody waits for news of it, or watches it again.
+    // OnReady threw, as it does when there is no memory left; `fd` is forgotten then, unless this watches it again, for
+    // which no memory is needed. Else this ends what it stood for, so that nobody waits for news of it.
     virtual void OnFailed(int fd, const Status& why) = 0;
   };
 

@@ -176,5 +176,21 @@ TEST(MemoryShortageOfARank, EndsNoBeat) {
   EXPECT_TRUE(Eventually([&] { return left[0].expired() && left[1].expired(); }));
 }
 
+// However long memory stays short: what is watched is watched on without any.
+TEST_F(MemoryShortage, ClosesNoDoorForGoodHoweverLongItIs) {
+  const Secret secret{1};
+  const auto extension = Extension::Open(&switchboard_, secret).Take();
+  for (uint32_t count = 2; count <= 24; ++count) {
+    Fail(control_.get(), count);
+    const Stream unlucky(ConnectLocal(extension->endpoint().local, Brief()).Take());
+    uint8_t byte;
+    EXPECT_EQ(ReceiveAll(unlucky, {&byte, 1}, Brief()).code(), SL_ERR_PEER_LOST);
+    Fail(control_.get(), 0);
+    ASSERT_TRUE(switchboard_.Call(extension->endpoint(), secret, FrameType::kChild, {}, {NowNs() + 1'000'000'000}).ok())
+        << "after " << count << " allocations have failed";
+    EXPECT_TRUE(extension->Take(FrameType::kChild, Brief()).ok());
+  }
+}
+
 }  // namespace
 }  // namespace sl::kernel
