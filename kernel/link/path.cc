@@ -123,8 +123,10 @@ bool Path::Has(uint64_t offset, uint64_t sequence, ChunkHeader* out_header, bool
   const uint32_t order = static_cast<uint32_t>(stamp >> 32) - mark_;
   if (stamp == 0) return false;  // an empty slot
   if (number != wanted || static_cast<uint32_t>(posted) - order >= kMostBehind) {
-    // A mapped path uses every slot in turn, so this one can only hold the chunk before.
-    if (mapped() && IsAfter(number, wanted)) *out_corrupt = true;
+    // A mapped path uses every slot in turn, so this one can only hold an earlier chunk, of 2^31 before or more where
+    // others have carried those between. Both conditions: the upper half is written before the stamp.
+    const uint64_t found = uint64_t{header->sequence_high} << 32 | number;
+    if (mapped() && IsAfter(number, wanted) && found > sequence) *out_corrupt = true;
     return false;
   }
   if (header->sequence_high != static_cast<uint32_t>(sequence >> 32)) return false;  // 2^32 chunks old, or more

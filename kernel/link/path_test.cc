@@ -11,10 +11,10 @@ namespace {
 constexpr LinkGeometry kGeometry = {4, 64};
 constexpr uint64_t kRound = uint64_t{1} << 32;  // where the halves of numbers that headers carry begin anew
 
-// Both ends of one path, not mapped.
+// Both ends of one path.
 class PathTest : public ::testing::Test {
  protected:
-  PathTest() : net_(2, false), outbox_(kGeometry.WindowBytes()) {
+  explicit PathTest(bool mapped = false) : net_(2, mapped), outbox_(kGeometry.WindowBytes()) {
     const sl_transport_ops_t* ops = FakeNet::Ops();
     sl_connect_args_t args = {};
     args.struct_size = sizeof args;
@@ -29,6 +29,7 @@ class PathTest : public ::testing::Test {
       link.connection = ends[side];
       link.window.struct_size = sizeof link.window;
       EXPECT_EQ(ops->window(ends[side], &link.window), SL_OK);
+      if (mapped && side == 0) peer_window_ = static_cast<uint8_t*>(link.window.peer);
       (side == 0 ? from_ : to_).Open(link, 0, 1, kGeometry);
     }
   }
@@ -41,8 +42,9 @@ class PathTest : public ::testing::Test {
 
   static uint64_t OffsetOf(uint64_t sequence) { return (sequence - 1) % kGeometry.slots * kGeometry.SlotBytes(); }
   void Put(uint64_t sequence) {
-    LinkGeometry::HeaderOf(outbox_.data() + OffsetOf(sequence))->bytes = 8;
-    EXPECT_EQ(from_.Put(outbox_.data(), OffsetOf(sequence), sequence), SL_OK);
+    uint8_t* outbox = peer_window_ != nullptr ? peer_window_ : outbox_.data();
+    LinkGeometry::HeaderOf(outbox + OffsetOf(sequence))->bytes = 8;
+    EXPECT_EQ(from_.Put(outbox, OffsetOf(sequence), sequence), SL_OK);
     EXPECT_EQ(FakeNet::Ops()->progress(net_.Transport(1)), SL_OK);
   }
   bool Has(uint64_t sequence) {
@@ -55,6 +57,7 @@ class PathTest : public ::testing::Test {
 
   FakeNet net_;
   std::vector<uint8_t> outbox_;
+  uint8_t* peer_window_ = nullptr;  // of a mapped path
   Path from_;
   Path to_;
 };
@@ -106,6 +109,28 @@ TEST_F(PathTest, StaysFrozenHoweverLongItTakes) {
   ASSERT_EQ(FakeNet::Ops()->progress(net_.Transport(1)), SL_OK);
   to_.ThawIfResent();
   EXPECT_TRUE(Has(7 + kRound / 2));
+}
+
+class MappedPathTest : public PathTest {
+ protected:
+  MappedPathTest() : PathTest(true) {}
+};
+
+// As above: what stands there is old, and not of a peer that writes what it cannot have.
+TEST_F(MappedPathTest, TakesNoOldChunkForOneThatIsTooNew) {
+  Put(5);
+  Put(5);
+  ASSERT_TRUE(Has(5));
+  to_.CountTaken();
+  for (const uint64_t later : {kRound / 2 + 4, kRound - 4, kRound, 3 * kRound / 2 + 4}) EXPECT_FALSE(Has(5 + later));
+}
+
+TEST_F(MappedPathTest, FindsAChunkThatIsTooNewCorrupt) {
+  Put(9);
+  ChunkHeader header;
+  bool corrupt = false;
+  EXPECT_FALSE(to_.Has(OffsetOf(5), 5, &header, &corrupt));
+  EXPECT_TRUE(corrupt);
 }
 
 }  // namespace
