@@ -183,16 +183,23 @@ void Transport::Tend(uint64_t now_ns) {
 // A file that is wrong changes nothing, and is complained of once.
 void Transport::LookAtControl(uint64_t now_ns) {
   const Result<bool> changed = control_.Look(now_ns);
-  if (!changed.ok()) return Log(SL_LOG_WARN, changed.status().message());
-  if (!changed.value()) return;
+  if (changed.ok()) is_control_due_ |= changed.value();
+  if (!changed.ok()) Log(SL_LOG_WARN, changed.status().message());
+  if (is_control_due_) ApplyControl();
+}
+
+// Ends where there is no memory, and is begun again by the next Tend().
+void Transport::ApplyControl() {
   Log(SL_LOG_INFO, "the control file has " + std::to_string(control_.overrides().size()) + " lines for us to look at");
-  const bool were_down = settings_.port_down != 0;
   settings_ = Apply(base_, control_.overrides(), rank_, kNoConnection, kNoConnection);
   const bool are_down = settings_.port_down != 0;
-  if (were_down != are_down) SetPortsDown(are_down);
+  // Only the file's own news: ports may be down, or up, for another reason.
+  if (are_down != control_has_ports_down_) SetPortsDown(are_down);
+  control_has_ports_down_ = are_down;
   for (const auto& connection : connections_) {
     connection->Configure(SettingsOf(connection->peer(), connection->lane()));
   }
+  is_control_due_ = false;
 }
 
 Settings Transport::SettingsOf(uint32_t peer, uint32_t lane) const {
@@ -216,7 +223,7 @@ void Transport::TakePortsDown() {
   is_port_down_due_ = false;
 }
 
-// What was connected through the ports is lost with them.
+// What was connected through the ports is lost with them. Either all of it is done, or nothing for want of memory.
 void Transport::SetPortsDown(bool down) {
   if (down == ports_down_) {
     ports_up_at_ns_ = 0;
@@ -225,7 +232,13 @@ void Transport::SetPortsDown(bool down) {
   Log(SL_LOG_INFO, std::string("all ports are ") + (down ? "down" : "up"));
   uint32_t ports = 0;
   if (ops_->port_count(inner_, &ports) != SL_OK) ports = 0;
-  for (uint32_t port = 0; port < ports; ++port) completions_.push_back({port, nullptr, SL_OK, SL_COMPLETION_PORT});
+  const size_t told = completions_.size();
+  try {
+    for (uint32_t port = 0; port < ports; ++port) completions_.push_back({port, nullptr, SL_OK, SL_COMPLETION_PORT});
+  } catch (const std::bad_alloc&) {
+    while (completions_.size() > told) completions_.pop_back();
+    throw;
+  }
   for (const auto& connection : connections_) {
     if (down && connection->State() == SL_CONNECTION_UP) connection->Reset("as its port went down");
   }

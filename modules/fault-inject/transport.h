@@ -81,6 +81,7 @@ class Transport {
   void Tend(uint64_t now_ns);
   uint64_t NextDue(uint64_t now_ns);
   void LookAtControl(uint64_t now_ns);
+  void ApplyControl();
   void SetPortsDown(bool down);
   void TakePortsDown();
   // Takes what the transport below has completed.
@@ -99,6 +100,8 @@ class Transport {
   Counts counts_;
   uint64_t kills_ = 0;
   uint64_t puts_ = 0;
+  bool is_control_due_ = false;          // the file has news that are not all done
+  bool control_has_ports_down_ = false;  // as it said when that was done last
   bool ports_down_ = false;
   bool is_port_down_due_ = false;            // so many puts have been taken
   uint64_t ports_up_at_ns_ = 0;              // 0: when the control file says so, or never

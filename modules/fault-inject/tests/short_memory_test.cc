@@ -49,7 +49,10 @@ sl_transport_ops_t InnerOps() {
     *out = 1;
     return SL_OK;
   };
-  ops.port_info = [](sl_transport_t*, uint32_t, sl_port_t*) { return SL_OK; };
+  ops.port_info = [](sl_transport_t*, uint32_t, sl_port_t* out) {
+    out->state = SL_PORT_UP;
+    return SL_OK;
+  };
   ops.connect = [](sl_transport_t*, const sl_address_t*, const sl_connect_args_t*, sl_connection_t** out) {
     *out = reinterpret_cast<sl_connection_t*>(g_inner);
     return SL_OK;
@@ -132,6 +135,29 @@ class ShortMemory : public ::testing::Test {
     Poll();
   }
 
+  void Connect() {
+    sl_connect_args_t args = {};
+    args.struct_size = sizeof args;
+    args.peer = 1;
+    args.signal_count = 4;
+    const sl_address_t address = {};
+    connection_ = transport_->Connect(address, args).Take();
+  }
+
+  // Once it is time to look at the control file again.
+  void Look() {
+    g_now_ns += ControlFile::kPeriodNs;
+    Guarded([&] { return transport_->Progress(); });
+  }
+
+  uint32_t PortsTold() {
+    std::array<sl_completion_t, 16> all;
+    uint32_t count = 0;
+    EXPECT_EQ(transport_->Poll(all.data(), all.size(), &count), SL_OK);
+    return static_cast<uint32_t>(std::count_if(all.begin(), all.begin() + count,
+                                               [](const auto& one) { return one.kind == SL_COMPLETION_PORT; }));
+  }
+
   // Puts until `puts` were taken, where allocation `fails` does; false when there were not so many.
   bool Run(const Settings& settings, uint64_t fails, uint64_t puts) {
     const sl_transport_ops_t ops = InnerOps();
@@ -139,12 +165,7 @@ class ShortMemory : public ::testing::Test {
     told_.clear();
     g_now_ns = 0;
     transport_ = std::make_unique<Transport>(&kHost, &ops, nullptr, settings, "", 0);
-    sl_connect_args_t args = {};
-    args.struct_size = sizeof args;
-    args.peer = 1;
-    args.signal_count = 4;
-    const sl_address_t address = {};
-    connection_ = transport_->Connect(address, args).Take();
+    Connect();
     std::map<uint64_t, int> taken;
     FailAllocation(fails);
     for (uint64_t cookie = 1, left = puts; left != 0; ++cookie) {
@@ -229,6 +250,41 @@ TEST_F(ShortMemory, ReadsTheControlFileLater) {
     EXPECT_EQ(file.overrides().size(), 1u) << "allocation " << fails << " has failed";
   }
   EXPECT_EQ(descriptors(), before);
+  unlink(path.c_str());
+}
+
+// What it says is done once there is memory for it, whichever allocation has failed: the port is down, said to be, and
+// its connections are reset.
+TEST_F(ShortMemory, DoesLaterWhatTheControlFileSays) {
+  const std::string path = ::testing::TempDir() + "fault-inject-news-" + std::to_string(getpid()) + ".control";
+  const sl_transport_ops_t ops = InnerOps();
+  bool failed = true;
+  for (uint64_t fails = 1; failed && !HasFailure(); ++fails) {
+    unlink(path.c_str());
+    inner_ = Inner();
+    g_now_ns = 0;
+    transport_ = std::make_unique<Transport>(&kHost, &ops, nullptr, Settings(), path, 0);
+    Connect();
+    std::ofstream(path) << "port_down = 1\nstalled = 1\n";
+    FailAllocation(fails);
+    Look();
+    failed = EndShortage();
+    for (int i = 0; i < 3; ++i) Look();
+    EXPECT_EQ(connection_->State(), SL_CONNECTION_DOWN) << "allocation " << fails << " has failed";
+    EXPECT_EQ(transport_->counts().reset, 1u);
+    EXPECT_EQ(PortsTold(), 1u) << "allocation " << fails << " has failed";
+    std::ofstream(path) << "# nothing\n";
+    FailAllocation(fails);
+    Look();
+    EndShortage();
+    for (int i = 0; i < 3; ++i) Look();
+    sl_port_t port = {};
+    port.struct_size = sizeof port;
+    EXPECT_EQ(transport_->PortInfo(0, &port), SL_OK);
+    EXPECT_EQ(port.state & SL_PORT_UP, SL_PORT_UP) << "allocation " << fails << " has failed";
+    EXPECT_EQ(PortsTold(), 1u) << "allocation " << fails << " has failed";
+    transport_.reset();
+  }
   unlink(path.c_str());
 }
 
