@@ -42,13 +42,16 @@ sl_status_t Connection::Put(const sl_put_t& put) {
     // Lost on its way, as its sender will find out.
     sl_put_t lost = {};
     lost.cookie = put.cookie;
-    if (put.cookie != 0) line_.Append(lost, 0, -1, false);
+    if (put.cookie != 0) line_.Append(lost, Settings(), 0, -1, false);
     transport_->TakeKill();
     puts_ = number;
     Reset("after so many puts");
     return SL_OK;
   }
-  if (number == settings_.stall_after_puts) stalled_until_ns_ = transport_->now() + settings_.stall_ms * 1'000'000;
+  if (number == settings_.stall_after_puts && number != stalled_by_put_) {
+    stalled_by_put_ = number;
+    stalled_until_ns_ = transport_->now() + settings_.stall_ms * 1'000'000;
+  }
   sl_status_t status = SL_OK;
   if (dice_.Chance(Throw::kDrop, number, settings_.drop_per_million)) {
     status = Swallow(put);
@@ -95,7 +98,7 @@ sl_status_t Connection::Forward(const sl_put_t& put, const Fate& fate) {
     if (status == SL_OK && fate.bytes != put.bytes) ++transport_->counts().truncated;
     return status;
   }
-  line_.Append(sent, line_.Send(settings_, now_ns, sent.bytes), fate.flip_bit, fate.yields);
+  line_.Append(sent, settings_, now_ns, fate.flip_bit, fate.yields);
   // From here on it is taken, whatever there is no memory for.
   AppendAgain(sent, now_ns, fate);
   Counts& counts = transport_->counts();
@@ -113,7 +116,7 @@ void Connection::AppendAgain(sl_put_t sent, uint64_t now_ns, const Fate& fate) n
   if (!fate.duplicate) return;
   sent.cookie = 0;
   try {
-    line_.Append(sent, line_.Send(settings_, now_ns, sent.bytes), fate.flip_bit, false);
+    line_.Append(sent, settings_, now_ns, fate.flip_bit, false);
   } catch (const std::bad_alloc&) {
   }
 }

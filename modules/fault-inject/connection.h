@@ -107,6 +107,7 @@ class Connection {
   uint64_t handed_ = 0;    // the newest number
   uint64_t puts_ = 0;
   uint64_t stalled_until_ns_ = 0;
+  uint64_t stalled_by_put_ = 0;  // the put that began the stall, taken or not
   uint64_t resets_seen_;
   bool is_down_ = false;
   bool reset_due_ = false;  // the peer has not been told yet

@@ -7,8 +7,7 @@
 
 namespace sl::fault_inject {
 
-uint64_t Line::Send(const Settings& settings, uint64_t now_ns, uint64_t bytes) {
-  if (!settings.HasLine() && held_.empty()) return 0;
+uint64_t Line::Send(const Settings& settings, uint64_t now_ns, uint64_t bytes) noexcept {
   const uint64_t start = std::max(now_ns, free_at_ns_);
   const uint64_t rate = settings.rate_bytes_per_second;
   const uint64_t on_wire_ns =
@@ -18,8 +17,8 @@ uint64_t Line::Send(const Settings& settings, uint64_t now_ns, uint64_t bytes) {
   return last_due_ns_;
 }
 
-void Line::Append(const sl_put_t& put, uint64_t due_ns, int64_t flip_bit, bool yields) {
-  Held held{put, {}, due_ns, yields};
+void Line::Append(const sl_put_t& put, const Settings& settings, uint64_t now_ns, int64_t flip_bit, bool yields) {
+  Held held{put, {}, 0, yields};
   if (put.source != nullptr && put.region == nullptr && put.bytes != 0) {
     held.bytes = Copy(put.source, put.bytes);
     held.put.source = held.bytes.data();
@@ -27,7 +26,9 @@ void Line::Append(const sl_put_t& put, uint64_t due_ns, int64_t flip_bit, bool y
   }
   const bool overtakes =
       !held_.empty() && held_.back().yields && put.signal == SL_NO_SIGNAL && held_.back().put.signal == SL_NO_SIGNAL;
+  const bool goes_at_once = !settings.HasLine() && held_.empty();
   held_.push_back(std::move(held));
+  if (!goes_at_once) held_.back().due_ns = Send(settings, now_ns, put.bytes);
   if (!overtakes) return;
   // They change places, but not their times.
   Held& last = held_.back();

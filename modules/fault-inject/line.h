@@ -23,13 +23,11 @@ class Line {
     bool yields;  // the next put without a signal overtakes it
   };
 
-  // Where it arrives, sent now: after what is before it, at the rate and in the time of `settings`. 0: at once.
-  uint64_t Send(const Settings& settings, uint64_t now_ns, uint64_t bytes);
-
-  // Takes a put in at the end. `flip_bit` < 0: as it is; else that bit of it is wrong. Registered memory is not copied,
-  // since its owner leaves it alone until the completion, and is not flipped, since it is its owner's. Where there is
-  // no memory for it, it throws and nothing has changed.
-  void Append(const sl_put_t& put, uint64_t due_ns, int64_t flip_bit, bool yields);
+  // Takes a put in at the end, sent now: it arrives after what is before it, at the rate and in the time of `settings`;
+  // at once where there is neither. `flip_bit` < 0: as it is; else that bit of it is wrong. Registered memory is not
+  // copied, since its owner leaves it alone until the completion, and is not flipped, since it is its owner's. Where
+  // there is no memory for it, it throws and nothing has changed.
+  void Append(const sl_put_t& put, const Settings& settings, uint64_t now_ns, int64_t flip_bit, bool yields);
 
   bool empty() const { return held_.empty(); }
   Held& front() { return held_.front(); }
@@ -40,6 +38,9 @@ class Line {
   void Recycle(std::vector<uint8_t> bytes) noexcept;
 
  private:
+  // Takes the line for so many bytes; when they arrive.
+  uint64_t Send(const Settings& settings, uint64_t now_ns, uint64_t bytes) noexcept;
+
   std::deque<Held> held_;
   std::vector<std::vector<uint8_t>> spare_;  // buffers to be used again: mapping fresh ones costs more than copying
   uint64_t free_at_ns_ = 0;                  // when the sender's end can take the next put

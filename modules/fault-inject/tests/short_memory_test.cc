@@ -158,6 +158,28 @@ class ShortMemory : public ::testing::Test {
                                                [](const auto& one) { return one.kind == SL_COMPLETION_PORT; }));
   }
 
+  void BeginWithAPut(const sl_transport_ops_t* ops, const Settings& settings) {
+    inner_ = Inner();
+    g_now_ns = 0;
+    transport_ = std::make_unique<Transport>(&kHost, ops, nullptr, settings, "", 0);
+    Connect();
+    ASSERT_EQ(Put(1), SL_OK);
+  }
+  // Once a microsecond.
+  void FailToPut(uint64_t cookie, int tries) {
+    for (int i = 0; i < tries; ++i) {
+      g_now_ns += 1'000;
+      FailAllocation(1);
+      EXPECT_EQ(Put(cookie), SL_ERR_MEMORY);
+      EXPECT_TRUE(EndShortage());
+    }
+  }
+  void TurnAt(uint64_t now_ns) {
+    g_now_ns = now_ns;
+    Guarded([&] { return transport_->Progress(); });
+    Poll();
+  }
+
   // Puts until `puts` were taken, where allocation `fails` does; false when there were not so many.
   bool Run(const Settings& settings, uint64_t fails, uint64_t puts) {
     const sl_transport_ops_t ops = InnerOps();
@@ -228,6 +250,36 @@ TEST_F(ShortMemory, TakesAPutOrDoesNotWithItsConnection) {
   settings.delay_us = 200;
   settings.kill_after_puts = 20;
   RunAll(settings);
+}
+
+// A put that is not taken costs no time on the line.
+TEST_F(ShortMemory, TakesNoTimeOnTheLineForAPutThatIsNotTaken) {
+  const sl_transport_ops_t ops = InnerOps();
+  Settings settings;
+  settings.rate_bytes_per_second = 1'000'000;  // 64 us for a put
+  BeginWithAPut(&ops, settings);
+  FailToPut(2, 100);
+  ASSERT_EQ(Put(2), SL_OK);
+  TurnAt(163'000);
+  EXPECT_EQ(told_[2], 0);
+  TurnAt(164'000);
+  EXPECT_EQ(told_[2], 1) << "64 us after it was taken";
+  transport_.reset();
+}
+
+TEST_F(ShortMemory, StallsOnceForAPutThatIsTriedAgain) {
+  const sl_transport_ops_t ops = InnerOps();
+  Settings settings;
+  settings.stall_after_puts = 2;
+  settings.stall_ms = 1;
+  BeginWithAPut(&ops, settings);
+  FailToPut(2, 100);
+  ASSERT_EQ(Put(2), SL_OK);
+  TurnAt(1'000'000);
+  EXPECT_EQ(told_[2], 0);
+  TurnAt(1'001'000);
+  EXPECT_EQ(told_[2], 1) << "1 ms after the first try";
+  transport_.reset();
 }
 
 // What a file says is heard once there is memory for it, and no descriptor stays behind.
