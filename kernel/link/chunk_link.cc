@@ -304,7 +304,8 @@ void ChunkLink::RecordState(size_t index, bool up) const {
 
 bool ChunkLink::idle() {
   RefreshAcked();
-  return acked_ == posted_ && !done_pending_ && !owes_;
+  const auto has_to_tell = [](const Path& path) { return path.up() && path.resend_from() != 0; };
+  return acked_ == posted_ && !done_pending_ && !owes_ && std::none_of(paths_.begin(), paths_.end(), has_to_tell);
 }
 
 }  // namespace sl::kernel

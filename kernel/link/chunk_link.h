@@ -92,7 +92,7 @@ class ChunkLink final : public Link {
   uint32_t EpochOf(uint32_t index) const { return index < paths_.size() ? paths_[index].epoch() : 0; }
   // Chunks are written straight into the peer's window.
   bool mapped() const override { return owner_ != nullptr; }
-  // Nothing this end has sent is unacknowledged, and nothing waits to be sent.
+  // Nothing this end has sent is unacknowledged, and nothing waits to be sent, be it the word that all went again.
   bool idle();
   uint64_t resends() const { return resends_; }  // chunks that were sent more than once
 

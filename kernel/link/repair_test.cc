@@ -110,6 +110,30 @@ TEST_F(LinkRepair, GoesOnWhenAnAnswerComesAfterTheAcknowledgementOfWhatItLacked)
   ExpectArrival(2, 4);
 }
 
+// Until then the link is looked after, though it has nothing else to say.
+TEST_F(LinkRepair, IsNotIdleUntilThePeerKnowsThatAllWentAgain) {
+  Open(2);
+  net_.Hold(0, 1, true);
+  net_.Hold(1, 0, true);
+  Post(0, 1, 4);
+  Stall();
+  Look(1);
+  net_.Hold(0, 1, false);
+  Look(1);
+  ASSERT_TRUE(Take(1, 1));
+  net_.set_faults(Faults(0, 0));  // no room for the word of it
+  net_.Hold(1, 0, false);
+  for (int turn = 0; turn < 10; ++turn, g_now_ns += kTickNs) {
+    Look(0);
+    EXPECT_FALSE(link(0)->idle());
+    Look(1);
+  }
+  net_.set_faults(Faults(0, 64));
+  ExpectArrival(2, 4);
+  for (int turn = 0; turn < 10; ++turn, g_now_ns += kTickNs) Look(0), Look(1);
+  EXPECT_TRUE(link(0)->idle());
+}
+
 TEST_F(LinkRepair, AnswersWhenThereIsRoomAgain) {
   Open(1);
   net_.set_faults(Faults(1'000'000, 64));
