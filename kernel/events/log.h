@@ -34,8 +34,8 @@ void Log(sl_log_level_t level, std::string_view text) noexcept;
 // As Log, with a format; nothing is formatted when nobody listens.
 template <typename... Args>
 void Logf(sl_log_level_t level, fmt::format_string<Args...> format, Args&&... args) noexcept {
-  if (!LogEnabled(level)) return;
   try {
+    if (!LogEnabled(level)) return;  // the first question reads the environment, and may find no memory
     Log(level, fmt::format(format, std::forward<Args>(args)...));
   } catch (...) {
     Log(level, "a log line could not be formatted");

@@ -11,7 +11,21 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <new>
 #include <sstream>
+
+namespace {
+thread_local bool t_fails = false;  // each allocation of this thread
+}  // namespace
+
+// Not inlined: the compiler would pair malloc with the operators it sees and complain.
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  void* memory = t_fails ? nullptr : std::malloc(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace sl::kernel {
 namespace {
@@ -67,6 +81,20 @@ TEST_F(LogTest, OpensItsFileAtTheFirstLineOnly) {
   const std::string text = Read("a.log");
   EXPECT_NE(text.find(" info rank is 3\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("not wanted"), std::string::npos);
+}
+
+TEST_F(LogTest, LosesALineWhereTheFirstQuestionFindsNoMemory) {
+  setenv("STARLING_LOG", ("info:" + folder_ + "/a-name-that-is-long-enough.log").c_str(), 1);
+  EXPECT_EQ(0, InChild([&] {
+              t_fails = true;
+              Logf(SL_LOG_INFO, "rank {}", 3);
+              t_fails = false;
+              Logf(SL_LOG_INFO, "rank {}", 4);
+              return LogEnabled(SL_LOG_INFO);
+            }));
+  const std::string text = Read("a-name-that-is-long-enough.log");
+  EXPECT_EQ(text.find("rank 3"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 4"), std::string::npos) << text;
 }
 
 TEST_F(LogTest, DescriptorClosesOnExec) {
