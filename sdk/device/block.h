@@ -66,18 +66,6 @@ struct Block {
     asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier), "r"(count) : "memory");
 #endif
   }
-  // What every thread has read or written before it, the warp of the thread with opposite() 0 knows after it. That warp
-  // waits; the others go on at once. `barrier_of_it`: a hardware barrier that nothing else uses.
-  SL_HD void SyncOpposite([[maybe_unused]] uint32_t barrier_of_it) const {
-#ifdef __CUDA_ARCH__
-    __syncwarp();
-    if (thread() / 32 == count / 2 / 32) {
-      asm volatile("barrier.cta.sync.aligned %0, %1;" ::"r"(barrier_of_it), "r"(count) : "memory");
-    } else {
-      asm volatile("barrier.cta.arrive.aligned %0, %1;" ::"r"(barrier_of_it), "r"(count) : "memory");
-    }
-#endif
-  }
   // The same as Sync, and tells all whether any of them says so.
   SL_HD bool SyncAny(bool mine) const {
 #ifdef __CUDA_ARCH__

@@ -114,10 +114,9 @@ class PacketBox {
       dev::Breathe();
     }
   }
-  // Behind what all threads have read of the words, one writes, and goes on when its mark has arrived: it sees it.
+  // Once all threads have read the words, one writes. It goes on when its mark has arrived, so that it sees it.
   SL_HD static void MarkBegin(const dev::Block& block, uint32_t* begun, uint32_t epoch) {
-    constexpr uint32_t kBarrier = 1;
-    block.SyncOpposite(kBarrier);
+    block.Sync();
     if (block.opposite() != 0) return;
     dev::StoreNote(begun, epoch);
     while (dev::Poll(begun) != epoch) {
