@@ -131,8 +131,11 @@ Result<void*> Mappings::Reserve(const sl_device_t& device, uint64_t bytes) {
   return At(address);
 }
 
+// In a reservation of the caller's. The others have their range from the driver or from its owner, who may free it, and
+// the driver give it to somebody else, while the mapping still stands here.
 bool Mappings::HasMappingIn(cu::Address address, uint64_t bytes) const {
   for (const auto& [raw, mapping] : mappings_) {
+    if (mapping->kind != sl_mapping_t::Kind::kPlaced) continue;
     if (mapping->address < address + bytes && address < mapping->address + mapping->bytes) return true;
   }
   return false;

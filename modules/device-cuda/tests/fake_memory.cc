@@ -325,9 +325,16 @@ cu::Code cuMemRelease(cu::Memory memory) {
   return cu::kSuccess;
 }
 
-cu::Code cuMemAddressReserve(cu::Address* out, size_t bytes, size_t alignment, cu::Address, unsigned long long) {
+// At the place that is wished for, if it is free.
+cu::Code cuMemAddressReserve(cu::Address* out, size_t bytes, size_t alignment, cu::Address wish, unsigned long long) {
   SL_FAKE_ENTER_CONTEXT(cuMemAddressReserve, true);
   if (bytes == 0 || bytes % kGranularity != 0) return cu::kInvalidValue;
+  constexpr int kFree = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+  if (wish != 0 && wish % alignment == 0 && mmap(At(wish), bytes, PROT_NONE, kFree, -1, 0) == At(wish)) {
+    *out = wish;
+    TheState().reservations.emplace(*out, bytes);
+    return cu::kSuccess;
+  }
   void* place = mmap(nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return cu::kOutOfMemory;
   const cu::Address start = AddressOf(place);

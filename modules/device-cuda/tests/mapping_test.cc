@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <semaphore>
+#include <utility>
 
 #include "modules/device-cuda/tests/fixture.h"
 
@@ -47,6 +48,19 @@ decltype(Calls::MemSetAccess) access_of_driver = nullptr;
 cu::Code SetAccessHeld(cu::Address address, size_t bytes, const cu::AccessDesc* desc, size_t count) {
   Held::Pass();
   return access_of_driver(address, bytes, desc, count);
+}
+// Frees the range, and then does not return until it is let.
+decltype(Calls::MemAddressFree) free_of_driver = nullptr;
+cu::Code FreeHeld(cu::Address address, size_t bytes) {
+  const cu::Code freed = free_of_driver(address, bytes);
+  Held::Pass();
+  return freed;
+}
+// The next range of the driver is this one, as may be of any that is free.
+cu::Address next_range = 0;
+decltype(Calls::MemAddressReserve) reserve_of_driver = nullptr;
+cu::Code ReserveThere(cu::Address* out, size_t bytes, size_t alignment, cu::Address, unsigned long long flags) {
+  return reserve_of_driver(out, bytes, alignment, next_range, flags);
 }
 
 // A device, memory to be mapped, and address space for two mappings of it.
@@ -123,6 +137,29 @@ TEST_F(MappingTest, EndsOnce) {
   EXPECT_EQ(ended.get(), SL_OK);
   EXPECT_EQ(again.get(), SL_ERR_INVALID);
   calls().MemUnmap = unmap_of_driver;
+}
+
+// The driver gives a range to others as soon as it is free, before the thread that has freed it says so.
+TEST_F(MappingTest, EndsWhileOthersMapIntoTheRangeThatItHad) {
+  sl_mapping_t* anywhere = nullptr;
+  void* address = nullptr;
+  ASSERT_EQ(cuda_.ops->import_memory(cuda_.device, &handle_, nullptr, &anywhere, &address), SL_OK) << last_error;
+  next_range = reinterpret_cast<cu::Address>(address);
+  const Held held(&calls().MemAddressFree, &free_of_driver, FreeHeld);
+  reserve_of_driver = std::exchange(calls().MemAddressReserve, ReserveThere);
+  std::future<sl_status_t> ended = std::async(std::launch::async, [&] { return Unmap(anywhere); });
+  Held::AwaitBegin();
+  void* place = nullptr;
+  EXPECT_EQ(cuda_.ops->reserve(cuda_.device, kBytes, &place), SL_OK) << last_error;
+  EXPECT_EQ(place, address) << "the test proves nothing";
+  sl_mapping_t* placed = nullptr;
+  EXPECT_EQ(Import(place, &placed), SL_OK) << last_error;
+  EXPECT_EQ(Unmap(placed), SL_OK) << last_error;
+  EXPECT_EQ(cuda_.ops->unreserve(cuda_.device, place, kBytes), SL_OK) << last_error;
+  Held::Let();
+  EXPECT_EQ(ended.get(), SL_OK);
+  calls().MemAddressFree = free_of_driver;
+  calls().MemAddressReserve = reserve_of_driver;
 }
 
 // A rank of this process that reaches memory which its owner frees, and has something else in its place.
