@@ -32,7 +32,7 @@ void LetGo(void* context) {
   if (handle->holds.fetch_sub(1) != 1) return;
   // The control thread must not wait for the device.
   handle->comm.process()->control()->At(0, [handle] {
-    ProcessLateFree()->Add({Always, [handle] { Delete(handle); }}, 0);
+    ProcessLateFree()->Add({Always, [handle] { Delete(handle); }}, 0, &handle->last_place);
   });
 }
 
@@ -76,7 +76,7 @@ Status HoldByGraph(sl_comm_t* handle, uint64_t capture, sl_stream_t* stream) {
 void Drop(sl_comm_t* handle, uint64_t deadline_ns) {
   if (!LetGoOfProgram(handle)) return;
   if (handle->comm.device().is_watched()) return Delete(handle);
-  if (ProcessLateFree()->Add({Always, [handle] { Delete(handle); }}, deadline_ns)) return;
+  if (ProcessLateFree()->Add({Always, [handle] { Delete(handle); }}, deadline_ns, &handle->last_place)) return;
   Logf(SL_LOG_DEBUG, "memory of a communicator that has ended is freed when no launch of another one runs");
 }
 
@@ -89,7 +89,7 @@ void DropWhenItStops(sl_comm_t* handle) {
     JoinWorker(handle);
     if (LetGoOfProgram(handle)) Delete(handle);
   };
-  ProcessLateFree()->Add({stopped, drop}, 0);
+  ProcessLateFree()->Add({stopped, drop}, 0, &handle->last_place);
 }
 
 }  // namespace sl::kernel

@@ -17,6 +17,7 @@
 
 #include "kernel/comm/comm.h"
 #include "kernel/memory/registration_cache.h"
+#include "kernel/runtime/late_free.h"
 #include "kernel/runtime/launch_roll.h"
 #include "kernel/runtime/launch_watch.h"
 #include "kernel/runtime/relay.h"
@@ -150,7 +151,8 @@ struct sl_comm_t {
   // Who still needs its memory: the program until it destroys or aborts it, and every captured graph until it is gone.
   // The last one to let go deletes it (graph_hold.h).
   std::atomic<uint32_t> holds{1};
-  std::atomic<bool> is_dropped{false};  // by the program
+  std::atomic<bool> is_dropped{false};                                         // by the program
+  sl::kernel::LateFree::Place last_place = sl::kernel::LateFree::MakePlace();  // for that
 
   // Calls that may be inside while the program ends it: of its own, and of those that come out of it (Visit).
   std::atomic<uint32_t> visits{0};

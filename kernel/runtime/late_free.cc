@@ -8,10 +8,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <exception>
 #include <utility>
-#include <vector>
 
+#include "kernel/events/log.h"
 #include "kernel/runtime/launch_roll.h"
 #include "sdk/clock.h"
 
@@ -36,22 +35,28 @@ struct LateFree::Entry {
   bool is_put_off = false;  // it could not begin at the first look
 };
 
+LateFree::Place LateFree::MakePlace() {
+  Place place;
+  place.push_back(std::make_shared<Entry>());
+  return place;
+}
+
 LateFree::~LateFree() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool LateFree::Add(Job job, uint64_t deadline_ns) {
-  const auto entry = std::make_shared<Entry>(Entry{std::move(job)});
+bool LateFree::Add(Job job, uint64_t deadline_ns, Place* place) {
+  const std::shared_ptr<Entry> entry = place->front();
+  entry->job = std::move(job);
   std::unique_lock lock(mutex_);
   if (is_stopped_) return false;
-  entries_.push_back(entry);
   if (!is_running_ && !StartThreadLocked()) {
-    entries_.remove(entry);
     lock.unlock();
     if (!entry->job.may_begin()) return false;
     entry->job.run();
     return true;
   }
+  entries_.splice(entries_.end(), *place);
   changed_.notify_all();
   changed_.wait_for(lock, Until(deadline_ns), [&] { return entry->is_done || entry->is_put_off || is_stopped_; });
   return entry->is_done;
@@ -61,7 +66,7 @@ void LateFree::Stop(uint64_t deadline_ns) {
   std::unique_lock lock(mutex_);
   is_stopped_ = true;
   changed_.notify_all();
-  changed_.wait_for(lock, Until(deadline_ns), [this] { return !is_freeing_; });
+  changed_.wait_for(lock, Until(deadline_ns), [this] { return !is_busy_; });
 }
 
 // With all signals blocked: they are the program's business.
@@ -74,7 +79,7 @@ bool LateFree::StartThreadLocked() {
   try {
     thread_ = std::thread([this] { Loop(); });
     is_running_ = true;
-  } catch (const std::exception&) {  // no thread, or no memory for it
+  } catch (...) {  // std::system_error or std::bad_alloc
     is_running_ = false;
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -86,31 +91,56 @@ void LateFree::Loop() {
   auto nap = kShortestNap;
   std::unique_lock lock(mutex_);
   while (!entries_.empty() && !is_stopped_) {
-    const std::vector<std::shared_ptr<Entry>> waiting(entries_.begin(), entries_.end());
-    lock.unlock();
-    const auto first =
-        std::find_if(waiting.begin(), waiting.end(), [](const auto& entry) { return entry->job.may_begin(); });
-    // Asked last: a launch may come at any time.
-    const bool begins = first != waiting.end() && is_quiet_();
-    lock.lock();
-    if (begins && !is_stopped_) {
-      entries_.remove(*first);
-      is_freeing_ = true;
-      lock.unlock();
-      (*first)->job.run();
-      lock.lock();
-      is_freeing_ = false;
-      (*first)->is_done = true;
+    is_busy_ = true;
+    const size_t asked = entries_.size();  // others may be added meanwhile
+    const auto first = FindFirst(&lock);
+    if (first != entries_.end()) {
+      Free(first, &lock);
       nap = kShortestNap;
-      changed_.notify_all();
       continue;
     }
-    for (const auto& entry : waiting) entry->is_put_off = true;
+    is_busy_ = false;
+    std::for_each_n(entries_.begin(), asked, [](const auto& entry) { entry->is_put_off = true; });
     changed_.notify_all();
     changed_.wait_for(lock, nap);
     nap = std::min(2 * nap, kLongestNap);
   }
   is_running_ = false;
+  changed_.notify_all();
+}
+
+// That may begin now; else the end. What cannot be found out for want of memory is asked again.
+LateFree::Place::iterator LateFree::FindFirst(std::unique_lock<std::mutex>* lock) {
+  const auto asks = [lock](const auto& question) {
+    lock->unlock();
+    bool answer = false;
+    try {
+      answer = question();
+    } catch (...) {
+      answer = false;
+    }
+    lock->lock();
+    return answer;
+  };
+  auto first = entries_.begin();
+  while (first != entries_.end() && !is_stopped_ && !asks((*first)->job.may_begin)) ++first;
+  if (first == entries_.end() || is_stopped_) return entries_.end();
+  // Asked last: a launch may come at any time.
+  return asks(is_quiet_) && !is_stopped_ ? first : entries_.end();
+}
+
+void LateFree::Free(Place::iterator first, std::unique_lock<std::mutex>* lock) {
+  const std::shared_ptr<Entry> entry = *first;
+  entries_.erase(first);
+  lock->unlock();
+  try {
+    entry->job.run();
+  } catch (...) {
+    Log(SL_LOG_ERROR, "memory of a communicator that has ended is kept: there was none to free it with");
+  }
+  lock->lock();
+  is_busy_ = false;
+  entry->is_done = true;
   changed_.notify_all();
 }
 

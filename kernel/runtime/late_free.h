@@ -24,6 +24,10 @@ class LateFree {
     std::function<bool()> may_begin;  // what it frees is of no use any more; never waits
     std::function<void()> run;
   };
+  struct Entry;
+  // Of one job, had while there is memory: what ends later needs none.
+  using Place = std::list<std::shared_ptr<Entry>>;
+  static Place MakePlace();
 
   // `is_quiet`: nothing runs that freeing would wait for; never waits.
   explicit LateFree(std::function<bool()> is_quiet) : is_quiet_(std::move(is_quiet)) {}
@@ -32,25 +36,29 @@ class LateFree {
   LateFree& operator=(const LateFree&) = delete;
 
   // Waits for its end until the deadline, but no longer once it is clear that it has to be put off. Where no thread can
-  // be had, the caller frees.   [any]
+  // be had, the caller frees. `place` is empty afterwards.   [any]
   // returns: whether it is done
-  bool Add(Job job, uint64_t deadline_ns);
-  // For exit(): begins nothing any more, and waits for what has begun until the deadline.   [any]
+  bool Add(Job job, uint64_t deadline_ns, Place* place);
+  bool Add(Job job, uint64_t deadline_ns) {
+    Place place = MakePlace();
+    return Add(std::move(job), deadline_ns, &place);
+  }
+  // For exit(): begins nothing and asks nothing any more, and waits for what has begun until the deadline.   [any]
   void Stop(uint64_t deadline_ns);
 
  private:
-  struct Entry;
-
   bool StartThreadLocked();
   void Loop();
+  Place::iterator FindFirst(std::unique_lock<std::mutex>* lock);
+  void Free(Place::iterator first, std::unique_lock<std::mutex>* lock);
 
   const std::function<bool()> is_quiet_;
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::list<std::shared_ptr<Entry>> entries_;  // oldest first, not begun
+  Place entries_;  // oldest first, not begun; what is taken out the thread takes out
   std::thread thread_;
   bool is_running_ = false;  // the thread
-  bool is_freeing_ = false;  // it is inside a job
+  bool is_busy_ = false;     // it is inside a job, or asks
   bool is_stopped_ = false;
 };
 

@@ -99,5 +99,35 @@ TEST(LateFree, BeginsNothingOnceStopped) {
   EXPECT_EQ(freed, 1);
 }
 
+// The driver is gone behind exit(): who asks it then is waited for, too.
+TEST(LateFree, AsksNothingOnceStopped) {
+  for (const bool asks_about_job : {true, false}) {
+    std::binary_semaphore is_asked{0};
+    std::binary_semaphore may_answer{0};
+    std::atomic<bool> has_answered{false};
+    const auto answer = [&] {
+      is_asked.release();
+      may_answer.acquire();
+      has_answered = true;
+      return true;
+    };
+    LateFree late_free([&] { return asks_about_job || answer(); });
+    bool is_freed = false;
+    std::jthread adds([&] {
+      EXPECT_FALSE(
+          late_free.Add({[&] { return !asks_about_job || answer(); }, [&] { is_freed = true; }}, After(kLongMs)));
+    });
+    is_asked.acquire();
+    std::jthread answers([&] {
+      adds.join();  // it is stopped
+      may_answer.release();
+    });
+    late_free.Stop(After(kLongMs));
+    EXPECT_TRUE(has_answered) << "the question goes on behind the end of the driver";
+    answers.join();
+    EXPECT_FALSE(is_freed);
+  }
+}
+
 }  // namespace
 }  // namespace sl::kernel

@@ -37,12 +37,18 @@ std::shared_ptr<LaunchRoll::Place> LaunchRoll::Enter(Member member) {
   Status why;
   {
     const std::lock_guard lock(mutex_);
-    places_.push_back(place);
     for (const auto& [comm_id, reason] : given_up_) {
       if (comm_id == place->comm_id) why = reason;
     }
+    places_.push_back(place);
   }
-  if (!why.ok()) place->member.give_up(why);
+  if (why.ok()) return place;
+  try {
+    place->member.give_up(why);
+  } catch (...) {
+    Leave(place);  // the caller has none to leave by
+    throw;
+  }
   return place;
 }
 
