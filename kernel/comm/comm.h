@@ -101,6 +101,8 @@ class Communicator {
   Status Finalize();
   // Waits until the peers have what was sent over networks: for two resend times at most, and not for lost peers.
   void Drain();
+  // Set-up has got so far that other ranks can hear of this one's end.   [any]
+  bool has_met() const { return roster_known_.load(std::memory_order_acquire); }
   // Leaves: other ranks hear of it. Never waits.
   void Leave(Fate fate);
   // Of one that was left: what captured graphs may still use stays, the rest ends.

@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <exception>
@@ -111,9 +113,32 @@ void JoinWorker(sl_comm_t* handle) {
   if (worker.joinable()) worker.join();
 }
 
-void AwaitVisits(const sl_comm_t* handle) {
+bool JoinWorkerWithin(sl_comm_t* handle, uint64_t deadline_ns) {
+  constexpr uint64_t kSliceNs = 1'000'000'000;  // the longest that the clock of a wait is asked for
+  {
+    std::unique_lock lock(handle->work_mutex);
+    while (handle->working) {
+      const uint64_t now_ns = NowNs();
+      if (now_ns >= deadline_ns) return false;
+      handle->work_done.wait_for(lock, std::chrono::nanoseconds(std::min(deadline_ns - now_ns, kSliceNs)));
+    }
+  }
+  JoinWorker(handle);  // it only has to return
+  return true;
+}
+
+bool IsLeftAlone(sl_comm_t* handle) {
+  const std::lock_guard lock(handle->work_mutex);
+  return !handle->working && handle->visits.load() == 0;
+}
+
+bool AwaitVisits(const sl_comm_t* handle, uint64_t deadline_ns) {
   const timespec nap{0, 50'000};
-  while (handle->visits.load() != 0) nanosleep(&nap, nullptr);
+  while (handle->visits.load() != 0) {
+    if (NowNs() >= deadline_ns) return false;
+    nanosleep(&nap, nullptr);
+  }
+  return true;
 }
 
 bool DrainWithin(sl_comm_t* handle, uint64_t deadline_ns) {

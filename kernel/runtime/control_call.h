@@ -21,6 +21,10 @@ Status CheckIdle(sl_comm_t* handle);
 Status RunCall(sl_comm_t* handle, bool nonblocking, std::function<Status()> call,
                const std::function<void(const Status&)>& refused = {});
 void JoinWorker(sl_comm_t* handle);
+// The same, until the deadline at most.   returns: whether the worker has ended
+bool JoinWorkerWithin(sl_comm_t* handle, uint64_t deadline_ns);
+// The worker has nothing to do any more, and nobody visits it. Never waits.
+bool IsLeftAlone(sl_comm_t* handle);
 
 // Somebody is inside who may be so while the program ends the communicator. Its waits end with the cancellation.
 class Visit {
@@ -33,8 +37,8 @@ class Visit {
  private:
   sl_comm_t* handle_;
 };
-// Returns when all have left.
-void AwaitVisits(const sl_comm_t* handle);
+// Returns when all have left, which is true, or at the deadline.
+bool AwaitVisits(const sl_comm_t* handle, uint64_t deadline_ns);
 
 // After joining: ready for operations, or failed.
 Status BecomeReady(sl_comm_t* handle, Status joined);

@@ -84,7 +84,7 @@ void DropWhenItStops(sl_comm_t* handle) {
   if (handle->comm.device().is_watched()) return;
   // Nobody will ever know whether its launches have ended; freeing would wait for them, and all launches for that.
   if (handle->unmarked.load()) return LeaveRoll(handle);
-  const auto stopped = [handle] { return DrainWithin(handle, 0); };
+  const auto stopped = [handle] { return IsLeftAlone(handle) && DrainWithin(handle, 0); };
   const auto drop = [handle] {
     JoinWorker(handle);
     if (LetGoOfProgram(handle)) Delete(handle);

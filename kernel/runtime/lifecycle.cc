@@ -209,7 +209,7 @@ Status FinalizeComm(sl_comm_t* handle) {
 Status DestroyComm(sl_comm_t* handle) {
   const bool had_stopped = handle->comm.HasStoppedLaunches();
   JoinWorker(handle);
-  AwaitVisits(handle);
+  AwaitVisits(handle, SL_NO_DEADLINE);
   // Work on streams ends by itself, or by the communicator's failure; on the host both are bounded by the operation's
   // timeout.
   const uint64_t timeout_ms = handle->comm.process()->profile().settings().comm.operation_timeout_ms;
@@ -238,19 +238,20 @@ Status DestroyComm(sl_comm_t* handle) {
 Status AbortComm(sl_comm_t* handle) {
   const bool had_stopped = handle->comm.HasStoppedLaunches();
   handle->comm.Cancel();
-  // A worker that still sets the communicator up sees the cancellation at its next wait, as those do that visit it.
-  JoinWorker(handle);
-  AwaitVisits(handle);
-  handle->comm.Leave(Fate::kAborted);
-  const bool is_drained = DrainWithin(handle, NowNs() + kStopNs);
-  EndSiblings(handle, had_stopped || !is_drained, Fate::kAborted);
-  if (!is_drained) {
+  // A worker that still sets the communicator up sees the cancellation at its next wait, as those do that visit it. But
+  // where it maps or unmaps, the driver may make it wait for kernels of others.
+  const uint64_t deadline_ns = handle->comm.device().is_watched() ? SL_NO_DEADLINE : NowNs() + kStopNs;
+  const bool is_left = JoinWorkerWithin(handle, deadline_ns) && AwaitVisits(handle, deadline_ns);
+  if (is_left || handle->comm.has_met()) handle->comm.Leave(Fate::kAborted);
+  const bool may_have_launched = is_left || handle->comm.state.load() != Communicator::State::kJoining;
+  const bool is_drained = may_have_launched && DrainWithin(handle, NowNs() + kStopNs);
+  if (may_have_launched) EndSiblings(handle, had_stopped || !is_drained, Fate::kAborted);
+  if (!is_left || !is_drained) {
     Logf(SL_LOG_WARN, "rank {}: work of an aborted communicator did not stop within 1 s; its memory is kept",
          handle->comm.rank());
     DropWhenItStops(handle);
     return {};
   }
-  JoinWorker(handle);
   Drop(handle, NowNs() + kFreeInHasteNs);
   return {};
 }

@@ -340,6 +340,31 @@ TEST_F(Unwatched, SuspendKeepsNobodyWaitingWhoAsks) {
   });
 }
 
+// Nor does who aborts it: what the driver makes wait for others is freed when they have ended.
+TEST_F(Unwatched, AbortDoesNotWaitForAnUnmappingThatWaitsForOthers) {
+  const Environment as_on_gpus("SL_FAKE_CUDA_FREE_WAITS", "1");
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const int before = MemoryDescriptors();
+    const ncclUniqueId id = team.MakeId();
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t comm = nullptr;
+    ncclCommInitRankConfig(&comm, 2, id, team.rank(), &config);
+    ASSERT_TRUE(WaitUntil(30, [&] { return AsyncError(comm) == ncclSuccess; }));
+    const uint64_t waits = gpu.Calls("AwaitStreams");
+    const FakeGpu::Gate gate(gpu);
+    EXPECT_EQ(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInProgress);
+    EXPECT_TRUE(WaitUntil(30, [&] { return gpu.Calls("AwaitStreams") != waits; })) << "nothing is unmapped";
+    auto aborted = std::async(std::launch::async, [comm] { return ncclCommAbort(comm); });
+    EXPECT_EQ(aborted.wait_for(std::chrono::seconds(20)), std::future_status::ready) << "it waits for the driver";
+    gate.Open();
+    EXPECT_EQ(aborted.get(), ncclSuccess);
+    EXPECT_TRUE(WaitUntil(10, [&] { return gpu.IsIdle() && MemoryDescriptors() == before; })) << "it is not freed";
+    team.Barrier();
+  });
+}
+
 TEST_F(Unwatched, CapturedGraphsHoldTheMemoryUntilTheyAreGone) {
   RunProcesses(2, [](Team& team) {
     const FakeGpu gpu;
