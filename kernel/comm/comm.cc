@@ -83,8 +83,7 @@ void Communicator::KeepMemoryOnly() {
   links_.reset();
   transports_.reset();
   extension_.reset();  // who calls hears that it has ended
-  // What peers withdraw stays mapped.
-  if (reach_ != nullptr) process_->reach_keeper()->Remove(reach_.get());
+  LeaveKeeper();
 }
 
 Status Communicator::Join(const std::vector<RendezvousId>& given, const ControlTree* origin) {

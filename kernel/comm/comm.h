@@ -149,6 +149,9 @@ class Communicator {
   std::string LostText() const { return LostText(static_cast<uint32_t>(lost_rank()), lost_fate_.load()); }
   // This rank waits in vain: tells other hosts what it has called, lest they have called something else.   [any]
   void TellCalls();
+  // What peers withdraw stays mapped from now on, and nobody is asked whether launches of this one run. Does not wait
+  // for an unmapping that is under way.   [control]
+  void LeaveKeeper();
   // Ends all direct access to buffers of callers; no launch runs. Idempotent.   [control]
   void CloseReach();
   // Why this rank itself has failed, or SL_OK: its first failure.   [any]

@@ -129,6 +129,10 @@ Status Communicator::MakeReach() {
   return process_->reach_keeper()->Add(reach_.get());
 }
 
+void Communicator::LeaveKeeper() {
+  if (reach_ != nullptr) process_->reach_keeper()->Forget(reach_.get());
+}
+
 void Communicator::CloseReach() {
   if (reach_ == nullptr) return;
   process_->reach_keeper()->Remove(reach_.get());

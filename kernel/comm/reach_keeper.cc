@@ -30,10 +30,19 @@ Status ReachKeeper::Add(Reach* reach) {
   return {};
 }
 
+void ReachKeeper::Forget(Reach* reach) {
+  const std::lock_guard lock(mutex_);
+  ForgetLocked(reach);
+}
+
+void ReachKeeper::ForgetLocked(Reach* reach) {
+  std::erase(reaches_, reach);
+  reach->StopKeeping();
+}
+
 void ReachKeeper::Remove(Reach* reach) {
   std::unique_lock lock(mutex_);
-  reaches_.erase(std::remove(reaches_.begin(), reaches_.end(), reach), reaches_.end());
-  reach->StopKeeping();
+  ForgetLocked(reach);
   left_.wait(lock, [this, reach] { return kept_ != reach; });
 }
 

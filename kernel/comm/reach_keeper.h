@@ -28,6 +28,9 @@ class ReachKeeper {
   // returns: SL_ERR_SYSTEM no thread can be had
   Status Add(Reach* reach);
   void Remove(Reach* reach);
+  // The thread does not come to it any more, and asks it nothing. What it does there now is not waited for: Remove
+  // still has to be called.   thread: [any]
+  void Forget(Reach* reach);
   // A peer has changed its board. Never waits.   thread: [any]
   void Wake();
 
@@ -36,6 +39,7 @@ class ReachKeeper {
   void Loop();
   bool KeepAll();
   bool AreIdle();
+  void ForgetLocked(Reach* reach);
   Status StartThreadLocked();
 
   std::mutex wake_mutex_;

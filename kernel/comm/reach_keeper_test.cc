@@ -83,6 +83,44 @@ TEST_F(ReachKeeperTest, StopsAfterTheFetchThatIsUnderWay) {
   EXPECT_EQ(ranks_[2]->mapped(), 1u);
 }
 
+// Its communicator ends while the driver makes the thread wait; it is not freed before the thread has left it.
+TEST_F(ReachKeeperTest, ForgetsWithoutWaiting) {
+  for (uint64_t i = 1; i <= 2; ++i) Offer(0, i * kMiB, Kind::kByHand);
+  std::latch fetches(1);
+  std::latch goes_on(1);
+  on_fetch_ = [&] {
+    fetches.count_down();
+    goes_on.wait();
+  };
+  ReachKeeper keeper;
+  ASSERT_TRUE(keeper.Add(ranks_[2].get()).ok());
+  keeper.Wake();
+  fetches.wait();
+  auto forgotten = std::async(std::launch::async, [&] { keeper.Forget(ranks_[2].get()); });
+  EXPECT_EQ(forgotten.wait_for(std::chrono::seconds(10)), std::future_status::ready) << "it waits for the fetch";
+  auto removed = std::async(std::launch::async, [&] {
+    keeper.Remove(ranks_[2].get());
+    return ranks_[2]->mapped();
+  });
+  goes_on.count_down();
+  EXPECT_EQ(removed.get(), 1u) << "the thread is still inside";
+}
+
+// Launches of one whose end nobody can know would keep everybody's memory mapped.
+TEST_F(ReachKeeperTest, AsksNothingOfWhoIsForgotten) {
+  OfferAndMap(1, kMiB);
+  Withdraw(1, kMiB);
+  ranks_[0]->WatchUse([] { return false; }, [] { return true; });
+  ReachKeeper keeper;
+  for (const uint32_t rank : {2, 0}) ASSERT_TRUE(keeper.Add(ranks_[rank].get()).ok());
+  keeper.Forget(ranks_[0].get());
+  keeper.Wake();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (ranks_[2]->mapped() != 0 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_EQ(ranks_[2]->mapped(), 0u);
+  for (const uint32_t rank : {2, 0}) keeper.Remove(ranks_[rank].get());
+}
+
 TEST_F(ReachKeeperTest, AddsAndRemovesOthersWhileItFetches) {
   Offer(0, kMiB, Kind::kByHand);
   std::latch fetches(1);

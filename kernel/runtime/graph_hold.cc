@@ -83,7 +83,10 @@ void Drop(sl_comm_t* handle, uint64_t deadline_ns) {
 void DropWhenItStops(sl_comm_t* handle) {
   if (handle->comm.device().is_watched()) return;
   // Nobody will ever know whether its launches have ended; freeing would wait for them, and all launches for that.
-  if (handle->unmarked.load()) return LeaveRoll(handle);
+  if (handle->unmarked.load()) {
+    handle->comm.LeaveKeeper();  // it would keep all others from unmapping
+    return LeaveRoll(handle);
+  }
   const auto stopped = [handle] { return IsLeftAlone(handle) && DrainWithin(handle, 0); };
   const auto drop = [handle] {
     JoinWorker(handle);
