@@ -2,6 +2,7 @@
 #include "kernel/runtime/graph_hold.h"
 
 #include <memory>
+#include <utility>
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
@@ -24,16 +25,31 @@ struct GraphHold {
   uint64_t capture;
 };
 
+// No thread can be had now: until there is one.
+void RetryLater(ControlThread* control) noexcept {
+  constexpr uint64_t kRetryNs = 1'000'000'000;
+  try {
+    control->At(NowNs() + kRetryNs, [control] {
+      if (!ProcessLateFree()->Retry()) RetryLater(control);
+    });
+  } catch (...) {
+    Log(SL_LOG_DEBUG, "memory of a communicator that has ended is freed when the next one has");
+  }
+}
+
+// For who must neither wait nor free.
+void PutOff(sl_comm_t* handle, LateFree::Job job) {
+  ControlThread* control = handle->comm.process()->control();
+  if (!ProcessLateFree()->Put(std::move(job), &handle->last_place)) RetryLater(control);
+}
+
 // Called by the device when a graph is gone, where it must not be called back.
 void LetGo(void* context) {
   const std::unique_ptr<GraphHold> hold(static_cast<GraphHold*>(context));
   sl_comm_t* handle = hold->handle;
   if (handle->relay != nullptr) handle->relay->EndGraph(hold->capture);
   if (handle->holds.fetch_sub(1) != 1) return;
-  // The control thread must not wait for the device.
-  handle->comm.process()->control()->At(0, [handle] {
-    ProcessLateFree()->Add({Always, [handle] { Delete(handle); }}, 0, &handle->last_place);
-  });
+  PutOff(handle, {Always, [handle] { Delete(handle); }});
 }
 
 // The program needs it no more. True: nobody does.
@@ -92,7 +108,7 @@ void DropWhenItStops(sl_comm_t* handle) {
     JoinWorker(handle);
     if (LetGoOfProgram(handle)) Delete(handle);
   };
-  ProcessLateFree()->Add({stopped, drop}, 0, &handle->last_place);
+  PutOff(handle, {stopped, drop});
 }
 
 }  // namespace sl::kernel

@@ -19,6 +19,8 @@ namespace {
 
 constexpr auto kShortestNap = std::chrono::milliseconds(1);
 constexpr auto kLongestNap = std::chrono::milliseconds(10);
+// A job that takes longer waits for a kernel: nobody knows how long.
+constexpr uint64_t kStuckNs = 50'000'000;
 constexpr uint64_t kExitNs = 1'000'000'000;
 
 std::chrono::nanoseconds Until(uint64_t deadline_ns) {
@@ -31,7 +33,8 @@ std::chrono::nanoseconds Until(uint64_t deadline_ns) {
 
 struct LateFree::Entry {
   Job job;
-  bool is_done = false;     // guarded by mutex_, as the next
+  bool has_begun = false;  // guarded by mutex_, as the next two
+  bool is_done = false;
   bool is_put_off = false;  // it could not begin at the first look
 };
 
@@ -50,7 +53,7 @@ bool LateFree::Add(Job job, uint64_t deadline_ns, Place* place) {
   entry->job = std::move(job);
   std::unique_lock lock(mutex_);
   if (is_stopped_) return false;
-  if (!is_running_ && !StartThreadLocked()) {
+  if (!EnsureThreadLocked()) {
     lock.unlock();
     if (!entry->job.may_begin()) return false;
     entry->job.run();
@@ -58,8 +61,31 @@ bool LateFree::Add(Job job, uint64_t deadline_ns, Place* place) {
   }
   entries_.splice(entries_.end(), *place);
   changed_.notify_all();
-  changed_.wait_for(lock, Until(deadline_ns), [&] { return entry->is_done || entry->is_put_off || is_stopped_; });
+  AwaitLocked(*entry, deadline_ns, &lock);
   return entry->is_done;
+}
+
+void LateFree::AwaitLocked(const Entry& entry, uint64_t deadline_ns, std::unique_lock<std::mutex>* lock) {
+  const auto is_clear = [&] { return entry.is_done || entry.is_put_off || is_stopped_; };
+  while (!is_clear()) {
+    const bool waits_for_other = begun_ns_ != 0 && !entry.has_begun;
+    const uint64_t end_ns = waits_for_other ? std::min(deadline_ns, begun_ns_ + kStuckNs) : deadline_ns;
+    if (NowNs() >= end_ns) return;
+    changed_.wait_for(*lock, Until(end_ns));
+  }
+}
+
+bool LateFree::Put(Job job, Place* place) {
+  place->front()->job = std::move(job);
+  const std::lock_guard lock(mutex_);
+  entries_.splice(entries_.end(), *place);
+  changed_.notify_all();
+  return is_stopped_ || EnsureThreadLocked();
+}
+
+bool LateFree::Retry() {
+  const std::lock_guard lock(mutex_);
+  return is_stopped_ || entries_.empty() || EnsureThreadLocked();
 }
 
 void LateFree::Stop(uint64_t deadline_ns) {
@@ -70,7 +96,8 @@ void LateFree::Stop(uint64_t deadline_ns) {
 }
 
 // With all signals blocked: they are the program's business.
-bool LateFree::StartThreadLocked() {
+bool LateFree::EnsureThreadLocked() {
+  if (is_running_) return true;
   if (thread_.joinable()) thread_.join();  // it has let go of the lock for the last time
   sigset_t all;
   sigset_t before;
@@ -132,6 +159,9 @@ LateFree::Place::iterator LateFree::FindFirst(std::unique_lock<std::mutex>* lock
 void LateFree::Free(Place::iterator first, std::unique_lock<std::mutex>* lock) {
   const std::shared_ptr<Entry> entry = *first;
   entries_.erase(first);
+  entry->has_begun = true;
+  begun_ns_ = NowNs();
+  changed_.notify_all();  // who waits for another looks at the clock
   lock->unlock();
   try {
     entry->job.run();
@@ -140,6 +170,7 @@ void LateFree::Free(Place::iterator first, std::unique_lock<std::mutex>* lock) {
   }
   lock->lock();
   is_busy_ = false;
+  begun_ns_ = 0;
   entry->is_done = true;
   changed_.notify_all();
 }

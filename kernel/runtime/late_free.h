@@ -35,19 +35,25 @@ class LateFree {
   LateFree(const LateFree&) = delete;
   LateFree& operator=(const LateFree&) = delete;
 
-  // Waits for its end until the deadline, but no longer once it is clear that it has to be put off. Where no thread can
-  // be had, the caller frees. `place` is empty afterwards.   [any]
+  // Waits for its end until the deadline, but no longer once it is clear that it has to be put off, or that the thread
+  // is stuck in another job. Where no thread can be had, the caller frees. `place` is empty afterwards.   [any]
   // returns: whether it is done
   bool Add(Job job, uint64_t deadline_ns, Place* place);
   bool Add(Job job, uint64_t deadline_ns) {
     Place place = MakePlace();
     return Add(std::move(job), deadline_ns, &place);
   }
+  // The same for who must neither wait nor free: where no thread can be had, the job stays, for the next that is added
+  // or for Retry.   [any]
+  // returns: whether there is a thread
+  bool Put(Job job, Place* place);
+  bool Retry();
   // For exit(): begins nothing and asks nothing any more, and waits for what has begun until the deadline.   [any]
   void Stop(uint64_t deadline_ns);
 
  private:
-  bool StartThreadLocked();
+  bool EnsureThreadLocked();
+  void AwaitLocked(const Entry& entry, uint64_t deadline_ns, std::unique_lock<std::mutex>* lock);
   void Loop();
   Place::iterator FindFirst(std::unique_lock<std::mutex>* lock);
   void Free(Place::iterator first, std::unique_lock<std::mutex>* lock);
@@ -59,6 +65,7 @@ class LateFree {
   std::thread thread_;
   bool is_running_ = false;  // the thread
   bool is_busy_ = false;     // it is inside a job, or asks
+  uint64_t begun_ns_ = 0;    // when it got into that job; 0: it is inside none
   bool is_stopped_ = false;
 };
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "kernel/runtime/late_free.h"
@@ -93,6 +94,21 @@ TEST(Shortage, LosesNothingThatHasItsPlace) {
     }
     EXPECT_EQ(freed, 1) << "allocation " << number;
   }
+}
+
+TEST(Shortage, KeepsWhatIsPutUntilThereIsAThread) {
+  std::thread::id freed_on;
+  {
+    LateFree late_free(Always);
+    LateFree::Place place = LateFree::MakePlace();
+    t_until_short = 1;  // that of the thread
+    EXPECT_FALSE(late_free.Put({Always, [&] { freed_on = std::this_thread::get_id(); }}, &place));
+    EXPECT_EQ(t_until_short, 0);
+    EXPECT_EQ(freed_on, std::thread::id());
+    EXPECT_TRUE(late_free.Retry());
+  }
+  EXPECT_NE(freed_on, std::thread::id());
+  EXPECT_NE(freed_on, std::this_thread::get_id());
 }
 
 // A communicator that could not be made is asked nothing: its memory is gone.
