@@ -63,8 +63,8 @@ Result<std::vector<RendezvousId>> DecodeIds(const sl_comm_config_t& config) {
 // Launches that have given up have told peers where this rank's callers' buffers lie. Ranks of other processes have
 // mappings of their own, which keep the memory. Those of this process reach it where it lies, and a launch of theirs
 // that comes late, to what this one has left behind, waits for nothing: so it is ended before the program may free.
-// Those that have begun are waited for; those that have not ask the abort word before they touch anything of their
-// peers.
+// Those that have begun are waited for; kernels that have not ask the abort word before they touch anything of their
+// peers. Copies ask nothing, so all that the others have issued is waited for, as long as there is time.
 void EndSiblings(sl_comm_t* handle, bool has_given_up, Fate fate) {
   Communicator& comm = handle->comm;
   if (handle->place == nullptr || comm.reach() == nullptr) return;
@@ -73,6 +73,13 @@ void EndSiblings(sl_comm_t* handle, bool has_given_up, Fate fate) {
   ProcessLaunchRoll()->GiveUpOthers(*handle->place,
                                     {SL_ERR_PEER_LOST, comm.RankName(comm.rank()) + " " + FateText(fate)});
   ProcessLaunchRoll()->AwaitOthers(*handle->place, NowNs() + kSiblingsNs);
+}
+
+// Of a communicator that is not cancelled yet: what it has issued may not have come to its end by itself.
+bool MayBeInTheMiddle(const sl_comm_t& handle) {
+  const Communicator& comm = handle.comm;
+  if (comm.device().is_watched() || comm.state.load() == Communicator::State::kJoining) return false;
+  return comm.HasStoppedLaunches() || LaunchesMayRun(handle);
 }
 
 }  // namespace
@@ -236,7 +243,7 @@ Status DestroyComm(sl_comm_t* handle) {
 }
 
 Status AbortComm(sl_comm_t* handle) {
-  const bool had_stopped = handle->comm.HasStoppedLaunches();
+  const bool was_in_the_middle = MayBeInTheMiddle(*handle);
   handle->comm.Cancel();
   // A worker that still sets the communicator up sees the cancellation at its next wait, as those do that visit it. But
   // where it maps or unmaps, the driver may make it wait for kernels of others.
@@ -245,7 +252,7 @@ Status AbortComm(sl_comm_t* handle) {
   if (is_left || handle->comm.has_met()) handle->comm.Leave(Fate::kAborted);
   const bool may_have_launched = is_left || handle->comm.state.load() != Communicator::State::kJoining;
   const bool is_drained = may_have_launched && DrainWithin(handle, NowNs() + kStopNs);
-  if (may_have_launched) EndSiblings(handle, had_stopped || !is_drained, Fate::kAborted);
+  if (may_have_launched) EndSiblings(handle, was_in_the_middle || !is_drained, Fate::kAborted);
   if (!is_left || !is_drained) {
     Logf(SL_LOG_WARN, "rank {}: work of an aborted communicator did not stop within 1 s; its memory is kept",
          handle->comm.rank());

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
@@ -205,6 +206,49 @@ TEST_F(GpuReach, LateAllReduceLeavesWhatIsMappedAnewAlone) {
       MapPiece(recv, true);
       return reinterpret_cast<uint32_t*>(recv);
     });
+  };
+  integration::RunThreads(2, run, Patient());
+}
+
+// Copies of rank 1's that its stream holds back, behind gates that the abort of rank 0 opens.
+TEST_F(GpuReach, AbortAwaitsLateCopiesOfOtherRanksOfTheProcess) {
+  std::atomic<bool> is_aborting{false};
+  std::atomic<bool> is_let{false};
+  const auto run = [&](Team& team) {
+    constexpr size_t kCount = size_t{1} << 16;
+    UseMyGpu(team.rank());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+    const ncclUniqueId id = team.MakeId();
+    ncclComm_t comm = nullptr;
+    NCCL_OK(ncclCommInitRankConfig(&comm, 2, id, team.rank(), &config));
+    auto* memory = static_cast<uint8_t*>(Allocate(3 * kCount));
+    ncclWindow_t window = nullptr;
+    NCCL_OK(ncclCommWindowRegister(comm, memory, 3 * kCount, &window, NCCL_WIN_COLL_SYMMETRIC));
+    const CudaStream stream = MakeStream();
+    const auto gather = [&] {
+      NCCL_OK(ncclAllGather(memory, memory + kCount, kCount, ncclUint8, comm, Native(stream)));
+    };
+    gather();
+    ASSERT_TRUE(WaitFor(stream, kPatience));
+    team.Barrier();
+    uint64_t* word = team.rank() == 1 ? HoldStream(stream) : nullptr;
+    gather();
+    team.Barrier();
+    if (team.rank() == 0) {
+      is_aborting = true;
+      Abort(comm);
+      EXPECT_TRUE(is_let) << "abort does not wait for the copies of the other rank";
+    } else {
+      EXPECT_TRUE(integration::WaitUntil(10, [&] { return is_aborting.load(); }));
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // its computing
+      is_let = true;
+      LetStream(word);
+    }
+    team.Barrier();
+    EXPECT_TRUE(WaitFor(stream, 5)) << "it does not end";
+    if (team.rank() == 1) Abort(comm);
+    team.Barrier();
   };
   integration::RunThreads(2, run, Patient());
 }
