@@ -143,7 +143,7 @@ bool AwaitVisits(const sl_comm_t* handle, uint64_t deadline_ns) {
 
 bool DrainWithin(sl_comm_t* handle, uint64_t deadline_ns) {
   const auto is_idle = [handle] {
-    return handle->in_call.load(std::memory_order_seq_cst) == 0 && handle->pending.outstanding() == 0 &&
+    return handle->in_call().load(std::memory_order_seq_cst) == 0 && handle->pending.outstanding() == 0 &&
            (handle->relay == nullptr || handle->relay->IsResting());
   };
   while (!is_idle()) {

@@ -90,6 +90,7 @@ Status HoldByGraph(sl_comm_t* handle, uint64_t capture, sl_stream_t* stream) {
 }
 
 void Drop(sl_comm_t* handle, uint64_t deadline_ns) {
+  handle->GiveMarkBack();
   if (!LetGoOfProgram(handle)) return;
   if (handle->comm.device().is_watched()) return Delete(handle);
   if (ProcessLateFree()->Add({Always, [handle] { Delete(handle); }}, deadline_ns, &handle->last_place)) return;
@@ -98,12 +99,16 @@ void Drop(sl_comm_t* handle, uint64_t deadline_ns) {
 
 void DropWhenItStops(sl_comm_t* handle) {
   if (handle->comm.device().is_watched()) return;
+  handle->GiveMarkBack();
   // Nobody will ever know whether its launches have ended; freeing would wait for them, and all launches for that.
   if (handle->unmarked.load()) {
     handle->comm.LeaveKeeper();  // it would keep all others from unmapping
     return LeaveRoll(handle);
   }
-  const auto stopped = [handle] { return IsLeftAlone(handle) && DrainWithin(handle, 0); };
+  const auto stopped = [handle] {
+    handle->GiveMarkBack();  // the caller's word stays its last call's until that has left
+    return IsLeftAlone(handle) && DrainWithin(handle, 0);
+  };
   const auto drop = [handle] {
     JoinWorker(handle);
     if (LetGoOfProgram(handle)) Delete(handle);

@@ -76,7 +76,7 @@ class GroupIssue {
     for (Pending* pending : relayed_) pending->handle->pending.Give(pending);
     for (const Member& member : members_) {
       member.handle->group_member.store(UINT32_MAX, std::memory_order_relaxed);
-      member.handle->in_call.store(0, std::memory_order_release);
+      member.handle->in_call().store(0, std::memory_order_release);
     }
   }
 
@@ -128,7 +128,7 @@ class GroupIssue {
   Status Check(const sl_group_entry_t& entry) {
     if (!IsMember(entry.comm)) {
       // As InCall, for many.
-      if (entry.comm->in_call.exchange(1, std::memory_order_seq_cst) != 0) return TwoCallsAtOnce();
+      if (entry.comm->in_call().exchange(1, std::memory_order_seq_cst) != 0) return TwoCallsAtOnce();
       entry.comm->CountCall();
       members_.push_back({entry.comm, nullptr, nullptr, nullptr});
       entry.comm->group_member.store(static_cast<uint32_t>(members_.size() - 1), std::memory_order_relaxed);

@@ -101,14 +101,21 @@ struct sl_comm_t {
   sl_comm_t(sl::kernel::Process* process, sl::kernel::CommConfig config, uint32_t* call_mark)
       : comm(process, std::move(config)),
         is_marked_by_caller(call_mark != nullptr),
-        in_call(call_mark != nullptr ? *call_mark : own_mark),
+        mark(call_mark != nullptr ? call_mark : &own_mark),
         registrations(comm.device().ops, comm.device().handle) {}
 
+  // Not 0 while a call is inside.   [any]
+  std::atomic_ref<uint32_t> in_call() const { return std::atomic_ref<uint32_t>(*mark.load(std::memory_order_acquire)); }
+  // The program's part is over: the word is the caller's again, who may use it for another communicator, once the last
+  // call has left.   [any]
+  void GiveMarkBack() {
+    if (in_call().load(std::memory_order_seq_cst) == 0) mark.store(&own_mark);
+  }
   // By the thread that issues, and so without a locked instruction.   [data]
   void CountOperations(uint32_t count) {
     operations.store(operations.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
   }
-  // The same of a call, which has set `in_call`.   [data]
+  // The same of a call, which has set in_call().   [data]
   void CountCall() { calls.store(calls.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   // Captures its operations are part of that are not gone yet.   [any]
   uint32_t graphs() const { return holds.load() - (is_dropped.load() ? 0 : 1); }
@@ -119,8 +126,8 @@ struct sl_comm_t {
 
   // Hot: touched by every operation, by one thread at a time.
   uint32_t own_mark = 0;
-  const bool is_marked_by_caller;                   // of `enqueue`, which leaves in_call alone
-  const std::atomic_ref<uint32_t> in_call;          // own_mark, or the caller's word
+  const bool is_marked_by_caller;                   // of `enqueue`, which leaves it alone
+  std::atomic<uint32_t*> mark;                      // own_mark, or the caller's word
   std::atomic<uint64_t> calls{0};                   // that have set it, by CountCall
   uint64_t collectives = 0;                         // issued
   std::atomic<uint64_t> operations{0};              // issued; any thread may ask
@@ -142,7 +149,7 @@ struct sl_comm_t {
   sl::kernel::RegistrationCache registrations;
   sl::kernel::HandleSet<sl_registration_t> registered;
   sl::kernel::HandleSet<sl_comm_window_t> windows;
-  sl::kernel::SymmetricWindows symmetric_windows{in_call};
+  sl::kernel::SymmetricWindows symmetric_windows{mark};
   // Of eager operations, and of captures by number: copies that stay at home beside others (copies.h). NULL: none.
   std::array<sl_stream_t*, 1 + std::size(decltype(captured){})> side_streams{};
   sl::kernel::LaunchWatch watch{this};                        // of launches that no thread watches

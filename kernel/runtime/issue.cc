@@ -135,7 +135,7 @@ Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& o
 void EnterRoll(sl_comm_t* handle) {
   handle->place = ProcessLaunchRoll()->Enter({
       .comm_id = handle->comm.id(),
-      .may_run = [handle] { return handle->in_call.load(std::memory_order_seq_cst) != 0 || LaunchesMayRun(*handle); },
+      .may_run = [handle] { return handle->in_call().load(std::memory_order_seq_cst) != 0 || LaunchesMayRun(*handle); },
       .may_replay = [handle] { return handle->graphs() != 0; },
       .give_up = [handle](const Status& why) { handle->comm.FailLaunches(why); },
   });
@@ -192,7 +192,7 @@ Status PrepareToIssue(sl_comm_t* handle) {
   handle->signals_awaited.resize(handle->comm.size());
   if (Reach* reach = handle->comm.reach(); reach != nullptr) {
     reach->WatchUse([handle] { return !LaunchesMayRun(*handle); },
-                    [handle] { return handle->in_call.load(std::memory_order_acquire) != 0; },
+                    [handle] { return handle->in_call().load(std::memory_order_acquire) != 0; },
                     [handle] { return handle->calls.load(std::memory_order_relaxed); });
   }
   if (!device.is_watched()) EnterRoll(handle);

@@ -111,7 +111,7 @@ void LaunchWatch::Ask() {
 }
 
 bool LaunchWatch::MayRun() const {
-  if (handle_->in_call.load(std::memory_order_seq_cst) != 0 || handle_->graphs() != 0) return true;
+  if (handle_->in_call().load(std::memory_order_seq_cst) != 0 || handle_->graphs() != 0) return true;
   return LaunchesMayRun(*handle_);
 }
 

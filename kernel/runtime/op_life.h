@@ -16,12 +16,12 @@ namespace sl::kernel {
 class InCall {
  public:
   explicit InCall(sl_comm_t* handle)
-      : handle_(handle), is_alone_(handle_->in_call.exchange(1, std::memory_order_seq_cst) == 0) {
+      : handle_(handle), is_alone_(handle_->in_call().exchange(1, std::memory_order_seq_cst) == 0) {
     if (is_alone_) [[likely]]
       handle_->CountCall();
   }
   ~InCall() {
-    if (is_alone_) handle_->in_call.store(0, std::memory_order_release);
+    if (is_alone_) handle_->in_call().store(0, std::memory_order_release);
   }
   InCall(const InCall&) = delete;
   InCall& operator=(const InCall&) = delete;

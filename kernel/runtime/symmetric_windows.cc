@@ -37,11 +37,12 @@ void SymmetricWindows::TakeOut(const sl_comm_window_t* window) {
   Replace(list->empty() ? nullptr : std::move(list));
 }
 
-// The list is replaced before `in_call` is read, and a call sets that before it reads the list: a call that is not seen
+// The list is replaced before the mark is read, and a call sets that before it reads the list: a call that is not seen
 // here looks at the new one.
 void SymmetricWindows::Replace(std::unique_ptr<const List> list) {
   const std::unique_ptr<const List> before(newest_.exchange(list.release(), std::memory_order_seq_cst));
-  while (in_call_.load(std::memory_order_seq_cst) != 0) sched_yield();
+  const std::atomic_ref<uint32_t> in_call(*mark_.load());
+  while (in_call.load(std::memory_order_seq_cst) != 0) sched_yield();
 }
 
 }  // namespace sl::kernel

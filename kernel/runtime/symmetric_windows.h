@@ -16,8 +16,8 @@ namespace sl::kernel {
 
 class SymmetricWindows {
  public:
-  // `in_call`: of the communicator, not 0 while a call looks; whoever looks sets it first (InCall).
-  explicit SymmetricWindows(std::atomic_ref<uint32_t> in_call) : in_call_(in_call) {}
+  // `mark`: where the word of the communicator is that is not 0 while a call looks; who looks sets it first (InCall).
+  explicit SymmetricWindows(const std::atomic<uint32_t*>& mark) : mark_(mark) {}
   ~SymmetricWindows() { delete newest_.load(); }
   SymmetricWindows(const SymmetricWindows&) = delete;
   SymmetricWindows& operator=(const SymmetricWindows&) = delete;
@@ -35,7 +35,7 @@ class SymmetricWindows {
   using List = std::vector<const sl_comm_window_t*>;
   void Replace(std::unique_ptr<const List> list);
 
-  const std::atomic_ref<uint32_t> in_call_;
+  const std::atomic<uint32_t*>& mark_;
   std::mutex mutex_;                          // held to replace the list
   std::atomic<const List*> newest_{nullptr};  // NULL: no window
 };

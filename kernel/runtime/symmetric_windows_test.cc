@@ -21,7 +21,8 @@ std::unique_ptr<sl_comm_window_t> WindowOn(uint8_t* memory, uint64_t bytes) {
 TEST(SymmetricWindows, FindsTheFirstThatHoldsAllOfABuffer) {
   uint8_t memory[100];
   uint32_t mark = 0;
-  SymmetricWindows windows{std::atomic_ref<uint32_t>(mark)};
+  const std::atomic<uint32_t*> place(&mark);
+  SymmetricWindows windows(place);
   EXPECT_TRUE(windows.empty());
   EXPECT_EQ(windows.Find(memory, 1), nullptr);
   const auto half = WindowOn(memory, 50);
@@ -50,7 +51,8 @@ TEST(SymmetricWindows, KeepsWhatACallHasFound) {
   const std::atomic_ref<uint32_t> in_call(mark);
   std::atomic<bool> is_over = false;
   uint64_t found = 0;
-  SymmetricWindows windows(in_call);
+  const std::atomic<uint32_t*> place(&mark);
+  SymmetricWindows windows(place);
   std::thread caller([&] {
     while (!is_over.load()) {
       in_call.exchange(1, std::memory_order_seq_cst);  // as InCall

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -386,6 +387,48 @@ TEST_F(Unwatched, CapturedGraphsHoldTheMemoryUntilTheyAreGone) {
     EXPECT_GT(MemoryDescriptors(), before) << "the graph could still be launched";
     gpu.DestroyGraph(graph);
     EXPECT_TRUE(WaitUntil(10, [&] { return MemoryDescriptors() == before; })) << "freed with the graph";
+    team.Barrier();
+  });
+}
+
+// The program uses the word for another communicator once it has destroyed this one.
+TEST_F(Unwatched, CallMarkIsNotLookedAtOnceAProgramHasDestroyedTheCommunicator) {
+  RunProcesses(2, [](Team& team) {
+    const FakeGpu gpu;
+    const int before = MemoryDescriptors();
+    const ncclUniqueId made = team.MakeId();
+    sl_unique_id_t id;
+    std::memcpy(&id, &made, sizeof(id));
+    uint32_t mark = 0;
+    sl_comm_config_t config{};
+    config.struct_size = sizeof(config);
+    config.ids = &id;
+    config.id_count = 1;
+    config.rank = static_cast<uint32_t>(team.rank());
+    config.size = 2;
+    config.device_kind = config.device_ordinal = -1;
+    config.call_mark = &mark;
+    sl_comm_t* comm = nullptr;
+    ASSERT_EQ(Runtime()->comm_create(&config, &comm), SL_OK) << Runtime()->last_error();
+    int value = 1;
+    sl_op_t op{};
+    op.struct_size = sizeof(op);
+    op.kind = SL_OP_ALL_REDUCE;
+    op.datatype = SL_INT32;
+    op.reduction = SL_SUM;
+    op.root = op.peer = -1;
+    op.count = 1;
+    op.send = op.recv = &value;
+    gpu.BeginCapture();
+    mark = 1;
+    EXPECT_EQ(Runtime()->enqueue(comm, &op, nullptr), SL_OK) << Runtime()->last_error();
+    mark = 0;
+    void* graph = gpu.EndCapture();
+    team.Barrier();
+    EXPECT_EQ(Runtime()->comm_destroy(comm), SL_OK) << Runtime()->last_error();
+    mark = 1;
+    gpu.DestroyGraph(graph);
+    EXPECT_TRUE(WaitUntil(10, [&] { return MemoryDescriptors() == before; })) << "the mark is taken to be its own";
     team.Barrier();
   });
 }
