@@ -22,7 +22,6 @@
 
 #include "modules/algo-symmetric/kernels/args.h"
 #include "sdk/device/block.h"
-#include "sdk/device/vigil.h"
 
 namespace sl::algo_symmetric::kernels {
 
@@ -85,11 +84,9 @@ class Meeting {
   SL_HD Meeting(const Team& team, const dev::Block& block)
       : team_(team), block_(block), number_(*Count(team, block) + 1) {}
 
-  // Fills `places`, for all threads of the block. What peers have told may be all there though they have given up
-  // since, and freed their buffers: so the abort word is asked once, on the way while others are awaited.
+  // Fills `places`, for all threads of the block.
   SL_HD Outcome Begin(const Reach& reach, Places* places) const {
     if (number_ == kEnded + 1) return Outcome::kGivenUp;  // in an earlier launch
-    const int32_t ended = block_.thread() == 0 ? dev::Poll(&team_.warden.control->abort) : 0;
     const uint32_t words = (team_.size - 1) * kMeetingWords;
     for (uint32_t i = block_.thread(); i < words; i += block_.threads()) {  // R6
       const uint32_t peer = team_.Peer(i / kMeetingWords);
@@ -103,8 +100,7 @@ class Meeting {
     const bool mine_told = AwaitMarked(
         block_, words, team_.warden, [&](uint32_t i) { return Told(i); },
         [&](uint32_t i, uint32_t half) { places->half[team_.Peer(i / kMeetingWords)][i % kMeetingWords] = half; });
-    if (ended != 0) dev::Vigil(team_.warden).GiveUp(Told(0).wanted, 0);
-    const bool all_told = team_.HasCome(block_, !mine_told || ended != 0);
+    const bool all_told = team_.HasCome(block_, !mine_told);
     if (block_.thread() == 0) *Count(team_, block_) = all_told ? number_ : kEnded;
     if (!all_told) return Outcome::kGivenUp;
     bool refused = false;

@@ -119,16 +119,13 @@ class P2pChannel {
   // The sender's.
   SL_HD Outcome Land(const Message& message, uint64_t begin, uint64_t end, uint64_t number) const {
     const dev::Wanted wanted{static_cast<int32_t>(task_.peer), kStepOffer, number & UINT32_MAX};
-    // Asked as by a meeting: the receiver may have given up, and freed its buffer.
-    const int32_t ended = block_.thread() == 0 ? dev::Poll(&team_.warden.control->abort) : 0;
     const bool has_told = AwaitMarked(  // A8
         block_, kOfferWords, team_.warden,
         [&](uint32_t word) {
           return Marked{OfferWord(team_.rank, task_.peer, word), wanted};
         },
         [&](uint32_t word, uint32_t half) { told_[word] = half; });
-    if (ended != 0) dev::Vigil(team_.warden).GiveUp(wanted, 0);
-    if (!team_.HasCome(block_, !has_told || ended != 0)) return Outcome::kGivenUp;
+    if (!team_.HasCome(block_, !has_told)) return Outcome::kGivenUp;
     const uint64_t told = told_[0] | static_cast<uint64_t>(told_[1]) << 32;
     if (told == 0) return Outcome::kOutOfReach;
     auto* to = reinterpret_cast<uint8_t*>(told);
