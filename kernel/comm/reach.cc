@@ -212,7 +212,7 @@ Reach::Own* Reach::FindRoom(uint64_t bytes) {
   }
 }
 
-// Of what may go, what is stale, else what was not used for longest. What the newest call has asked for may not:
+// Picks what is stale among what may go, else what is unused for longest. What the newest call asked for may not go:
 // perhaps it is still to launch with it.
 Reach::Own* Reach::Oldest(uint64_t unused_since_ns) {
   const uint64_t call = Call();

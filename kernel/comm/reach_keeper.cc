@@ -89,7 +89,7 @@ void ReachKeeper::Loop() {
   }
 }
 
-// Of those that are there when it begins, each that is still there. True: some want to be looked at again soon.
+// Looks at each of those that were there when it began and are still there. True: some want another look soon.
 bool ReachKeeper::KeepAll() {
   bool looks = false;
   std::unique_lock lock(mutex_);

@@ -78,7 +78,7 @@ class ReachTest : public ::testing::Test {
   sl_status_t Ask(uint64_t address, uint64_t bytes = 16, uint64_t capture = 0);
   // The same for memory that is pinned.
   Reach::Pin PinWhileKept(uint64_t address, uint64_t bytes);
-  // After a refusal for want of memory.
+  // After a refusal because there was no memory.
   sl_status_t AskUntilItIsOffered(uint64_t address);
 
   uint64_t slice_;

@@ -73,7 +73,7 @@ TEST_F(ShrinkDeskTest, LeavesThoseAloneWhoMayBeEarly) {
   EXPECT_TRUE(desk_.outcome().ok());
 }
 
-// Whoever waits for this rank has a moment to hear the news of its own meeting, whoever waited for it before.
+// Each rank that waits for this one has a moment of its own to hear the news of its meeting.
 TEST_F(ShrinkDeskTest, DoubtsEachMeetingForItself) {
   constexpr useconds_t kLongerThanDoubtUs = 1'100'000;
   ShrinkDesk host(extension_.get(), "rank 0", "without rank 3", 1, {0, 1, 2});

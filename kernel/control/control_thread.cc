@@ -163,7 +163,7 @@ int ControlThread::RunTimers() {
     }
     timer.key() = RunTask(&timer.mapped());
     std::lock_guard lock(mutex_);
-    // The same node, so that what failed for want of memory needs none to come again.
+    // The same node: what failed without memory needs none to come again.
     if (timer.key() != 0 && running_timer_ != 0) timers_.insert(std::move(timer));
     running_timer_ = 0;
   }

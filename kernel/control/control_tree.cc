@@ -190,7 +190,7 @@ uint64_t ControlTree::Beat() {
   return now + silence_ns_ / kBeatsPerSilence;
 }
 
-// A loss that could not be told for want of memory is found again with the next beat.
+// A loss that could not be told, without memory, is found again with the next beat.
 void ControlTree::LoseSilent(Neighbour* neighbour) {
   try {
     Lose(neighbour, Fate::kSilent);

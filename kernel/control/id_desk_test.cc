@@ -79,7 +79,7 @@ TEST_F(IdDeskTest, GivesTheIdToARankThatAsksAgain) {
   EXPECT_EQ(Fetch(1), 7u);
 }
 
-// Whoever reaches the address has what it takes to ask.
+// Anybody who reaches the address can ask.
 TEST_F(IdDeskTest, GivesRanksTheIdWhateverStrangersHaveAskedForBefore) {
   Open(7);
   for (const uint32_t rank : {0u, 1u, 2u, 3u, UINT32_MAX}) EXPECT_EQ(Fetch(rank), 7u);

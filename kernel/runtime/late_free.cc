@@ -136,7 +136,7 @@ void LateFree::Loop() {
   changed_.notify_all();
 }
 
-// That may begin now; else the end. What cannot be found out for want of memory is asked again.
+// The first entry that may begin now, or the end. A question that finds no memory is asked again.
 LateFree::Place::iterator LateFree::FindFirst(std::unique_lock<std::mutex>* lock) {
   const auto asks = [lock](const auto& question) {
     lock->unlock();

@@ -25,7 +25,7 @@ class LateFree {
     std::function<void()> run;
   };
   struct Entry;
-  // Of one job, had while there is memory: what ends later needs none.
+  // The place of one job, made while there is memory: ending needs none later.
   using Place = std::list<std::shared_ptr<Entry>>;
   static Place MakePlace();
 
