@@ -34,14 +34,15 @@ sl_status_t g_finalized = SL_OK;  // what comm_finalize says
 
 }  // namespace
 
-void* operator new(size_t bytes) {
+// Not inlined: the compiler would pair malloc with the operators it sees and complain.
+[[gnu::noinline]] void* operator new(size_t bytes) {
   if (t_left >= 0 && t_left-- == 0) throw std::bad_alloc();
   void* memory = std::malloc(bytes != 0 ? bytes : 1);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace sl::frontend_nccl {
 namespace {
