@@ -69,7 +69,7 @@ class LateFree {
   bool is_stopped_ = false;
 };
 
-// Of the process; never destroyed.
+// One for each process; never destroyed.
 LateFree* ProcessLateFree();
 
 }  // namespace sl::kernel

@@ -54,7 +54,7 @@ class LaunchRoll {
   std::deque<std::pair<uint64_t, Status>> given_up_;  // communicators, the latest; guarded by mutex_
 };
 
-// Of the process; never destroyed.
+// One for each process; never destroyed.
 LaunchRoll* ProcessLaunchRoll();
 
 }  // namespace sl::kernel

@@ -153,7 +153,7 @@ TEST(LaunchRoll, AsksNothingOfWhoHasLeft) {
   auto quiet = std::async(std::launch::async, [&] { return roll.IsQuiet(); });
   is_asked.acquire();
   auto left = std::async(std::launch::async, [&] { roll.Leave(place); });
-  // Who is asked at length keeps nobody else from the roll.
+  // A member that takes long to answer keeps nobody else from the roll.
   Rank other(&roll, 2);
   other.runs = false;
   may_answer.release();

@@ -22,7 +22,7 @@ sl_status_t Launch(sl_algorithm_t*, const sl_op_t* op, void*, uint32_t, sl_launc
 
 class ScalarRead : public testing::Test {
  protected:
-  // Of an algorithm of revision 1, on a device with these capabilities.
+  // An algorithm of revision 1, on a device with these capabilities.
   Status Fill(uint64_t capabilities) {
     g_launches = 0;
     g_launched_bits = 0;

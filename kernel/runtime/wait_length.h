@@ -36,7 +36,7 @@ inline Due DueOf(const Settings::Comm& limits, uint64_t length_ns, bool is_repor
 // The wait that an operation on the host is in, as its checks tell.
 class WaitLength {
  public:
-  // Of another operation from now on.
+  // Measures another operation from now on.
   void Begin() {
     since_ns_ = 0;
     is_reported_ = false;

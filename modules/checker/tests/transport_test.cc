@@ -265,7 +265,7 @@ TEST_F(Transport, KnowsWhatWasRetired) {
   ExpectBroken("ended-twice");
 }
 
-// Who listens asks again and again, mostly in vain.
+// A listener asks again and again, mostly without result.
 TEST_F(Transport, KnowsWhatWasRetiredWhateverWasNotMadeSince) {
   t()->retire(connection_);
   fake_.nobody_connects = true;
