@@ -95,7 +95,7 @@ void SumDirectly(const Args& args, const Slice& mine) {
   for (uint64_t i = 0; i < args.count; ++i) {
     int32_t sum = all_reach ? 0 : kUnreached;
     for (uint32_t peer = 0; peer < args.size && all_reach; ++peer) {
-      sum += reinterpret_cast<const int32_t*>(mine.sources[peer])[i];
+      sum = int32_t(uint32_t(sum) + uint32_t(reinterpret_cast<const int32_t*>(mine.sources[peer])[i]));
     }
     args.recv[i] = sum;
   }
@@ -158,9 +158,9 @@ bool Sum(const void* memory, size_t) {
     return true;
   }
   for (uint64_t i = 0; i < args.count; ++i) {
-    int32_t sum = 0;
-    for (uint32_t peer = 0; peer < args.size; ++peer) sum += SliceOf(args, peer).data[mine.begun % 2][i];
-    args.recv[i] = sum;
+    uint32_t sum = 0;  // wraps: a test may sum in place until it does
+    for (uint32_t peer = 0; peer < args.size; ++peer) sum += uint32_t(SliceOf(args, peer).data[mine.begun % 2][i]);
+    args.recv[i] = int32_t(sum);
   }
   mine.ended = mine.begun;
   return true;
