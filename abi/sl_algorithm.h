@@ -29,7 +29,7 @@ typedef struct sl_device_ops_t sl_device_ops_t;
 typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
-#define SL_ALGORITHM_REVISION 8u
+#define SL_ALGORITHM_REVISION 9u
 
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
@@ -315,6 +315,11 @@ typedef struct sl_algorithm_ops_t {
    * looked at. Mandatory where estimate() says SL_RUN_SEQUENCE.   thread: [control]   blocking: never
    * returns: SL_OK   since: 7 */
   sl_status_t (*parts)(sl_algorithm_t* algorithm, const sl_op_t* op, sl_part_t* out_parts, uint32_t* out_count);
+  /* Takes back where the caller's buffers lie, in peers' slices: launches of peers that begin later must touch none of
+   * them, since the program may have freed them. Asked for after launches of this rank were given up; all of them have
+   * ended, and the memory of the peers' slices is still there.   thread: [control]   blocking: until `deadline_ns`
+   * returns: SL_OK | SL_ERR_UNSUPPORTED it tells peers of none | SL_ERR_TIMEOUT | errors of the device   since: 9 */
+  sl_status_t (*retract)(sl_algorithm_t* algorithm, uint64_t deadline_ns);
 } sl_algorithm_ops_t;
 
 /* Release 1.0, closed: what is added later comes behind these sizes. Operands, geometries and symmetric slices lie
@@ -349,6 +354,8 @@ typedef struct sl_algorithm_ops_t {
 /* Revision 8 added since of sl_control_t. */
 #define SL_CONTROL_SIZE_1_1 40u
 #define SL_CONTROL_SIZE_1_7 48u
+/* Revision 9 added retract. */
+#define SL_ALGORITHM_OPS_SIZE_1_8 88u
 SL_ASSERT_SIZE(sl_control_t, SL_CONTROL_SIZE_1_7);
 SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_4);
 SL_ASSERT_SIZE(sl_copy_t, SL_COPY_SIZE_1_4);
@@ -362,7 +369,7 @@ SL_ASSERT_SIZE(sl_step_t, SL_STEP_SIZE_1_0);
 SL_ASSERT_SIZE(sl_plan_desc_t, SL_PLAN_DESC_SIZE_1_0);
 SL_ASSERT_SIZE(sl_plan_builder_ops_t, SL_PLAN_BUILDER_OPS_SIZE_1_0);
 SL_ASSERT_SIZE(sl_part_t, SL_PART_SIZE_1_6);
-SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_6);
+SL_ASSERT_SIZE(sl_algorithm_ops_t, SL_ALGORITHM_OPS_SIZE_1_8);
 
 #ifdef __cplusplus
 }

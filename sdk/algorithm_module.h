@@ -11,6 +11,7 @@
 //     sl_status_t Launch(const sl_op_t&, void* args, sl_launch_t*);                               if it launches
 //     sl::Status Copies(const sl_op_t&, std::span<sl_copy_t>, uint32_t* out_count) const;         if it copies
 //     sl::Status Parts(const sl_op_t&, std::span<sl_part_t>, uint32_t* out_count) const;          if it sequences
+//     sl::Status Retract(uint64_t deadline_ns);               if peers are told where buffers lie; put into its table
 //   };
 //   sl::Result<sl_instance_t> Open(const sl_host_t*, const sl::OptionReader&);
 //   sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t&, const sl_algorithm_env_t&);
@@ -71,6 +72,9 @@ struct AlgorithmCalls {
     return Guard(algorithm->host,
                  [&] { return algorithm->Parts(*op, std::span(out_parts, SL_MOST_PARTS), out_count); });
   }
+  static sl_status_t Retract(Algorithm* algorithm, uint64_t deadline_ns) {
+    return Guard(algorithm->host, [&] { return algorithm->Retract(deadline_ns); });
+  }
 };
 
 // The table of an algorithm that plans; it needs nothing of the symmetric heap.
@@ -87,6 +91,7 @@ inline constexpr sl_algorithm_ops_t kPlanningOps = {
     .launch_group = nullptr,
     .copies = nullptr,
     .parts = nullptr,
+    .retract = nullptr,
 };
 
 // The table of an algorithm that launches, with what it asks of the symmetric heap.
@@ -103,6 +108,7 @@ inline constexpr sl_algorithm_ops_t kLaunchingOps = {
     .launch_group = nullptr,
     .copies = nullptr,
     .parts = nullptr,
+    .retract = nullptr,
 };
 
 // The table of an algorithm whose operations are lists of copies; it needs nothing of the symmetric heap.
@@ -119,6 +125,7 @@ inline constexpr sl_algorithm_ops_t kCopyingOps = {
     .launch_group = nullptr,
     .copies = AlgorithmCalls<kMake>::Copies,
     .parts = nullptr,
+    .retract = nullptr,
 };
 
 // The table of an algorithm whose operations are sequences of others; it needs nothing of the symmetric heap.
@@ -135,6 +142,7 @@ inline constexpr sl_algorithm_ops_t kSequencingOps = {
     .launch_group = nullptr,
     .copies = nullptr,
     .parts = AlgorithmCalls<kMake>::Parts,
+    .retract = nullptr,
 };
 
 // An algorithm's line in the module's list of what it provides; flags are SL_INTERFACE_…. `revision_min`: the oldest

@@ -384,6 +384,7 @@ constexpr Call kLaunch = {.name = "launch", .interface = kInterface, .words = Wo
 // The count is written on SL_ERR_LIMIT, too.
 constexpr Call kCopies = {.name = "copies", .interface = kInterface, .words = Words::kControl};
 constexpr Call kParts = {.name = "parts", .interface = kInterface, .words = Words::kControl, .outs = 1};
+constexpr Call kRetract = {.name = "retract", .interface = kInterface, .words = Words::kControl};
 constexpr Call kLaunchGroup = {.name = "launch_group", .interface = kInterface, .words = Words::kData, .outs = 1};
 
 }  // namespace
@@ -405,6 +406,7 @@ constexpr sl_algorithm_ops_t kAlgorithmOps = {
     .launch_group = Checked<&sl_algorithm_ops_t::launch_group, kLaunchGroup, LaunchGroupHook>,
     .copies = Checked<&sl_algorithm_ops_t::copies, kCopies, CopiesHook>,
     .parts = Checked<&sl_algorithm_ops_t::parts, kParts, PartsHook>,
+    .retract = Checked<&sl_algorithm_ops_t::retract, kRetract>,
 };
 
 }  // namespace sl::checker
