@@ -285,6 +285,15 @@ void Communicator::DestroyAlgorithms() {
   algorithms_.clear();
 }
 
+void Communicator::RetractBuffers(uint64_t deadline_ns) const {
+  for (const Candidate& candidate : algorithms_) {
+    const sl_status_t status = CallModule("retract", candidate.ops->retract, candidate.algorithm, deadline_ns);
+    if (status == SL_OK || status == SL_ERR_UNSUPPORTED) continue;
+    Logf(SL_LOG_WARN, "algorithm {}: late launches of other ranks may still use this rank's buffers: {}",
+         candidate.name, LastError());
+  }
+}
+
 // Nothing fails yet: a program may only use what works within a host. One rank of each host is asked for.
 void Communicator::WarnOfUnreached() const {
   const HostId* asked = nullptr;

@@ -105,6 +105,9 @@ class Communicator {
   bool has_met() const { return roster_known_.load(std::memory_order_acquire); }
   // Leaves: other ranks hear of it. Never waits.
   void Leave(Fate fate);
+  // After launches of this rank were given up, all of which have ended: peers' launches that begin later do not touch
+  // the buffers of its callers. Before its memory goes.
+  void RetractBuffers(uint64_t deadline_ns) const;
   // Of one that was left: what captured graphs may still use stays, the rest ends.
   void KeepMemoryOnly();
   // Waits until ranks on other hosts have heard of it, for as long as a host may be silent at most.

@@ -18,6 +18,8 @@ namespace {
 
 // For the launches of this process's other ranks to end, that are told to.
 constexpr uint64_t kSiblingsNs = 500'000'000;
+// For some small copies to peers, which wait for nobody.
+constexpr uint64_t kRetractNs = 500'000'000;
 // For memory to be freed, when nothing runs that freeing would wait for: a program that ends a communicator may go on
 // with its memory. Who aborts is in a hurry.
 constexpr uint64_t kFreeNs = 1'000'000'000;
@@ -60,19 +62,23 @@ Result<std::vector<RendezvousId>> DecodeIds(const sl_comm_config_t& config) {
   return ids;
 }
 
-// Launches that have given up have told peers where this rank's callers' buffers lie. Ranks of other processes have
-// mappings of their own, which keep the memory. Those of this process reach it where it lies, and a launch of theirs
-// that comes late, to what this one has left behind, waits for nothing: so it is ended before the program may free.
-// Those that have begun are waited for; kernels that have not ask the abort word before they touch anything of their
-// peers. Copies ask nothing, so all that the others have issued is waited for, as long as there is time.
-void EndSiblings(sl_comm_t* handle, bool has_given_up, Fate fate) {
+// Launches that were given up have told peers where this rank's callers' buffers lie. Mappings of other processes keep
+// that memory; ranks of this process reach it where it lies, and the program may free it or use it for something else.
+// So it is taken back: a launch that begins later waits for what is not there any more, until its abort word ends it.
+// Launches of this process that have begun are ended, and waited for. Copies and puts ask nothing, so all that the
+// other ranks have issued is waited for, as long as there is time.
+void EndLateUse(sl_comm_t* handle, bool has_given_up, bool is_drained, Fate fate) {
   Communicator& comm = handle->comm;
-  if (handle->place == nullptr || comm.reach() == nullptr) return;
-  const bool is_told = std::atomic_ref<uint32_t>(comm.control()->fault).load(std::memory_order_acquire) != 0;
-  if (!has_given_up && !is_told) return;
-  ProcessLaunchRoll()->GiveUpOthers(*handle->place,
-                                    {SL_ERR_PEER_LOST, comm.RankName(comm.rank()) + " " + FateText(fate)});
-  ProcessLaunchRoll()->AwaitOthers(*handle->place, NowNs() + kSiblingsNs);
+  if (comm.reach() == nullptr) return;
+  const bool has_fault = std::atomic_ref<uint32_t>(comm.control()->fault).load(std::memory_order_acquire) != 0;
+  if (!has_given_up && !has_fault) return;
+  const bool has_siblings = handle->place != nullptr;
+  if (has_siblings) {
+    ProcessLaunchRoll()->GiveUpOthers(*handle->place,
+                                      {SL_ERR_PEER_LOST, comm.RankName(comm.rank()) + " " + FateText(fate)});
+  }
+  if (is_drained) comm.RetractBuffers(NowNs() + kRetractNs);
+  if (has_siblings) ProcessLaunchRoll()->AwaitOthers(*handle->place, NowNs() + kSiblingsNs);
 }
 
 // Of a communicator that is not cancelled yet: what it has issued may not have come to its end by itself.
@@ -228,12 +234,12 @@ Status DestroyComm(sl_comm_t* handle) {
     if (!DrainWithin(handle, NowNs() + kStopNs)) {
       Logf(SL_LOG_WARN, "rank {}: launches of a destroyed communicator do not end; its memory is kept",
            handle->comm.rank());
-      EndSiblings(handle, true, Fate::kDeparted);
+      EndLateUse(handle, true, false, Fate::kDeparted);
       DropWhenItStops(handle);
       return {};
     }
   }
-  EndSiblings(handle, had_stopped, Fate::kDeparted);
+  EndLateUse(handle, had_stopped, true, Fate::kDeparted);
   handle->comm.Drain();
   handle->comm.Leave(Fate::kDeparted);
   handle->comm.AwaitFarewell();
@@ -252,7 +258,7 @@ Status AbortComm(sl_comm_t* handle) {
   if (is_left || handle->comm.has_met()) handle->comm.Leave(Fate::kAborted);
   const bool may_have_launched = is_left || handle->comm.state.load() != Communicator::State::kJoining;
   const bool is_drained = may_have_launched && DrainWithin(handle, NowNs() + kStopNs);
-  if (may_have_launched) EndSiblings(handle, was_in_the_middle || !is_drained, Fate::kAborted);
+  if (may_have_launched) EndLateUse(handle, was_in_the_middle || !is_drained, is_left && is_drained, Fate::kAborted);
   if (!is_left || !is_drained) {
     Logf(SL_LOG_WARN, "rank {}: work of an aborted communicator did not stop within 1 s; its memory is kept",
          handle->comm.rank());

@@ -3,6 +3,7 @@
 // The symmetric algorithm of one rank, on whatever device the communicator has.
 #pragma once
 
+#include "sdk/status.h"
 #include "sl_algorithm.h"
 #include "sl_device.h"
 
@@ -22,6 +23,8 @@ struct sl_algorithm_t {
                                   sl_launch_t* /*out*/) {
     return SL_ERR_UNSUPPORTED;
   }
+  // [control]; as retract() of the ABI.
+  virtual sl::Status Retract(uint64_t /*deadline_ns*/) { return sl::Status(SL_ERR_UNSUPPORTED); }
 
   const sl_host_t* const host;
 };

@@ -30,6 +30,8 @@ class CudaAlgorithm final : public sl_algorithm_t {
   // For tests: starts all counters whose low half wraps at settings.first_epoch. Before the first operation, on all
   // ranks.
   Status WindCounters();
+  // Zeros, in peers' slices, where they were told of callers' buffers.
+  Status Retract(uint64_t deadline_ns) override;
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const override;
   sl_status_t Launch(const sl_op_t& op, void* args, sl_launch_t* out) override;
   sl_status_t LaunchGroup(const sl_op_t* ops, uint32_t count, void* args, uint32_t capacity, sl_launch_t* out) override;

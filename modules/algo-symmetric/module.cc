@@ -137,6 +137,7 @@ sl_status_t LaunchGroup(sl_algorithm_t* algorithm, const sl_op_t* ops, uint32_t 
 constexpr sl_algorithm_ops_t kOps = [] {
   sl_algorithm_ops_t ops = sl::kLaunchingOps<Make, Demand>;
   ops.launch_group = LaunchGroup;
+  ops.retract = sl::AlgorithmCalls<Make>::Retract;
   return ops;
 }();
 

@@ -104,7 +104,9 @@ TEST_F(GpuReach, DestroysOneCommunicatorBesideKernelsOfAnother) {
 // its memory for something else. Then rank 1's runs: all that it waits for is there.
 class LateLaunch {
  public:
-  explicit LateLaunch(Team& team) : team_(team) {
+  enum class Call { kAllReduce, kSend };
+
+  LateLaunch(Team& team, Call call) : team_(team), call_(call) {
     UseMyGpu(team.rank());
     comm_ = team.MakeComm();
     stream_ = MakeStream();
@@ -155,20 +157,46 @@ class LateLaunch {
 
  private:
   ncclResult_t Issue(const uint32_t* send, uint32_t* recv, size_t count) const {
-    return ncclAllReduce(send, recv, count, ncclUint32, ncclSum, comm_, Native(stream_));
+    if (call_ == Call::kAllReduce) return ncclAllReduce(send, recv, count, ncclUint32, ncclSum, comm_, Native(stream_));
+    return team_.rank() == 1 ? ncclSend(send, count, ncclUint32, 0, comm_, Native(stream_))
+                             : ncclRecv(recv, count, ncclUint32, 1, comm_, Native(stream_));
   }
 
   Team& team_;
+  const Call call_;
   ncclComm_t comm_ = nullptr;
   CudaStream stream_ = nullptr;
 };
+
+void ExpectMemoryLeftAlone(LateLaunch::Call call) {
+  const integration::Environment direct("STARLING_ALGO_SYMMETRIC_GPU_FAMILY", "direct");
+  const auto run = [call](Team& team) {
+    constexpr size_t kCount = size_t{1} << 20;
+    LateLaunch late(team, call);
+    auto* send = static_cast<uint32_t*>(Allocate(kCount * sizeof(uint32_t)));
+    auto* recv = static_cast<uint32_t*>(Allocate(kCount * sizeof(uint32_t)));
+    late.Run(send, recv, kCount, [&] {
+      Free(recv);
+      Free(send);  // the arena is empty, and begins anew
+      static_cast<void>(Allocate(kCount * sizeof(uint32_t)));
+      void* again = Allocate(kCount * sizeof(uint32_t));
+      EXPECT_EQ(again, recv);
+      return static_cast<uint32_t*>(again);
+    });
+  };
+  integration::RunThreads(2, run, Patient());
+}
+
+TEST_F(GpuReach, LateAllReduceLeavesMemoryOfAnAbortedRankAlone) { ExpectMemoryLeftAlone(LateLaunch::Call::kAllReduce); }
+
+TEST_F(GpuReach, LateSendLeavesMemoryOfAnAbortedRankAlone) { ExpectMemoryLeftAlone(LateLaunch::Call::kSend); }
 
 // Other memory is mapped at the same address.
 TEST_F(GpuReach, LateAllReduceLeavesWhatIsMappedAnewAlone) {
   const integration::Environment direct("STARLING_ALGO_SYMMETRIC_GPU_FAMILY", "direct");
   const auto run = [](Team& team) {
     constexpr size_t kCount = kPieceBytes / sizeof(uint32_t);
-    LateLaunch late(team);
+    LateLaunch late(team, LateLaunch::Call::kAllReduce);
     uint8_t* row = Reserve(2 * kPieceBytes);
     uint8_t* recv = row + kPieceBytes;
     MapPiece(row, true);

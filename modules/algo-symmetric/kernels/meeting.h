@@ -18,6 +18,9 @@
 // rank in m - 1, thus after this rank's m - 2 ended. A word can only be of m or of m - 2 then, so that the low half of
 // the number tells them apart for ever, also where it wraps; fresh memory holds 0, which is m - 2 of no meeting but the
 // second, whose low half is 2.
+//
+// A rank that has given up takes back what it has told (CudaAlgorithm::Retract): zeros, which are of no meeting that a
+// launch waits for, but for one in 2^32, which they tell that the buffers are out of reach.
 #pragma once
 
 #include "modules/algo-symmetric/kernels/args.h"
@@ -132,6 +135,11 @@ class Meeting {
     if (!team_.HasCome(block_, given_up) && block_.thread() == 0) *Count(team_, block_) = kEnded;
   }
 
+  // The kMeetingWords words that rank `from` tells rank r in a slot.
+  SL_HD static uint64_t* Words(const Team& team, uint32_t r, uint32_t from, uint64_t slot, uint32_t block) {
+    const uint64_t place = (slot * team.layout.staged_blocks + block) * team.size + from;
+    return reinterpret_cast<uint64_t*>(team.At(r, team.layout.met)) + place * kMeetingWords;
+  }
   // How many meetings the block has had; the caller's own slice.
   SL_HD static uint64_t* Count(const Team& team, const dev::Block& block) {
     return reinterpret_cast<uint64_t*>(team.At(team.rank, team.layout.meetings)) + block.index;
@@ -141,9 +149,7 @@ class Meeting {
   SL_HD uint64_t Number() const { return number_ & UINT32_MAX; }
   // What rank `from` tells rank r.
   SL_HD uint64_t* Word(uint32_t r, uint32_t from, uint32_t word) const {
-    const uint64_t slot = number_ % kMeetingSlots * team_.layout.staged_blocks + block_.index;
-    return reinterpret_cast<uint64_t*>(team_.At(r, team_.layout.met)) + (slot * team_.size + from) * kMeetingWords +
-           word;
+    return Words(team_, r, from, number_ % kMeetingSlots, block_.index) + word;
   }
   // The i-th word that this rank is told.
   SL_HD Marked Told(uint32_t i) const {  // A6

@@ -103,8 +103,7 @@ class P2pChannel {
 
   // The word of an offer from `from` in rank r's slice.
   SL_HD uint64_t* OfferWord(uint32_t r, uint32_t from, uint32_t word) const {
-    const uint64_t channel = static_cast<uint64_t>(from) * team_.layout.channels + channel_;
-    return reinterpret_cast<uint64_t*>(team_.At(r, team_.layout.offer)) + channel * kOfferWords + word;
+    return OffersOf(team_, r, from) + channel_ * kOfferWords + word;
   }
   // The receiver's side of a long message.
   SL_HD Outcome Answer(const Message& message, uint64_t number) const {

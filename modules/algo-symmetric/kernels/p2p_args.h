@@ -83,6 +83,12 @@ SL_HD ChannelCount* CountOf(const Team& team, uint32_t peer, uint32_t channel, T
   return reinterpret_cast<ChannelCount*>(team.At(team.rank, table)) + peer * team.layout.channels + channel;
 }
 
+// Where rank r is told by rank `from`, on all channels, where its messages go: kOfferWords of each.
+SL_HD uint64_t* OffersOf(const Team& team, uint32_t r, uint32_t from) {
+  const uint64_t first = static_cast<uint64_t>(from) * team.layout.channels;
+  return reinterpret_cast<uint64_t*>(team.At(r, team.layout.offer)) + first * kOfferWords;
+}
+
 // From this length on, what goes into the receiver's buffer is drawn by the channels of its queue.
 constexpr uint64_t kDrawnMessageBytes = 4 << 20;
 

@@ -135,6 +135,7 @@ class GpuTeam {
             settings_.budget};
   }
   MailGroup MakeMailGroup(uint32_t rank) { return {rank, size(), WaysOf(settings_, size()), settings_.budget}; }
+  CudaAlgorithm& algorithm(uint32_t rank) { return *ranks_[rank]; }
   Team team(uint32_t rank) { return ranks_[rank]->ArgsFor(sl_op_t{}, Choice{}).team; }
 
   Choice ChoiceFor(uint32_t rank, const sl_op_t& op, Family family) const {
