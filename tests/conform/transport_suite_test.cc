@@ -46,5 +46,11 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(TransportSuite, PassesASoundTransport) { ExpectSound("transport_nothing", "transport/*", WithTransport()); }
 
+// The source of a queued put without a cookie is the transport's until the peer has shown that it has the put, and
+// flush() may say that a connection is down.
+TEST(TransportSuite, PassesATransportThatReadsSourcesLateAndFlushesNothingThatIsDown) {
+  ExpectSound("transport_lazy", "transport/*", WithTransport());
+}
+
 }  // namespace
 }  // namespace sl::conform

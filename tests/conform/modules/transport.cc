@@ -6,28 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "sdk/module.h"
-#include "sl_transport.h"
-
-struct sl_instance_t {
-  sl_instance_t* inner;
-};
+#include "tests/conform/modules/layer.h"
 
 namespace {
 
-// The table below; one kernel of tests opens one instance a process.
-const sl_transport_ops_t* g_below = nullptr;
-
-template <auto kSlot, typename Type = decltype(kSlot)>
-struct Forward;
-template <auto kSlot, typename R, typename... Args>
-struct Forward<kSlot, R (*sl_transport_ops_t::*)(Args...)> {
-  static R Call(Args... args) { return (g_below->*kSlot)(args...); }
-};
-template <auto kSlot>
-constexpr auto kForward = &Forward<kSlot>::Call;
-
-sl_status_t OpenTransport(sl_instance_t* instance, const sl_transport_env_t* env, sl_transport_t** out_transport) {
+[[maybe_unused]] sl_status_t OpenTransport(sl_instance_t* instance, const sl_transport_env_t* env,
+                                           sl_transport_t** out_transport) {
 #if defined(BROKEN_TRANSPORT_ANY_SECRET)
   sl_transport_env_t open_to_all = *env;
   std::memset(open_to_all.job_secret, 0, sizeof open_to_all.job_secret);
@@ -128,33 +112,8 @@ sl_status_t OpenTransport(sl_instance_t* instance, const sl_transport_env_t* env
 
 [[maybe_unused]] void Silent(sl_connection_t*) {}
 
-#define SLOT(name) .name = kForward<&sl_transport_ops_t::name>
-
 constexpr sl_transport_ops_t MakeOps() {
-  sl_transport_ops_t ops = {.struct_size = sizeof(sl_transport_ops_t),
-                            .reserved = 0,
-                            .open = OpenTransport,
-                            SLOT(close),
-                            SLOT(port_count),
-                            SLOT(port_info),
-                            SLOT(listen),
-                            SLOT(connect),
-                            SLOT(accept),
-                            SLOT(connection_state),
-                            SLOT(window),
-                            SLOT(retire),
-                            SLOT(register_memory),
-                            SLOT(deregister_memory),
-                            SLOT(region_key),
-                            SLOT(import_key),
-                            SLOT(release_key),
-                            SLOT(put),
-                            SLOT(flush),
-                            SLOT(probe),
-                            SLOT(progress),
-                            SLOT(poll),
-                            SLOT(notify),
-                            SLOT(wait_object)};
+  sl_transport_ops_t ops = PassOn();
 #if defined(BROKEN_TRANSPORT_NAME)
   ops.port_info = PortInfo;
 #elif defined(BROKEN_TRANSPORT_WRONG_PEER) || defined(BROKEN_TRANSPORT_WRITES_ANYWAY)
@@ -168,37 +127,14 @@ constexpr sl_transport_ops_t MakeOps() {
   ops.poll = Poll;
 #elif defined(BROKEN_TRANSPORT_NEVER_RINGS)
   ops.notify = Silent;
-#elif !defined(BROKEN_TRANSPORT_NOTHING) && !defined(BROKEN_TRANSPORT_MUTE) && !defined(BROKEN_TRANSPORT_ANY_SECRET)
+#elif defined(BROKEN_TRANSPORT_MUTE) || defined(BROKEN_TRANSPORT_ANY_SECRET)
+  ops.open = OpenTransport;
+#elif !defined(BROKEN_TRANSPORT_NOTHING)
   ops.put = Put;
 #endif
   return ops;
 }
-constexpr sl_transport_ops_t kOps = MakeOps();
-
-sl_status_t Open(const sl_host_t*, const sl_open_args_t* args, sl_instance_t** out_instance) {
-  g_below = static_cast<const sl_transport_ops_t*>(args->bindings[0]->ops);
-  *out_instance = new sl_instance_t{args->bindings[0]->instance};
-  return SL_OK;
-}
-void Close(sl_instance_t* instance) { delete instance; }
-
-constexpr sl_provide_t kProvides[] = {
-    {sizeof(sl_provide_t), SL_INTERFACE_LAYER, SL_TRANSPORT_ID, SL_TRANSPORT_REVISION, 1, &kOps, SL_MODULE_NAME}};
-constexpr sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_TRANSPORT_ID, 1, SL_TRANSPORT_REVISION}};
-
-constexpr sl_module_t kModule = sl::DescribeModule({
-    .name = SL_MODULE_NAME,
-    .version = "0.1.0",
-    .vendor = "tests",
-    .summary = "a transport that is wrong in one way",
-    .provides = sl::kPointersTo<kProvides>,
-    .requirements = sl::kPointersTo<kRequirements>,
-    .open = Open,
-    .close = Close,
-});
 
 }  // namespace
 
-extern "C" sl_status_t sl_module_query(const sl_hello_t* hello, const sl_module_t** out_module) {
-  return sl::AnswerQuery(hello, &kModule, out_module);
-}
+const sl_transport_ops_t kOps = MakeOps();

@@ -60,16 +60,19 @@ void BothWays(Trial& trial) {
   End a, b;
   ranks.Connect(0, 1, &a, &b);
   const uint64_t rounds = trial.full() ? 50'000 : 2'000;
+  uint8_t* const lent = ranks.Lend(4096);
+  const auto sources_of = [&](const End& end) { return &end == &a ? lent : lent + 2048; };
   const auto drive = [&](const End& end, uint64_t mine, uint64_t theirs) {
-    std::vector<uint8_t> source(1024);
+    uint8_t* const sources = sources_of(end);
     for (uint64_t round = 1; round <= rounds; ++round) {
-      Fill(source.data(), source.size(), round + mine);
+      uint8_t* const source = sources + round % 2 * 1024;  // the peer had round - 2 before it put round - 1
+      Fill(source, 1024, round + mine);
       sl_put_t put = {};
       put.struct_size = sizeof put;
       put.signal = 3;
       put.signal_value = round;
-      put.source = source.data();
-      put.bytes = source.size();
+      put.source = source;
+      put.bytes = 1024;
       put.offset = round % 2 * 1024;
       const uint64_t deadline = DeadlineIn(kPatienceMs);
       while (ranks.ops().put(end.connection, &put) == SL_ERR_AGAIN && DeadlineIn(0) < deadline) {
@@ -141,6 +144,7 @@ void BackPressure(Trial& trial) {
   End a, b;
   ranks.Connect(0, 1, &a, &b);
   const uint64_t most = trial.full() ? 1'000'000 : 100'000;
+  const uint8_t* const source = ranks.Lend(8);
   uint64_t accepted = 0;
   uint64_t completed = 0;
   const auto put = [&] {
@@ -148,8 +152,8 @@ void BackPressure(Trial& trial) {
     one.struct_size = sizeof one;
     one.signal = 0;
     one.signal_value = accepted + 1;
-    one.source = &accepted;
-    one.bytes = sizeof accepted;
+    one.source = source;
+    one.bytes = 8;
     one.cookie = accepted + 1;
     return ranks.ops().put(a.connection, &one);
   };
@@ -184,10 +188,10 @@ void Many(Trial& trial) {
   std::deque<End> tos(count);
   for (uint32_t i = 0; i < count; ++i) ranks.Connect(0, 1, &froms[i], &tos[i], i, 4096);
   for (uint32_t i = 0; i < count; ++i) {
-    std::vector<uint8_t> source(64);
-    Fill(source.data(), source.size(), i);
-    trial.Require(ranks.Put(froms[i], source.data(), source.size(), 0, 0, i + 1) == SL_OK, "put on connection {}", i);
-    trial.Require(ranks.Put(tos[i], source.data(), source.size(), 64, 0, i + 1) == SL_OK, "put back on {}", i);
+    uint8_t* const source = ranks.Lend(64);
+    Fill(source, 64, i);
+    trial.Require(ranks.Put(froms[i], source, 64, 0, 0, i + 1) == SL_OK, "put on connection {}", i);
+    trial.Require(ranks.Put(tos[i], source, 64, 64, 0, i + 1) == SL_OK, "put back on {}", i);
   }
   for (uint32_t i = 0; i < count; ++i) {
     for (const auto& [end, offset] : {std::pair{&tos[i], 0}, {&froms[i], 64}}) {
@@ -248,6 +252,7 @@ void Threads(Trial& trial) {
   std::deque<End> tos(kThreads);
   for (uint32_t i = 0; i < kThreads; ++i) ranks.Connect(0, 1, &froms[i], &tos[i], i);
   const uint64_t puts = trial.full() ? 50'000 : 2'000;
+  const uint8_t* const source = ranks.Lend(8);
   std::atomic<uint32_t> running{kThreads};
   std::vector<std::thread> threads;
   for (uint32_t i = 0; i < kThreads; ++i) {
@@ -257,8 +262,8 @@ void Threads(Trial& trial) {
         put.struct_size = sizeof put;
         put.signal = 0;
         put.signal_value = value;
-        put.source = &value;
-        put.bytes = sizeof value;
+        put.source = source;
+        put.bytes = 8;
         sl_status_t status = SL_ERR_AGAIN;
         for (const uint64_t deadline = DeadlineIn(kPatienceMs); status == SL_ERR_AGAIN && DeadlineIn(0) < deadline;) {
           status = ranks.ops().put(froms[i].connection, &put);

@@ -78,12 +78,14 @@ void NoSignal(Trial& trial) {
   Ranks ranks(trial, 2);
   End a, b;
   ranks.Connect(0, 1, &a, &b);
-  const uint64_t news = 0x1122334455667788;
-  trial.Require(ranks.Put(a, &news, sizeof news, 128) == SL_OK, "a put without a signal failed: {}", ErrorText());
+  constexpr uint64_t kNews = 9;
+  uint8_t* const news = ranks.Lend(8);
+  Fill(news, 8, kNews);
+  trial.Require(ranks.Put(a, news, 8, 128) == SL_OK, "a put without a signal failed: {}", ErrorText());
   trial.Require(ranks.Put(a, nullptr, 0, 0, 1, 1) == SL_OK, "the signal after it failed");
   trial.Require(ranks.Until([&] { return Ranks::Signal(b, 1) == 1; }), "the signal did not appear");
   ranks.Flush(b);
-  trial.Expect(std::memcmp(Local(b) + 128, &news, sizeof news) == 0,
+  trial.Expect(FirstWrong(Local(b) + 128, 8, kNews) == 8,
                "the signal of a later put is here before the bytes of an earlier one");
   for (uint32_t word = 0; word < kSignals; ++word) {
     trial.Expect(Ranks::Signal(b, word) == (word == 1 ? 1 : 0), "signal word {} is {}", word, Ranks::Signal(b, word));
@@ -163,6 +165,7 @@ void Completes(Trial& trial) {
   std::vector<uint32_t> seen(count + 1);
   uint64_t completed = 0;
   uint64_t newest[2] = {};
+  const uint8_t* const source = ranks.Lend(8);
   const auto take = [&] {
     for (const sl_completion_t& completion : ranks.Poll(0)) {
       if (completion.kind == SL_COMPLETION_PORT) continue;
@@ -188,8 +191,8 @@ void Completes(Trial& trial) {
     sl_put_t put = {};
     put.struct_size = sizeof put;
     put.signal = SL_NO_SIGNAL;
-    put.source = &cookie;
-    put.bytes = sizeof cookie;
+    put.source = source;
+    put.bytes = 8;
     put.cookie = cookie;
     sl_status_t status = SL_ERR_AGAIN;
     trial.Require(ranks.Until([&] {

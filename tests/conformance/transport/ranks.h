@@ -52,12 +52,15 @@ class Ranks {
   bool Until(const std::function<bool()>& done);
   void Progress();
 
-  // Puts, trying again while the queue is full. The last status.
+  // Memory for sources of puts. It lives until the transports are closed: a source without a cookie is the
+  // transport's until the peer has shown that it has the put, or the connection is retired.
+  uint8_t* Lend(uint64_t bytes);
+  // Puts, trying again while the queue is full. The last status. The caller leaves `source` alone as Lend() says.
   sl_status_t Put(const End& end, const void* source, uint64_t bytes, uint64_t offset, uint32_t signal = SL_NO_SIGNAL,
                   uint64_t value = 0, uint64_t cookie = 0);
   // The value of a signal word of this end, acquired.
   static uint64_t Signal(const End& end, uint32_t word);
-  // Makes what has arrived visible to this CPU.
+  // Makes what has arrived visible to this CPU. A connection that is over may refuse: the CPU needs no flush.
   void Flush(const End& end);
   // Takes what has completed at a rank.
   std::vector<sl_completion_t> Poll(uint32_t rank);
@@ -71,6 +74,7 @@ class Ranks {
 
  private:
   Trial& trial_;
+  std::vector<std::unique_ptr<uint8_t[]>> lent_;  // outlives what the module may still send
   Subject<sl_transport_ops_t> subject_;
   std::vector<sl_transport_t*> transports_;
   std::vector<sl_address_t> addresses_;

@@ -79,8 +79,8 @@ class Life {
       put.struct_size = sizeof put;
       put.signal = 0;
       put.signal_value = cookie;
-      put.source = &cookie;
-      put.bytes = sizeof cookie;
+      put.source = source_;
+      put.bytes = sizeof source_;
       put.cookie = cookie;
       Good(ops_.put(end, &put), "put");
     }
@@ -96,6 +96,7 @@ class Life {
   const sl_transport_ops_t& ops_;
   sl_transport_t* transports_[2] = {};
   sl_address_t addresses_[2] = {};
+  const uint8_t source_[8] = {};  // borrowed until the transports are closed
 };
 
 void FailsCleanly(Trial& trial, Imports::Kind kind) {

@@ -10,12 +10,14 @@ namespace sl::conform::transport {
 uint64_t Stream::BytesOf(uint64_t chunk) const { return 1 + Random(seed_ ^ chunk << 20).Below(kSlotBytes); }
 
 void Stream::Send() {
-  std::vector<uint8_t> source(kSlotBytes);
+  // A slot's source may change once the peer has said that it has the slot's chunk.
+  uint8_t* const sources = ranks_.Lend(kSlots * kSlotBytes);
   for (uint64_t chunk = 1; chunk <= chunks_; ++chunk) {
     if (!Wait(from_, 1, chunk > kSlots ? chunk - kSlots : 0)) return;
     const uint64_t bytes = BytesOf(chunk);
-    Fill(source.data(), bytes, chunk ^ seed_);
-    if (!Put(from_, source.data(), bytes, chunk % kSlots * kSlotBytes, 0, chunk)) return;
+    const uint64_t slot = chunk % kSlots * kSlotBytes;
+    Fill(sources + slot, bytes, chunk ^ seed_);
+    if (!Put(from_, sources + slot, bytes, slot, 0, chunk)) return;
   }
   Wait(from_, 1, chunks_);
 }
