@@ -21,6 +21,11 @@ constexpr uint32_t kRequireBytes = offsetof(sl_require_t, revision_max) + sizeof
 
 constexpr uint32_t kMostEntries = 1024;  // of an array; a count above it was never meant
 
+constexpr std::string_view kOurs = "sl.";
+
+// "sl.device" of "sl.device/1".
+std::string_view NounOf(std::string_view id) { return id.substr(0, id.find('/')); }
+
 class Checker {
  public:
   Checker(const std::string& path, const sl_module_t* table) : path_(path), table_(*table) {}
@@ -136,7 +141,7 @@ class Checker {
       return Refuse("it is a layer of {} but does not require it", provide->id);
     }
     const InterfaceInfo* interface = FindInterface(provide->id);
-    if (interface == nullptr) return Status();
+    if (interface == nullptr) return CheckUnknown(provide->id);
     if (provide->revision_min > interface->revision || provide->revision < interface->revision_min) {
       return Refuse("it offers {} in revisions {} to {}, wanted {} to {}", provide->id, provide->revision_min,
                     provide->revision, interface->revision_min, interface->revision);
@@ -144,6 +149,30 @@ class Checker {
     SL_TRY(CheckBuild(*interface));
     if (Status status = CheckTable(*interface, provide->ops); !status.ok()) return Refuse("{}", status.message());
     return Status();
+  }
+
+  // Modules may have interfaces among themselves. One that is called almost as one of ours is misspelt, or of another
+  // major version, which helps nobody unless the module offers ours, too.
+  Status CheckUnknown(std::string_view id) const {
+    if (!id.starts_with(kOurs)) return Status();
+    std::vector<std::string> nouns;
+    for (const InterfaceInfo& interface : KnownInterfaces()) nouns.emplace_back(NounOf(interface.id));
+    const std::string nearest = NearestName(NounOf(id), nouns);
+    if (nearest.empty() || ProvidesNoun(nearest)) return Status();
+    return Refuse("it offers {}, which this kernel does not know; it knows {}", id,
+                  std::find_if(KnownInterfaces().begin(), KnownInterfaces().end(), [&](const InterfaceInfo& interface) {
+                    return NounOf(interface.id) == nearest;
+                  })->id);
+  }
+
+  // Whether the module offers an interface of that noun in a major version that this kernel speaks.
+  bool ProvidesNoun(std::string_view noun) const {
+    for (uint32_t i = 0; i < table_.provide_count; ++i) {
+      const sl_provide_t* provide = table_.provides[i];
+      if (provide == nullptr || provide->id == nullptr || FindInterface(provide->id) == nullptr) continue;
+      if (NounOf(provide->id) == noun) return true;
+    }
+    return false;
   }
 
   bool Requires(std::string_view id) const {

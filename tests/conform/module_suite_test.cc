@@ -26,6 +26,9 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"default", "Description.OptionsAreLegal", "is not of its type or range"},
         Broken{"option_name", "Description.OptionsAreLegal", "is not snake_case"},
         Broken{"no_create", "Description.ProvidedTablesAreLegal", "has no create, which is mandatory"},
+        Broken{"misspelt", "Description.InterfacesAreKnown",
+               "it provides sl.algoritm/1, which no kernel of this release knows; did you mean sl.algorithm/1?"},
+        Broken{"to_come", "Description.InterfacesAreKnown", "it provides sl.algorithm/2, which no kernel of this"},
         Broken{"layer", "Description.RequirementsAreLegal", "is a layer of sl.algorithm/1 but does not require it"},
         Broken{"build_id", "Description.BuildIdFitsDrafts", "was built with the draft headers 1999-01-draft-0"},
         Broken{"opens_once", "Life.OpensAgain", "round 2: open gave wrong state: it was open already"},
@@ -49,6 +52,17 @@ INSTANTIATE_TEST_SUITE_P(
     NameOfBroken);
 
 TEST(ModuleSuite, PassesASoundModule) { ExpectSound("nothing", "module/*"); }
+
+// Today's interface is tested, the other is said to be untested.
+TEST(ModuleSuite, SaysWhichInterfacesItDoesNotTest) {
+  const KitRun run = RunKit(BrokenModule("of_two_majors"), {"--filter", "module/Description.*"});
+  EXPECT_EQ(0, run.exit_code) << run.text;
+  EXPECT_NE(run.text.find("not tested: sl.algorithm/2 of_two_majors, for which this release has no suite"),
+            std::string::npos)
+      << run.text;
+  ASSERT_EQ(1u, run.json["untested"].size());
+  EXPECT_EQ("sl.algorithm/2", run.json["untested"][0]["id"]);
+}
 
 TEST(ModuleSuite, NamesAModuleThatCrashesWhenLoaded) {
   const KitRun run = RunKit(BrokenModule("crashes_at_load"), {});

@@ -11,6 +11,7 @@
 
 #include "kernel/events/log.h"
 #include "kernel/loader/catalog.h"
+#include "sl_fault.h"
 #include "tests/loader/fixture.h"
 
 namespace sl::kernel {
@@ -69,6 +70,25 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 class RefusalTest : public LoaderTest {};
+
+TEST_F(RefusalTest, InterfaceThatIsAlmostOneOfOurs) {
+  UseSamples("unknown");
+  const std::string misspelt = OpenError("enable = [\"typo\"]\n", SL_ERR_CONFIG);
+  EXPECT_NE(misspelt.find("refused: it offers sl.falt/1, which this kernel does not know; it knows sl.fault/1"),
+            std::string::npos)
+      << misspelt;
+  const std::string to_come = OpenError("enable = [\"future\"]\n", SL_ERR_CONFIG);
+  EXPECT_NE(to_come.find("refused: it offers sl.fault/2, which this kernel does not know; it knows sl.fault/1"),
+            std::string::npos)
+      << to_come;
+}
+
+TEST_F(RefusalTest, NoMajorVersionToComeBesideTodays) {
+  UseSamples("unknown");
+  Result<std::unique_ptr<Loader>> loader = Open("enable = [\"both\"]\n");
+  ASSERT_TRUE(loader.ok()) << loader.status().message();
+  EXPECT_EQ(1u, loader.value()->Providers(SL_FAULT_ID).size());
+}
 
 TEST_F(RefusalTest, FoundButNotAskedForIsAWarningAndLeftOut) {
   UseSamples("bad");

@@ -3,6 +3,8 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
+
 namespace sl::conform {
 
 std::vector<Case> CasesFor(const ModuleFacts& facts) {
@@ -21,6 +23,16 @@ std::vector<Case> CasesFor(const ModuleFacts& facts) {
     }
   }
   return cases;
+}
+
+std::vector<Provided> Untested(const ModuleFacts& facts) {
+  std::vector<Provided> untested = facts.provides;
+  const std::vector<NamedSuite> suites = AllSuites();
+  std::erase_if(untested, [&](const Provided& provided) {
+    return std::any_of(suites.begin(), suites.end(),
+                       [&](const NamedSuite& named) { return named.suite.interface == provided.id; });
+  });
+  return untested;
 }
 
 bool Matches(const std::string& pattern, const std::string& name) {

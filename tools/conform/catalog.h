@@ -32,6 +32,9 @@ struct Case {
 // The tests for a module, in the order of their names' folders. A provider of an interface without a suite has none.
 std::vector<Case> CasesFor(const ModuleFacts& facts);
 
+// What the module provides and no suite tests.
+std::vector<Provided> Untested(const ModuleFacts& facts);
+
 // True when `pattern`, in which * stands for any characters, is the whole `name`.
 bool Matches(const std::string& pattern, const std::string& name);
 

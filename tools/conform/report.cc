@@ -101,6 +101,9 @@ std::string SummaryOf(const RunReport& report) {
   for (const std::string& pattern : report.idle_exclusions) {
     text += fmt::format("the exclusion \"{}\" names no test; take it out\n", pattern);
   }
+  for (const Provided& provided : Untested(report.facts)) {
+    text += fmt::format("not tested: {} {}, for which this release has no suite\n", provided.id, provided.name);
+  }
   text += fmt::format("{} {}: {} tests, {} passed, {} failed", report.facts.name, report.facts.version,
                       report.results.size(), report.Count(Verdict::kPassed), report.Count(Verdict::kFailed));
   for (const Verdict verdict :
@@ -124,8 +127,12 @@ std::string ToJson(const RunReport& report) {
       {"full", report.full},
       {"good", report.IsGood()},
       {"idle_exclusions", report.idle_exclusions},
+      {"untested", json::array()},
       {"tests", json::array()},
   };
+  for (const Provided& provided : Untested(report.facts)) {
+    document["untested"].push_back({{"id", provided.id}, {"name", provided.name}});
+  }
   for (const Verdict verdict : {Verdict::kPassed, Verdict::kFailed, Verdict::kSkipped, Verdict::kExcluded,
                                 Verdict::kFailedAsExpected, Verdict::kPassedUnexpectedly}) {
     document["counts"][NameOf(verdict)] = report.Count(verdict);

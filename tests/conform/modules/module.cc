@@ -60,8 +60,18 @@ constexpr uint32_t kFlags = SL_INTERFACE_LAYER;
 #else
 constexpr uint32_t kFlags = SL_INTERFACE_ON_REQUEST;
 #endif
+#if defined(BROKEN_MISSPELT)
+constexpr char kId[] = "sl.algoritm/1";
+#elif defined(BROKEN_TO_COME)
+constexpr char kId[] = "sl.algorithm/2";
+#else
+constexpr char kId[] = SL_ALGORITHM_ID;
+#endif
 constexpr sl_provide_t kProvides[] = {
-    {sizeof(sl_provide_t), kFlags, SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, 1, &kOps, SL_MODULE_NAME}};
+#if defined(BROKEN_OF_TWO_MAJORS)
+    {sizeof(sl_provide_t), kFlags, "sl.algorithm/2", 1, 1, &kOps, SL_MODULE_NAME},
+#endif
+    {sizeof(sl_provide_t), kFlags, kId, SL_ALGORITHM_REVISION, 1, &kOps, SL_MODULE_NAME}};
 constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 
 [[maybe_unused]] void Pause() {

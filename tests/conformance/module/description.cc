@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a module says about itself: texts, options, provided and required interfaces, tables.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <regex>
 #include <set>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sl_algorithm.h"
 #include "sl_device.h"
@@ -71,6 +74,36 @@ const Interface* FindInterface(std::string_view id) {
     if (id == interface.id) return &interface;
   }
   return nullptr;
+}
+
+// "sl.device" of "sl.device/1".
+std::string_view NounOf(std::string_view id) { return id.substr(0, id.find('/')); }
+
+// How many letters are to be put in, taken out or replaced to make one of the other.
+size_t LettersBetween(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({replaced, row[j] + 1, row[j - 1] + 1}));
+    }
+  }
+  return row[b.size()];
+}
+
+// The interface that an unknown id most likely means; NULL: an interface among modules.
+const Interface* NearestInterface(std::string_view id) {
+  constexpr size_t kMostLetters = 3;
+  const Interface* nearest = nullptr;
+  size_t best = kMostLetters + 1;
+  for (const Interface& interface : Interfaces()) {
+    const size_t letters = LettersBetween(NounOf(id), NounOf(interface.id));
+    if (letters < best) nearest = &interface;
+    best = std::min(best, letters);
+  }
+  return id.starts_with("sl.") ? nearest : nullptr;
 }
 
 bool IsText(const char* text) { return text != nullptr && *text != '\0' && std::string_view(text).size() < 4096; }
@@ -193,6 +226,29 @@ void Provides(Trial& trial) {
   }
 }
 
+bool ProvidesNoun(const sl_module_t& table, std::string_view noun) {
+  for (uint32_t i = 0; i < table.provide_count; ++i) {
+    const char* id = table.provides[i]->id;
+    if (FindInterface(id) != nullptr && NounOf(id) == noun) return true;
+  }
+  return false;
+}
+
+// A kernel refuses a module whose interface is almost one of its own. One of another major version may stand beside
+// today's: nothing of it is tested, and the summary says so.
+void KnownIds(Trial& trial) {
+  const LoadedModule module(trial, trial.assignment().module_path);
+  const sl_module_t& table = module.table();
+  for (uint32_t i = 0; i < table.provide_count; ++i) {
+    const char* id = table.provides[i]->id;
+    if (FindInterface(id) != nullptr) continue;
+    const Interface* nearest = NearestInterface(id);
+    trial.Expect(nearest == nullptr || ProvidesNoun(table, NounOf(nearest->id)),
+                 "it provides {}, which no kernel of this release knows; did you mean {}?", id,
+                 nearest == nullptr ? "" : nearest->id);
+  }
+}
+
 bool Requires(const sl_module_t& table, std::string_view id) {
   for (uint32_t i = 0; i < table.require_count; ++i) {
     if (id == table.requirements[i]->id) return true;
@@ -250,6 +306,7 @@ std::vector<Test> DescriptionTests() {
       {"Description.SaysWhoItIs", "magic, versions, texts and mandatory functions", Identity},
       {"Description.OptionsAreLegal", "names, types, ranges, docs, defaults inside their ranges", Options},
       {"Description.ProvidedTablesAreLegal", "ids, revisions, whole slots, mandatory ones filled", Provides},
+      {"Description.InterfacesAreKnown", "an id beginning with sl. is one of this release, or clearly none", KnownIds},
       {"Description.RequirementsAreLegal", "ids and revisions; a layer requires what it wraps", Requirements},
       {"Description.BuildIdFitsDrafts", "draft interfaces need the very headers of this kit", BuildId},
   };

@@ -89,7 +89,8 @@ constexpr sl_fault_ops_t kOps = {sizeof(sl_fault_ops_t), 0, &Create, &Destroy, &
 constexpr sl_provide_t kProvides[] = {
 #ifdef SAMPLE_FAULT
     {sizeof(sl_provide_t), SAMPLE_FLAGS, SL_FAULT_ID, 1, 1, &kOps, SAMPLE_PROVIDER},
-#else
+#endif
+#ifdef SAMPLE_PROVIDES
     {sizeof(sl_provide_t), SAMPLE_FLAGS, SAMPLE_PROVIDES, 1, 1, &kOps, SAMPLE_PROVIDER},
 #endif
 };
