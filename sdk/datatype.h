@@ -37,4 +37,8 @@ constexpr bool HasReduction(sl_op_kind_t kind) {
   return kind == SL_OP_ALL_REDUCE || kind == SL_OP_REDUCE_SCATTER || kind == SL_OP_REDUCE;
 }
 
+// True for the operations of two ranks, a send and the receive at its other end. All other operations are collectives.
+constexpr bool IsTransfer(sl_op_kind_t kind) { return kind == SL_OP_SEND || kind == SL_OP_RECV; }
+constexpr bool IsCollective(sl_op_kind_t kind) { return !IsTransfer(kind); }
+
 }  // namespace sl

@@ -143,8 +143,7 @@ void Communicator::CloseReach() {
 Status Communicator::MakeControl() {
   if (device().is_watched()) return {};
   void* memory = nullptr;
-  const sl_status_t status = device().ops->allocate(device().handle, SL_MEMORY_HOST, sizeof(sl_control_t), &memory);
-  if (status != SL_OK) return {status, LastError()};
+  SL_TRY(StatusOf(device().ops->allocate(device().handle, SL_MEMORY_HOST, sizeof(sl_control_t), &memory)));
   control_.store(static_cast<sl_control_t*>(memory));
   if (cancelled()) StopLaunches(SL_ERR_ABORTED);  // Cancel() may have come before there was anything to write to
   return {};

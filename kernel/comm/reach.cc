@@ -159,8 +159,7 @@ Status Reach::Export(OfferBoard::Offer* offer, HandleList* out_list) const {
     sl_memory_handle_t handle{};
     handle.struct_size = sizeof(handle);
     void* memory = reinterpret_cast<void*>(asked_.base());
-    const sl_status_t status = setting_.device_ops->export_memory(setting_.device, memory, type, &handle);
-    if (status != SL_OK) return Status(status, LastError());
+    SL_TRY(StatusOf(setting_.device_ops->export_memory(setting_.device, memory, type, &handle)));
     std::memcpy(out, handle.fabric, sizeof(handle.fabric));
     offer->type = type;
     return Status();
@@ -186,8 +185,7 @@ Result<HandleList> Reach::ExportAll(uint32_t type) const {
     sl_memory_handle_t handle{};
     handle.struct_size = sizeof(handle);
     void* memory = reinterpret_cast<void*>(piece.base);
-    const sl_status_t status = setting_.device_ops->export_memory(setting_.device, memory, type, &handle);
-    if (status != SL_OK) return Status(status, LastError());
+    SL_TRY(StatusOf(setting_.device_ops->export_memory(setting_.device, memory, type, &handle)));
     if (type == SL_HANDLE_FD) list.descriptors.emplace_back(handle.fd);
     list.handles.push_back(handle);
   }

@@ -23,6 +23,9 @@ const char* LastError() noexcept;
 
 void ClearLastError() noexcept;
 
+// What a call of a module has come to: good, or its code with the text that it left.
+inline Status StatusOf(sl_status_t status) { return status == SL_OK ? Status() : Status(status, LastError()); }
+
 // What a call of a module that failed has come to, in the words it left since ClearLastError, or in the status's own.
 // Who fails with no status of an error, such as SL_ERR_AGAIN, is wrong: SL_ERR_INTERNAL.
 Status ModuleFailure(sl_status_t status);

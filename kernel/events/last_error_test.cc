@@ -63,6 +63,14 @@ TEST(LastError, NamesTheFunctionThatThrew) {
   EXPECT_STREQ("it threw in create", LastError());
 }
 
+TEST(LastError, StatusOfACallHasTheTextThatItLeft) {
+  SetLastError(SL_ERR_DEVICE, "the device is gone");
+  EXPECT_EQ(StatusOf(SL_ERR_DEVICE).code(), SL_ERR_DEVICE);
+  EXPECT_EQ(StatusOf(SL_ERR_DEVICE).message(), "the device is gone");
+  EXPECT_TRUE(StatusOf(SL_OK).ok());
+  EXPECT_FALSE(StatusOf(SL_OK).has_message()) << "an older text is not that of a call that went well";
+}
+
 // As the thread rounds. Both accesses keep the division where it stands.
 double Third() {
   const volatile double three = 3;

@@ -17,9 +17,7 @@ Result<std::unique_ptr<ForeignMemory>> ForeignMemory::Map(const sl_device_ops_t*
     if (handle.bytes > UINT64_MAX - bytes) return Status(SL_ERR_INVALID, "handles of more bytes than there are");
     bytes += handle.bytes;
   }
-  if (const sl_status_t status = ops->reserve(device, bytes, &memory->address_); status != SL_OK) {
-    return Status(status, LastError());
-  }
+  SL_TRY(StatusOf(ops->reserve(device, bytes, &memory->address_)));
   memory->reserved_bytes_ = bytes;
   auto* at = static_cast<uint8_t*>(memory->address_);
   for (const sl_memory_handle_t& handle : handles) {
@@ -33,8 +31,7 @@ Status ForeignMemory::Add(const sl_memory_handle_t& handle, void* at) {
   mappings_.reserve(mappings_.size() + 1);
   sl_mapping_t* mapping = nullptr;
   void* address = nullptr;
-  const sl_status_t status = ops_->import_memory(device_, &handle, at, &mapping, &address);
-  if (status != SL_OK) return {status, LastError()};
+  SL_TRY(StatusOf(ops_->import_memory(device_, &handle, at, &mapping, &address)));
   mappings_.push_back(mapping);
   if (at == nullptr) address_ = address;
   return {};

@@ -22,7 +22,7 @@ Result<uint64_t> SymmetricHeap::Stride(const sl_device_ops_t* ops, sl_device_t* 
                                        uint64_t slice_bytes) {
   sl_device_info_t info{};
   info.struct_size = sizeof(info);
-  if (sl_status_t status = ops->info(device, &info); status != SL_OK) return Status(status, LastError());
+  SL_TRY(StatusOf(ops->info(device, &info)));
   if ((info.capabilities & needed) != needed) {
     return Status(SL_ERR_UNSUPPORTED, std::string("device ") + info.name + " cannot share memory between ranks");
   }
@@ -48,9 +48,7 @@ Result<std::unique_ptr<SymmetricHeap>> SymmetricHeap::CreateAlone(const sl_devic
 }
 
 Status SymmetricHeap::Allocate(uint32_t memory_kind) {
-  if (sl_status_t status = ops_->allocate(device_, memory_kind, bytes(), &owned_); status != SL_OK) {
-    return {status, LastError()};
-  }
+  SL_TRY(StatusOf(ops_->allocate(device_, memory_kind, bytes(), &owned_)));
   base_ = static_cast<uint8_t*>(owned_);
   return {};
 }
@@ -92,17 +90,14 @@ Status SymmetricHeap::MapAt(const sl_memory_handle_t& handle, void* address) {
   sl_mapping_t* mapping = nullptr;
   void* mapped = nullptr;
   mappings_.reserve(mappings_.size() + 1);  // what is mapped must be remembered
-  const sl_status_t status = ops_->import_memory(device_, &handle, address, &mapping, &mapped);
-  if (status != SL_OK) return {status, LastError()};
+  SL_TRY(StatusOf(ops_->import_memory(device_, &handle, address, &mapping, &mapped)));
   mappings_.push_back(mapping);
   if (base_ == nullptr) base_ = static_cast<uint8_t*>(mapped);
   return {};
 }
 
 Status SymmetricHeap::Attach(const sl_device_ops_t* ops, sl_device_t* device) {
-  if (const sl_status_t status = ops->host_attach(device, base_, bytes()); status != SL_OK) {
-    return {status, LastError()};
-  }
+  SL_TRY(StatusOf(ops->host_attach(device, base_, bytes())));
   guest_ops_ = ops;
   guest_ = device;
   return {};
@@ -124,9 +119,7 @@ uint64_t SymmetricHeap::ResidentBytes(uint32_t rank) const {
 Result<sl_memory_handle_t> SymmetricHeap::Export() const {
   sl_memory_handle_t handle{};
   handle.struct_size = sizeof(handle);
-  if (sl_status_t status = ops_->export_memory(device_, owned_, SL_HANDLE_FD, &handle); status != SL_OK) {
-    return Status(status, LastError());
-  }
+  SL_TRY(StatusOf(ops_->export_memory(device_, owned_, SL_HANDLE_FD, &handle)));
   return handle;
 }
 

@@ -40,9 +40,6 @@ uint64_t Weighed(uint64_t time_ns, uint32_t processors, uint32_t weight) {
   return time_ns > UINT64_MAX / factor ? UINT64_MAX : time_ns * factor;
 }
 
-// A send and the receive at its other end are one transfer: both ends must choose alike.
-bool IsTransfer(sl_op_kind_t kind) { return kind == SL_OP_SEND || kind == SL_OP_RECV; }
-
 uint64_t Plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
 // A run uses its plan.

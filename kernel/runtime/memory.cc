@@ -26,8 +26,7 @@ Status AllocateMemory(int32_t device_kind, uint64_t bytes, void** out_memory) {
   SL_ASSIGN(Process * process, Process::Get());
   SL_ASSIGN(const Device* device, process->FindDevice(device_kind, -1));
   const uint32_t memory_kind = device->can_export() ? SL_MEMORY_EXPORTABLE : SL_MEMORY_PLAIN;
-  const sl_status_t status = device->ops->allocate(device->handle, memory_kind, bytes, out_memory);
-  return status == SL_OK ? Status() : Status(status, LastError());
+  return StatusOf(device->ops->allocate(device->handle, memory_kind, bytes, out_memory));
 }
 
 Status ReleaseMemory(void* memory) {
@@ -39,8 +38,7 @@ Status ReleaseMemory(void* memory) {
                         "other memory to whoever allocated it",
                         memory)};
   }
-  const sl_status_t status = device->ops->release(device->handle, memory);
-  return status == SL_OK ? Status() : Status(status, LastError());
+  return StatusOf(device->ops->release(device->handle, memory));
 }
 
 Status RegisterMemory(sl_comm_t* comm, void* memory, uint64_t bytes, sl_registration_t** out_registration) {

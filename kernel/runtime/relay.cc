@@ -30,8 +30,6 @@ static_assert(Relay::kSlots * sizeof(RelayWords) <= kWordsBytes);
 // all that it was given in the order in which it was given.
 constexpr uint32_t kAhead = Relay::kSlots - 1;
 
-Status StatusOf(sl_status_t status) { return status == SL_OK ? Status() : Status(status, LastError()); }
-
 }  // namespace
 
 Relay::Relay(sl_comm_t* handle) : handle_(handle), device_(handle->comm.device()) {}

@@ -13,12 +13,6 @@
 #include "sdk/doorbell.h"
 
 namespace sl::kernel {
-namespace {
-
-Status StatusOf(sl_status_t status) { return status == SL_OK ? Status() : Status(status, LastError()); }
-
-}  // namespace
-
 Status Relay::Capture(std::span<Pending* const> ops, uint64_t capture, sl_stream_t* stream) {
   SL_ASSIGN(RelayGraph * graph, GraphOf(capture));
   SL_ASSIGN(const RelayGraph::Job* job, graph->Add(ops));

@@ -20,8 +20,6 @@ bool HasBlocks(sl_op_kind_t kind) {
          kind == SL_OP_SCATTER;
 }
 
-bool IsTransfer(sl_op_kind_t kind) { return kind == SL_OP_SEND || kind == SL_OP_RECV; }
-
 // A part of a message and its place in the order that all ranks take.
 struct Message {
   uint64_t place;

@@ -9,12 +9,6 @@
 #include "sdk/datatype.h"
 
 namespace sl::kernel {
-namespace {
-
-bool IsCollective(const sl_op_t& op) { return op.kind != SL_OP_SEND && op.kind != SL_OP_RECV; }
-
-}  // namespace
-
 uint64_t LoadRelayWord(const uint64_t& word) {
   return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(word)).load(std::memory_order_acquire);
 }
@@ -32,7 +26,7 @@ Status RelayPieces::Prepare(std::span<Pending* const> ops, uint64_t area_bytes) 
   schedule_.parts.clear();
   schedule_.pieces.clear();
   for (uint32_t op = 0; op < stated_.size(); ++op) {
-    if (IsCollective(stated_[op])) CutCollective(stated_, op, comm.size(), area_bytes, &schedule_);
+    if (IsCollective(stated_[op].kind)) CutCollective(stated_, op, comm.size(), area_bytes, &schedule_);
   }
   CutTransfers(stated_, comm.rank(), comm.size(), area_bytes, &schedule_);
   Status selected = OrNoMemory([this] { return SelectPlans(); });

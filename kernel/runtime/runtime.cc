@@ -27,6 +27,7 @@ using sl::Status;
 using sl::kernel::LastError;
 using sl::kernel::Process;
 using sl::kernel::SetLastError;
+using sl::kernel::StatusOf;
 
 // Runs `body`, which returns a Status, as a C function.
 template <typename Body>
@@ -232,8 +233,7 @@ template <typename Call>
 Status AskHostDevice(const Call& call) {
   SL_ASSIGN(Process * process, Process::Get());
   const auto& device = process->host_device();
-  const sl_status_t status = call(*device.ops, device.handle);
-  return status == SL_OK ? Status() : Status(status, LastError());
+  return StatusOf(call(*device.ops, device.handle));
 }
 
 sl_status_t StreamCreate(sl_stream_t** out_stream) {

@@ -45,8 +45,6 @@ class StreamCalls {
     return StatusOf(device_.ops->stream_wait_event(device_.handle, stream_, event));
   }
 
-  static Status StatusOf(sl_status_t status) { return status == SL_OK ? Status() : Status(status, LastError()); }
-
  private:
   // Of a device of revision 1.
   Status IssueEach(const std::vector<sl_stream_value_t>& values) const {

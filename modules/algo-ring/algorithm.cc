@@ -35,8 +35,7 @@ sl_status_t sl_algorithm_t::Estimate(const sl_op_t& op, sl_estimate_t* out) cons
 
 sl::Status sl_algorithm_t::Plan(const sl_op_t& op, const sl_plan_builder_ops_t* ops, sl_plan_builder_t* builder) const {
   if (const char* reason = family->Refuses(op, options); reason != nullptr) return {SL_ERR_UNSUPPORTED, reason};
-  const bool pairs = op.kind == SL_OP_SEND || op.kind == SL_OP_RECV;
-  if (pairs && static_cast<uint32_t>(op.peer) == shape.rank) {
+  if (sl::IsTransfer(op.kind) && static_cast<uint32_t>(op.peer) == shape.rank) {
     return {SL_ERR_UNSUPPORTED, "a send to the own rank is a copy, not a plan"};
   }
   sl::PlanWriter writer(ops, builder);

@@ -23,12 +23,12 @@ class Direct : public Family {
 
   const char* Method(const sl_op_t& op) const override {
     if (op.kind == SL_OP_ALL_REDUCE) return "two direct exchanges";
-    return op.kind == SL_OP_SEND || op.kind == SL_OP_RECV ? "one link" : "direct exchange";
+    return IsTransfer(op.kind) ? "one link" : "direct exchange";
   }
 
   Work WorkOf(const sl_op_t& op) const override {
     const Pieces pieces = Cut(op);
-    if (IsPair(op.kind)) {
+    if (IsTransfer(op.kind)) {
       return {1, pieces.rounds, static_cast<double>(op.count * ElementBytes(op)), false};
     }
     const uint64_t peers = shape_.size - 1;
@@ -62,10 +62,9 @@ class Direct : public Family {
   static bool IsSymmetric(sl_op_kind_t kind) {
     return kind == SL_OP_ALL_REDUCE || kind == SL_OP_ALL_GATHER || kind == SL_OP_REDUCE_SCATTER;
   }
-  static bool IsPair(sl_op_kind_t kind) { return kind == SL_OP_SEND || kind == SL_OP_RECV; }
 
   Pieces Cut(const sl_op_t& op) const {
-    if (IsPair(op.kind)) return CutPipelined(shape_, op.count, ElementBytes(op), 4);
+    if (IsTransfer(op.kind)) return CutPipelined(shape_, op.count, ElementBytes(op), 4);
     const uint64_t block = op.kind == SL_OP_ALL_REDUCE ? BlockOf(op.count, shape_.size) : op.count;
     return CutBlock(shape_, block, ElementBytes(op));
   }

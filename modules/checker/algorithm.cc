@@ -336,7 +336,7 @@ struct PartsHook : NoHook {
  private:
   static const char* WrongPart(const AlgorithmFacts& facts, const sl_op_t& op, const sl_part_t& part) {
     if (part.struct_size < SL_PART_SIZE_1_6) return "its size is not said";
-    if (part.kind >= SL_OP_KIND_COUNT || part.kind == SL_OP_SEND || part.kind == SL_OP_RECV) return "no collective";
+    if (part.kind >= SL_OP_KIND_COUNT || IsTransfer(part.kind)) return "no collective";
     if (part.root < -1 || part.root >= static_cast<int64_t>(facts.size)) return "there is no such root";
     if (HasReduction(part.kind) && !HasReduction(op.kind)) return "it reduces, and the operation does not";
     if (part.count == 0) return "it moves nothing";
