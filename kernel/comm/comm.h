@@ -97,7 +97,8 @@ class Communicator {
   Status ReleaseHeap(uint64_t turn);
   Status RemakeHeap();
 
-  // Meets all ranks: what was issued has been completed by everybody.
+  // Meets all ranks: what was issued has been completed by everybody. A rank that is gone ends the meeting, and well:
+  // this rank's own work is done.
   Status Finalize();
   // Waits until the peers have what was sent over networks: for two resend times at most, and not for lost peers.
   void Drain();
@@ -135,8 +136,15 @@ class Communicator {
   void Fail(const Status& status);
   // The same, and what was launched ends.   [any]
   void FailLaunches(const Status& status);
-  // SL_OK, or why this communicator is of no use any more: its failure, a lost rank, or another rank's failure.   [any]
+  // SL_OK, or why operations cannot follow: Failure(), or a rank that has ended the communicator, where its end has
+  // stopped launches.   [any]
   Status Health() const;
+  // SL_OK, or this rank's failure, a lost rank, or another rank's failure.   [any]
+  Status Failure() const;
+  // SL_OK, or why an operation of this rank has not completed. What has become of other ranks alone is no reason. [any]
+  Status WorkFailure() const;
+  // Launches of this rank may still run, as `may_run` knows; empty: it is not known. Where nobody watches launches.
+  void WatchLaunches(std::function<bool()> may_run);
   // One load: nothing has gone wrong yet.   [data]
   bool healthy() const { return !broken_.load(std::memory_order_relaxed); }
 
@@ -240,6 +248,7 @@ class Communicator {
   void GiveUpJoiningSoon();
   void StopLaunchesSoon(const std::string& why);
   void StopLaunchesOfPeer(const std::string& why);
+  bool LaunchesMayRun() const;
   void OnReport(uint32_t rank, const Status& failure);
   void KeepRemoteFailure(Status remote);
   Patience patience() const { return {deadline_ns_, &give_up_joining_ns_}; }
@@ -270,8 +279,12 @@ class Communicator {
   std::atomic<int32_t> lost_rank_{-1};
   std::atomic<Fate> lost_fate_{Fate::kLost};  // written before lost_rank_
   mutable std::mutex mutex_;
-  Status failure_;         // guarded by mutex_
-  Status remote_failure_;  // guarded by mutex_
+  Status failure_;                       // guarded by mutex_
+  Status remote_failure_;                // guarded by mutex_
+  Status stopped_by_;                    // a peer's end, on which launches were stopped; guarded by mutex_
+  std::atomic<bool> is_cut_off_{false};  // launches may have run when they were stopped
+  mutable std::mutex launches_mutex_;
+  std::function<bool()> launches_may_run_;  // guarded by launches_mutex_
   std::atomic<bool> roster_known_{false};
 
   // In order of making; destroyed in reverse.

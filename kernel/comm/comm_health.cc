@@ -120,10 +120,29 @@ void Communicator::StopLaunchesSoon(const std::string& why) {
   if (!stopping_.compare_exchange_strong(none, stopping)) process_->control()->Cancel(stopping);
 }
 
-// One that has failed already has its reason: a lost rank, or what another rank reported.
+// One that has failed already has its reason: a lost rank, or what another rank reported. Where nothing runs the peer's
+// end is no failure of this rank: only operations that follow are refused, from before it is looked whether any runs.
 void Communicator::StopLaunchesOfPeer(const std::string& why) {
   const LaunchStop stop(this, SL_ERR_PEER_LOST);
-  if (healthy()) Fail({SL_ERR_PEER_LOST, why});
+  const bool is_news = healthy();
+  if (is_news) {
+    std::lock_guard lock(mutex_);
+    stopped_by_ = Status(SL_ERR_PEER_LOST, why);
+    broken_.store(true);
+  }
+  if (!LaunchesMayRun()) return;
+  is_cut_off_.store(true);
+  if (is_news) Fail({SL_ERR_PEER_LOST, why});
+}
+
+void Communicator::WatchLaunches(std::function<bool()> may_run) {
+  std::lock_guard lock(launches_mutex_);
+  launches_may_run_ = std::move(may_run);
+}
+
+bool Communicator::LaunchesMayRun() const {
+  std::lock_guard lock(launches_mutex_);
+  return !launches_may_run_ || launches_may_run_();
 }
 
 // What ends waits comes first: the rest takes memory, and when there is none the news comes once more.
@@ -221,11 +240,28 @@ void Communicator::RevokeForShrink() {
 }
 
 Status Communicator::Health() const {
+  SL_TRY(Failure());
+  if (healthy()) return {};
+  std::lock_guard lock(mutex_);
+  return stopped_by_;
+}
+
+Status Communicator::Failure() const {
   if (healthy()) return {};
   std::lock_guard lock(mutex_);
   if (!failure_.ok()) return failure_;
   if (lost_rank() < 0) return remote_failure_;
   return {SL_ERR_PEER_LOST, LostText()};
+}
+
+// A launch that gives up says so itself: a replay of a graph, say, of which nobody here knew.
+Status Communicator::WorkFailure() const {
+  if (healthy()) return {};
+  SL_TRY(OwnFailure());
+  sl_control_t* control = control_.load();
+  const bool has_given_up =
+      control != nullptr && std::atomic_ref<uint32_t>(control->fault).load(std::memory_order_acquire) != 0;
+  return has_given_up || is_cut_off_.load() ? Health() : Status();
 }
 
 // All ranks of a host that does not answer are lost, whichever of them was missed first.

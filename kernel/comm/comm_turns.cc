@@ -215,7 +215,10 @@ Status Communicator::Finalize() {
   const uint64_t timeout_ms = process_->profile().settings().comm.operation_timeout_ms;
   const Patience patience{timeout_ms == 0 ? SL_NO_DEADLINE : NowNs() + timeout_ms * 1000000, &cancelled_ns_};
   for (;;) {
-    SL_ASSIGN(const std::optional<Contributions> gathered, GatherTurn(TakeTurn(), "finalize", {}, patience));
+    const Result<std::optional<Contributions>> met = GatherTurn(TakeTurn(), "finalize", {}, patience);
+    if (met.status().code() == SL_ERR_PEER_LOST || met.status().code() == SL_ERR_PEER_FAILED) return {};
+    SL_TRY(met.status());
+    const std::optional<Contributions>& gathered = met.value();
     if (!gathered) continue;
     for (uint32_t rank = 0; rank < config_.size; ++rank) {
       if (!(*gathered)[rank].empty()) return CalledAnother(RankName(rank), "finalize");

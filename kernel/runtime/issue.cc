@@ -133,9 +133,13 @@ Status IssueRelayed(sl_comm_t* handle, const IssueOrder& order, const sl_op_t& o
 
 // A call has recorded the end of its launches before it ends; in this order nothing slips through.
 void EnterRoll(sl_comm_t* handle) {
+  const auto may_run = [handle] {
+    return handle->in_call().load(std::memory_order_seq_cst) != 0 || LaunchesMayRun(*handle);
+  };
+  handle->comm.WatchLaunches(may_run);
   handle->place = ProcessLaunchRoll()->Enter({
       .comm_id = handle->comm.id(),
-      .may_run = [handle] { return handle->in_call().load(std::memory_order_seq_cst) != 0 || LaunchesMayRun(*handle); },
+      .may_run = may_run,
       .may_replay = [handle] { return handle->graphs() != 0; },
       .give_up = [handle](const Status& why) { handle->comm.FailLaunches(why); },
   });
@@ -200,6 +204,7 @@ Status PrepareToIssue(sl_comm_t* handle) {
 }
 
 void LeaveRoll(sl_comm_t* handle) {
+  handle->comm.WatchLaunches({});
   if (handle->place != nullptr) ProcessLaunchRoll()->Leave(handle->place);
   handle->place = nullptr;
 }

@@ -154,7 +154,10 @@ Status CommState(sl_comm_t* handle) {
     if (!handle->work_outcome.ok() && !is_over) return handle->work_outcome;
   }
   if (handle->revoked.load()) return {};  // what it failed by is over with it
-  SL_TRY(handle->comm.Health());
+  if (handle->comm.state.load() == Communicator::State::kFinalized)
+    return {};  // what becomes of others is their affair
+  SL_TRY(handle->comm.Failure());
+  SL_TRY(handle->comm.WorkFailure());
   // Who waits on the host finds mismatches itself. Calls that no launch waits for are compared when somebody asks.
   const bool is_idle = handle->comm.state.load() != Communicator::State::kReady;
   if (is_idle || handle->comm.device().is_watched()) return {};
@@ -205,10 +208,10 @@ Status FinalizeComm(sl_comm_t* handle) {
     constexpr uint64_t kLookNs = 50'000'000;  // between two looks whether it is aborted
     while (!AwaitLaunches(handle, std::min(deadline_ns, NowNs() + kLookNs))) {
       if (handle->comm.cancelled()) return {SL_ERR_ABORTED, "the communicator was aborted while it was finalized"};
-      SL_TRY(handle->comm.Health());
+      SL_TRY(handle->comm.WorkFailure());
       if (NowNs() >= deadline_ns) return {SL_ERR_TIMEOUT, "finalize: launches on the device did not end"};
     }
-    SL_TRY(handle->comm.Health());
+    SL_TRY(handle->comm.WorkFailure());
     handle->comm.state.store(Communicator::State::kMeeting);
     SL_TRY(handle->comm.Finalize());
     SL_TRY(FindMismatch(handle));

@@ -24,7 +24,7 @@ Status CheckParent(const sl_comm_t& parent, const char* what, const char* remedy
   if (state != Communicator::State::kReady && state != Communicator::State::kSuspended) {
     return {SL_ERR_STATE, std::string(what) + " of a communicator that is not ready, or was finalized"};
   }
-  return parent.revoked.load() ? Status() : parent.comm.Health();
+  return parent.revoked.load() ? Status() : parent.comm.Failure();
 }
 
 // A communicator that comes out of `parent`, not yet joined; `size` where that is known already.

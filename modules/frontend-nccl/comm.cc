@@ -73,6 +73,7 @@ ncclResult_t PollKernel(const char* function, ncclComm* comm, uint32_t phase) {
     return ncclSuccess;
   }
   if (status != SL_OK) {
+    if (phase == kFinalizing) comm->cold->finalizing = false;
     if (phase == kConnecting || phase == kFinalizing) return BecomeFailed(function, comm, status, text);
     SetLastError((std::string(function) + ": " + (*text != '\0' ? text : StatusName(status))).c_str());
     return ResultOf(status);

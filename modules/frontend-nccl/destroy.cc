@@ -106,9 +106,7 @@ ncclResult_t Free(const char* function, ncclComm* comm) {
       LeaveForLater(comm);
       return ncclSuccess;
     }
-    // Who is done needs the lost one for nothing.
-    const bool missed_nothing = waited == SL_ERR_PEER_LOST && IsMeeting(comm);
-    if (waited < SL_OK && !missed_nothing) result = FailWith(function, waited);
+    if (waited < SL_OK) result = FailWith(function, waited);
   }
   const sl_status_t destroyed = End(comm);
   if (destroyed < SL_OK && result == ncclSuccess) result = FailWith(function, destroyed);
@@ -153,8 +151,8 @@ ncclResult_t AwaitFinalize(const char* function, ncclComm* comm) {
   if (status == SL_ERR_ABORTED) {
     return Fail(ncclInvalidUsage, "%s: the communicator was aborted while it was being finalized", function);
   }
-  if (status != SL_OK) return BecomeFailed(function, comm, status);
   comm->cold->finalizing = false;
+  if (status != SL_OK) return BecomeFailed(function, comm, status);  // told here, and not again by ncclCommDestroy
   ChangePhase(comm, kFinalized);
   return ncclSuccess;
 }
