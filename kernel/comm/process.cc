@@ -4,11 +4,13 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -26,8 +28,12 @@ namespace {
 
 std::atomic<bool> forked_child{false};
 constinit std::mutex process_mutex;
-Process* process = nullptr;      // guarded by process_mutex; leaked on purpose: see the class comment
-bool atfork_registered = false;  // guarded by process_mutex
+Process* process = nullptr;               // guarded by process_mutex; leaked on purpose: see the class comment
+bool atfork_registered = false;           // guarded by process_mutex
+std::atomic<Process*> observed{nullptr};  // the process that has observers
+
+// How long an observer may still take for the last records when the process ends.
+constexpr uint64_t kLastRecordsNs = 2'000'000'000;
 
 template <typename Ops>
 std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
@@ -146,7 +152,9 @@ Result<Process*> Process::Make() {
   made->progress_ = std::make_unique<ProgressThread>(engine);
   Logf(SL_LOG_INFO, "starling {} profile {}, {} algorithms, {} transports", SL_VERSION, made->profile_.name(),
        made->algorithms_.size(), made->transports_.all.size());
-  return made.release();
+  Process* const ours = made.release();
+  if (ours->pump_ != nullptr && observed.exchange(ours) == nullptr) std::atexit(EndObservers);
+  return ours;
 }
 
 Status Process::LoadModules() {
@@ -164,6 +172,13 @@ Status Process::LoadModules() {
   pump_ = std::make_unique<ObserverPump>(profile_.settings().events.drain_ms * 1000000);
   is_in_use_.store(true, std::memory_order_relaxed);  // its thread may hold a lock of the records when somebody forks
   return pump_->Start(sources);
+}
+
+// Other threads may still be inside: they see a mask of no kinds, and modules of other interfaces stay open.
+void Process::EndObservers() {
+  Process* const ours = observed.load(std::memory_order_acquire);
+  if (IsForkedChild() || getpid() != ours->pid_) return;
+  if (ours->pump_->Stop(kLastRecordsNs)) ours->loader_->CloseObservers();
 }
 
 // A device shows what it is when it is open, and opening a GPU is no trifle: the likely one first, and none that this

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a process has once: the profile, the modules, the devices, the control thread. Made at the first call that
-// needs it and never torn down: libstarling.so stays loaded, and at exit other threads may still be inside.
+// needs it and never torn down: libstarling.so stays loaded, and at exit other threads may still be inside. Observers
+// alone are ended there, since only the kernel calls them.
 #pragma once
+
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -108,13 +112,16 @@ class Process {
   static void BeforeFork();
   static void AfterForkInParent();
   static void AfterForkInChild();
+  // Delivers the last records and ends the observers, at the end of a process that ends normally.
+  static void EndObservers();
   Status LoadModules();
   Status OpenHostDevice();
   static bool IsUsed(const Served<sl_device_ops_t>& provider);
   Result<const Device*> OpenDevice(const Served<sl_device_ops_t>& provider, int32_t ordinal);
 
   std::atomic<bool> is_in_use_{false};  // for more than ids
-  Process* forebear_ = nullptr;         // left behind by a fork before the one that left this behind
+  const pid_t pid_ = getpid();
+  Process* forebear_ = nullptr;  // left behind by a fork before the one that left this behind
   Profile profile_;
   std::unique_ptr<Loader> loader_;
   std::unique_ptr<ObserverPump> pump_;

@@ -52,14 +52,22 @@ Status ObserverPump::Start(const std::vector<Source>& sources) {
   return status;
 }
 
-void ObserverPump::Stop() {
+bool ObserverPump::Stop(uint64_t patience_ns) {
   SetEventMask(0);
   if (thread_.joinable()) {
-    {
-      std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
     wake_.notify_all();
+    const auto has_ended = [this] { return has_ended_; };
+    if (thread_.get_id() == std::this_thread::get_id()) return false;
+    if (patience_ns == UINT64_MAX) {
+      ended_.wait(lock, has_ended);
+    } else if (!ended_.wait_for(lock, std::chrono::nanoseconds(patience_ns), has_ended)) {
+      Logf(SL_LOG_WARN, "observer {} does not return from consume: the last records are lost to all observers",
+           consuming_ != nullptr ? consuming_->name : "unknown");
+      return false;
+    }
+    lock.unlock();
     thread_.join();
   }
   for (Observer& observer : observers_) {
@@ -68,6 +76,12 @@ void ObserverPump::Stop() {
     }
   }
   observers_.clear();
+  return true;
+}
+
+void ObserverPump::SetConsuming(const Observer* observer) {
+  const std::lock_guard lock(mutex_);
+  consuming_ = observer;
 }
 
 void ObserverPump::Run() {
@@ -80,6 +94,9 @@ void ObserverPump::Run() {
   }
   lock.unlock();
   Drain();  // Stop() may have come before the first turn
+  lock.lock();
+  has_ended_ = true;
+  ended_.notify_all();
 }
 
 void ObserverPump::Drain() {
@@ -88,7 +105,10 @@ void ObserverPump::Drain() {
 
 void ObserverPump::Deliver(const EventBatch& batch) {
   for (Observer& observer : observers_) {
-    if (observer.mask != 0) DeliverTo(observer, batch);
+    if (observer.mask == 0) continue;
+    SetConsuming(&observer);
+    DeliverTo(observer, batch);
+    SetConsuming(nullptr);
   }
 }
 

@@ -42,7 +42,9 @@ class ObserverPump {
   Status Start(const std::vector<Source>& sources);
 
   // Clears the mask, delivers what the rings still hold, ends the thread and destroys the observers. Idempotent.
-  void Stop();
+  // False when an observer did not return from consume() within `patience_ns`, or calls this itself: then the thread is
+  // left to it, no observer is destroyed, and the pump must outlive the process.
+  bool Stop(uint64_t patience_ns = UINT64_MAX);
 
   bool running() const { return thread_.joinable(); }
 
@@ -60,6 +62,7 @@ class ObserverPump {
   void Deliver(const EventBatch& batch);
   void DeliverTo(Observer& observer, const EventBatch& batch);
   void UpdateMask();
+  void SetConsuming(const Observer* observer);
 
   const uint64_t period_ns_;
   std::vector<Observer> observers_;    // the pump thread's while it runs
@@ -67,7 +70,10 @@ class ObserverPump {
   std::thread thread_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stopping_ = false;  // guarded by mutex_
+  std::condition_variable ended_;
+  bool stopping_ = false;                // guarded by mutex_
+  bool has_ended_ = false;               // guarded by mutex_
+  const Observer* consuming_ = nullptr;  // guarded by mutex_; whose turn it is
 };
 
 }  // namespace sl::kernel

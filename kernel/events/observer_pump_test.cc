@@ -23,6 +23,7 @@ struct Fake {
   std::atomic<uint64_t> calls{0};
   std::atomic<uint64_t> records{0};
   std::atomic<uint64_t> last_value{0};
+  std::atomic<bool> holds{false};  // consume() does not return
   std::atomic<bool> destroyed{false};
 
   sl_instance_t* instance() { return reinterpret_cast<sl_instance_t*>(this); }
@@ -43,6 +44,7 @@ struct Fake {
     fake->records += batch->count;
     fake->last_value = batch->records[batch->count - 1].value;
     ++fake->calls;
+    while (fake->holds) std::this_thread::yield();
     if (fake->throws) throw std::runtime_error("observer's own trouble");
     return fake->consume_status;
   }
@@ -141,6 +143,21 @@ TEST(ObserverPump, NoThreadWhenNobodyWantsAnything) {
   pump.Stop();
   EXPECT_TRUE(fake.destroyed);
   EXPECT_FALSE(failing.destroyed);
+}
+
+// Nothing of it is touched any more: the pump outlives the process, or as here the observer's return.
+TEST(ObserverPump, StopsWithoutAnObserverThatDoesNotReturn) {
+  Fake fake;
+  fake.holds = true;
+  ObserverPump pump(kPeriodNs);
+  ASSERT_TRUE(pump.Start({{"slow", &kOps, fake.instance()}}).ok());
+  EmitStep(1);
+  ASSERT_TRUE(Eventually([&] { return fake.calls == 1; }));
+  EXPECT_FALSE(pump.Stop(1000));
+  EXPECT_FALSE(fake.destroyed);
+  fake.holds = false;
+  EXPECT_TRUE(pump.Stop());
+  EXPECT_TRUE(fake.destroyed);
 }
 
 }  // namespace

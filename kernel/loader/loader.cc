@@ -102,6 +102,8 @@ const Provider* Loader::Find(std::string_view id, std::string_view name) const {
   return nullptr;
 }
 
+void Loader::CloseObservers() { impl_->opener->CloseObservers(); }
+
 Status Loader::Quiesce(uint64_t deadline_ns) {
   impl_->state.store(State::kQuiescing, std::memory_order_relaxed);
   return impl_->opener->Quiesce(deadline_ns);

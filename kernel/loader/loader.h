@@ -48,6 +48,9 @@ class Loader {
   // The provider of that name; NULL when there is none.
   const Provider* Find(std::string_view id, std::string_view name) const;
 
+  // Closes the modules that serve observers and nothing else: at the end of the process, after their last batch.
+  void CloseObservers();
+
   // Asks every module, users before those they use, to come to rest.   blocking: until `deadline_ns`
   // returns: SL_OK | SL_ERR_TIMEOUT with the module named
   Status Quiesce(uint64_t deadline_ns);

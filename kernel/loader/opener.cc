@@ -8,8 +8,10 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
+#include "sdk/clock.h"
 #include "sl_device.h"
 #include "sl_fault.h"
+#include "sl_observer.h"
 
 namespace sl::kernel {
 namespace {
@@ -262,6 +264,17 @@ const Status* Opener::StateOf(const ChosenModule& chosen) const {
   return known == states_.end() ? nullptr : &known->second.failure;
 }
 
+namespace {
+
+void CloseInstance(const Instance& instance) {
+  const LoadedModule& module = *instance.chosen->module;
+  if (CallModule("close", module.table().close, instance.handle) != SL_OK) {
+    Logf(SL_LOG_ERROR, "module {}: {}", module.name(), LastError());
+  }
+}
+
+}  // namespace
+
 Status Opener::Quiesce(uint64_t deadline_ns) {
   Status first;
   for (auto instance = instances_.rbegin(); instance != instances_.rend(); ++instance) {
@@ -277,14 +290,26 @@ Status Opener::Quiesce(uint64_t deadline_ns) {
   return first;
 }
 
+void Opener::CloseObservers() {
+  for (size_t i = instances_.size(); i-- > 0;) {
+    const sl_module_t& table = instances_[i].chosen->module->table();
+    const bool only_observes =
+        std::all_of(table.provides, table.provides + table.provide_count, [](const sl_provide_t* provide) {
+          return std::string_view(provide->id) == SL_OBSERVER_ID && (provide->flags & SL_INTERFACE_LAYER) == 0;
+        });
+    if (table.provide_count == 0 || !only_observes) continue;
+    const Instance instance = std::move(instances_[i]);
+    instances_.erase(instances_.begin() + static_cast<std::ptrdiff_t>(i));
+    if (table.quiesce != nullptr) CallModule("quiesce", table.quiesce, instance.handle, NowNs());
+    CloseInstance(instance);
+  }
+}
+
 void Opener::CloseAll() {
   while (!instances_.empty()) {
-    Instance instance = std::move(instances_.back());
+    const Instance instance = std::move(instances_.back());
     instances_.pop_back();
-    const LoadedModule& module = *instance.chosen->module;
-    if (CallModule("close", module.table().close, instance.handle) != SL_OK) {
-      Logf(SL_LOG_ERROR, "module {}: {}", module.name(), LastError());
-    }
+    CloseInstance(instance);
   }
   slots_.clear();
   states_.clear();

@@ -44,6 +44,8 @@ class Opener {
   // Users before those they use.
   Status Quiesce(uint64_t deadline_ns);
   void CloseAll();
+  // Closes the modules that serve observers and nothing else. The pump has ended.
+  void CloseObservers();
 
   const std::vector<std::unique_ptr<ProviderSlot>>& slots() const { return slots_; }
   // Whether the module was opened, and why not.

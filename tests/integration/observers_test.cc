@@ -2,9 +2,12 @@
 //
 // Observers that block, throw, fail and lie: operations go on, results are right, and the job ends as it would without.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -12,6 +15,11 @@
 
 namespace sl::integration {
 namespace {
+
+const std::string& Modules() {
+  static const std::string modules = std::getenv("STARLING_MODULE_PATH");  // unset after the first test
+  return modules;
+}
 
 class HostileObserver : public ::testing::TestWithParam<const char*> {};
 
@@ -26,11 +34,10 @@ void Reduce(const Team& team, ncclComm_t comm, int times) {
 }
 
 TEST_P(HostileObserver, HarmsNoOperation) {
-  static const std::string modules = std::getenv("STARLING_MODULE_PATH");  // unset after the first test
   const std::string kind = GetParam();
   const std::string mark = ::testing::TempDir() + "hostile-" + kind + "-" + std::to_string(getpid());
   unlink(mark.c_str());
-  const std::string folders = modules + ":" + SL_HOSTILE_DIR + "/" + kind;
+  const std::string folders = Modules() + ":" + SL_HOSTILE_DIR + "/" + kind;
   const Environment path("STARLING_MODULE_PATH", folders.c_str());
   const Environment told("SL_TEST_MARK", mark.c_str());
   const Environment alone("STARLING_LAYERS", "");  // the checker would end who lies
@@ -49,6 +56,51 @@ TEST_P(HostileObserver, HarmsNoOperation) {
 INSTANTIATE_TEST_SUITE_P(Kinds, HostileObserver,
                          ::testing::Values("blocks", "throws", "throws_at_once", "fails", "lies"),
                          [](const auto& kind) { return std::string(kind.param); });
+
+// A program of one rank that ends as programs do, by exit(); the observer is told everything before.
+class EndOfTheProcess : public ::testing::TestWithParam<bool> {};
+
+std::string WhatItSaw(const std::string& kind, bool destroys, int times, int* out_status) {
+  const std::string mark = ::testing::TempDir() + "ending-" + kind + "-" + std::to_string(getpid());
+  unlink(mark.c_str());
+  const std::string folders = Modules() + ":" + SL_HOSTILE_DIR + "/" + kind;
+  const Environment path("STARLING_MODULE_PATH", folders.c_str());
+  const Environment told("SL_TEST_MARK", mark.c_str());
+  const Environment alone("STARLING_LAYERS", "");
+  const Environment seldom("STARLING_EVENTS_DRAIN_MS", "60000");  // only the end delivers
+  const Environment large("STARLING_EVENTS_RING_RECORDS", "65536");
+  const pid_t child = fork();
+  if (child == 0) {
+    ncclUniqueId id;
+    ncclComm_t comm = nullptr;
+    bool good = ncclGetUniqueId(&id) == ncclSuccess && ncclCommInitRank(&comm, 1, id, 0) == ncclSuccess;
+    float value = 1;
+    for (int i = 0; good && i < times; ++i) {
+      good = ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, comm, nullptr) == ncclSuccess;
+    }
+    if (good && destroys) good = ncclCommDestroy(comm) == ncclSuccess;
+    std::exit(good ? 0 : 1);
+  }
+  waitpid(child, out_status, 0);
+  std::stringstream text;
+  text << std::ifstream(mark).rdbuf();
+  unlink(mark.c_str());
+  return text.str();
+}
+
+TEST_P(EndOfTheProcess, BringsTheLastRecordsAndEndsTheObserver) {
+  int status = -1;
+  EXPECT_EQ("destroyed after 1000 begun, 1000 ended\nclosed\n", WhatItSaw("counts", GetParam(), 1000, &status));
+  EXPECT_EQ(0, status);
+}
+
+TEST_P(EndOfTheProcess, IsNotHeldUpByAnObserverThatBlocks) {
+  int status = -1;
+  EXPECT_EQ("", WhatItSaw("blocks", GetParam(), 1, &status));
+  EXPECT_EQ(0, status);
+}
+
+INSTANTIATE_TEST_SUITE_P(Destroys, EndOfTheProcess, ::testing::Bool());
 
 }  // namespace
 }  // namespace sl::integration

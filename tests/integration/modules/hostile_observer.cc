@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// An observer that does its users harm, in the way of the one HOSTILE_… that is defined; and a mark that it did.
+// An observer that does its users harm, in the way of the one HOSTILE_… that is defined; and a mark that it did. With
+// HOSTILE_COUNTS it harms nobody, and the mark says what it saw and how it ended.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -10,7 +12,8 @@
 #include "sl_observer.h"
 
 struct sl_instance_t {
-  int unused;
+  uint64_t begun = 0;
+  uint64_t ended = 0;
 };
 
 namespace {
@@ -20,6 +23,14 @@ void Mark() {
   const char* path = std::getenv("SL_TEST_MARK");
   const int fd = path == nullptr ? -1 : open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   if (fd >= 0) close(fd);
+}
+
+// Appends a line to that file.
+[[maybe_unused]] void Write(const char* line) {
+  const char* path = std::getenv("SL_TEST_MARK");
+  const int fd = path == nullptr ? -1 : open(path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
+  if (fd < 0 || write(fd, line, std::strlen(line)) < 0) std::abort();
+  close(fd);
 }
 
 sl_status_t Create(sl_instance_t* instance, sl_observer_t** out_observer, uint64_t* out_event_mask) {
@@ -32,9 +43,25 @@ sl_status_t Create(sl_instance_t* instance, sl_observer_t** out_observer, uint64
   return SL_OK;
 }
 
-void Destroy(sl_observer_t*) {}
+void Destroy([[maybe_unused]] sl_observer_t* observer) {
+#if defined(HOSTILE_COUNTS)
+  const auto* instance = reinterpret_cast<sl_instance_t*>(observer);
+  char line[80];
+  std::snprintf(line, sizeof line, "destroyed after %llu begun, %llu ended\n",
+                static_cast<unsigned long long>(instance->begun), static_cast<unsigned long long>(instance->ended));
+  Write(line);
+#endif
+}
 
-sl_status_t Consume(sl_observer_t*, [[maybe_unused]] const sl_batch_t* batch) {
+sl_status_t Consume([[maybe_unused]] sl_observer_t* observer, [[maybe_unused]] const sl_batch_t* batch) {
+#if defined(HOSTILE_COUNTS)
+  auto* instance = reinterpret_cast<sl_instance_t*>(observer);
+  for (uint64_t i = 0; i < batch->count; ++i) {
+    instance->begun += batch->records[i].kind == SL_EVENT_OP_BEGIN ? 1 : 0;
+    instance->ended += batch->records[i].kind == SL_EVENT_OP_END ? 1 : 0;
+  }
+  return SL_OK;
+#endif
   Mark();
 #if defined(HOSTILE_BLOCKS)
   for (;;) pause();
@@ -53,10 +80,15 @@ sl_status_t Consume(sl_observer_t*, [[maybe_unused]] const sl_batch_t* batch) {
 constexpr sl_observer_ops_t kOps = {sizeof(sl_observer_ops_t), 0, Create, Destroy, Consume};
 
 sl_status_t Open(const sl_host_t*, const sl_open_args_t*, sl_instance_t** out_instance) {
-  *out_instance = new sl_instance_t{0};
+  *out_instance = new sl_instance_t;
   return SL_OK;
 }
-void Close(sl_instance_t* instance) { delete instance; }
+void Close(sl_instance_t* instance) {
+#if defined(HOSTILE_COUNTS)
+  Write("closed\n");
+#endif
+  delete instance;
+}
 
 constexpr sl_provide_t kProvides[] = {
     {sizeof(sl_provide_t), 0, SL_OBSERVER_ID, SL_OBSERVER_REVISION, 1, &kOps, SL_MODULE_NAME}};
