@@ -81,8 +81,18 @@ sl_status_t MakePlan(sl_algorithm_t* algorithm, const sl_op_t* op, const sl_plan
   return SL_OK;
 }
 
-constexpr sl_algorithm_ops_t kOps = {
-    sizeof(sl_algorithm_ops_t), 0, Demand, Create, Destroy, Estimate, MakePlan, nullptr, nullptr, nullptr, nullptr};
+constexpr sl_algorithm_ops_t kOps = {sizeof(sl_algorithm_ops_t),
+                                     0,
+                                     Demand,
+                                     Create,
+                                     Destroy,
+                                     Estimate,
+                                     MakePlan,
+                                     nullptr,
+                                     nullptr,
+                                     nullptr,
+                                     nullptr,
+                                     nullptr};
 
 class Surveys : public testing::Test {
  protected:

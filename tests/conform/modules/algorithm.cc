@@ -164,7 +164,7 @@ sl_status_t Parts(sl_algorithm_t* algorithm, const sl_op_t* op, sl_part_t* out_p
 }
 
 constexpr sl_algorithm_ops_t kOps{sizeof(kOps), 0,       nullptr, Create, Destroy, Estimate,
-                                  Plan,         nullptr, nullptr, Copies, Parts};
+                                  Plan,         nullptr, nullptr, Copies, Parts,   nullptr};
 
 }  // namespace
 
