@@ -42,6 +42,7 @@ class Chooser {
     SettleExclusive();
     SettleNames();
     CheckRoles();
+    CheckUnasked();
     CheckRules();
     CheckMeasured();
     DropUseless();
@@ -269,6 +270,19 @@ class Chooser {
     std::vector<std::string> known = {std::string(kAuto)};
     for (const Claim& claim : Claims(SL_DEVICE_ID)) known.push_back(claim.name());
     if (std::find(known.begin(), known.end(), role) == known.end()) UnknownRole("roles.device", role, known);
+  }
+
+  void CheckUnasked() {
+    for (const ChosenModule& chosen : choice_.modules) {
+      for (const sl_provide_t* provide : chosen.serves) {
+        const InterfaceInfo* interface = FindInterface(provide->id);
+        if (interface == nullptr || interface->is_asked) continue;
+        const std::string place = profile_.PlaceOf(chosen.module->name());
+        choice_.warnings.push_back(fmt::format("{}{}module {} has no effect as {} {}: this release does not ask {} yet",
+                                               place, place.empty() ? "" : ": ", chosen.module->name(), provide->id,
+                                               chosen.module->NameOf(*provide), provide->id));
+      }
+    }
   }
 
   void CheckRules() {

@@ -69,11 +69,20 @@ constexpr MandatorySlot kTopologyMandatory[] = {SL_MANDATORY(sl_topology_ops_t, 
 
 enum class Life : uint8_t { kDraft, kStable };
 enum class Served : uint8_t { kByMany, kByOne };
+enum class Asked : uint8_t { kByKernel, kByNobodyYet };
 
 template <typename Table>
 constexpr InterfaceInfo Describe(const char* id, uint32_t revision, Life life, Served served,
-                                 std::span<const MandatorySlot> mandatory) {
-  return {id, revision, 1, life == Life::kDraft, served == Served::kByOne, &kStubs<Table>, sizeof(Table), mandatory};
+                                 std::span<const MandatorySlot> mandatory, Asked asked = Asked::kByKernel) {
+  return {id,
+          revision,
+          1,
+          life == Life::kDraft,
+          served == Served::kByOne,
+          asked == Asked::kByKernel,
+          &kStubs<Table>,
+          sizeof(Table),
+          mandatory};
 }
 
 constexpr InterfaceInfo kInterfaces[] = {
@@ -82,11 +91,12 @@ constexpr InterfaceInfo kInterfaces[] = {
                                  kTransportMandatory),
     Describe<sl_algorithm_ops_t>(SL_ALGORITHM_ID, SL_ALGORITHM_REVISION, Life::kStable, Served::kByMany,
                                  kAlgorithmMandatory),
-    Describe<sl_fault_ops_t>(SL_FAULT_ID, SL_FAULT_REVISION, Life::kDraft, Served::kByOne, kFaultMandatory),
+    Describe<sl_fault_ops_t>(SL_FAULT_ID, SL_FAULT_REVISION, Life::kDraft, Served::kByOne, kFaultMandatory,
+                             Asked::kByNobodyYet),
     Describe<sl_observer_ops_t>(SL_OBSERVER_ID, SL_OBSERVER_REVISION, Life::kDraft, Served::kByMany,
                                 kObserverMandatory),
-    Describe<sl_topology_ops_t>(SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION, Life::kDraft, Served::kByMany,
-                                kTopologyMandatory),
+    Describe<sl_topology_ops_t>(SL_TOPOLOGY_ID, SL_TOPOLOGY_REVISION, Life::kDraft, Served::kByMany, kTopologyMandatory,
+                                Asked::kByNobodyYet),
 };
 
 uint32_t TableBytes(const void* ops) {

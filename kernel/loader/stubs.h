@@ -26,6 +26,7 @@ struct InterfaceInfo {
   uint32_t revision_min;  // lowest
   bool draft;             // modules must have been built with the same draft headers
   bool exclusive;         // only one module may serve it
+  bool is_asked;          // the kernel calls its slots; what provides one that it does not has no effect
   const void* stubs;
   uint32_t bytes;  // of the kernel's table
   std::span<const MandatorySlot> mandatory;

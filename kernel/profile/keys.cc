@@ -39,7 +39,11 @@ constexpr Key kKeys[] = {
      StringOption("device", "provider of sl.device/1 for communicators that name none; auto: what the machine has",
                   "auto"),
      [](Settings& s, const OptionValue& v) { s.roles.device = v.text; }, false, nullptr},
-    {"roles", StringOption("fault", "provider of sl.fault/1, which only one module serves; auto or none", "auto"),
+    {"roles",
+     StringOption(
+         "fault",
+         "provider of sl.fault/1, which only one module serves; auto or none. Without effect yet: no policy is asked",
+         "auto"),
      [](Settings& s, const OptionValue& v) { s.roles.fault = v.text; }, false, nullptr},
 
     {"comm",

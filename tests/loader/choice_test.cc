@@ -24,6 +24,14 @@ class ChoiceTest : public LoaderTest {
     const std::vector<Provider> providers = loader.value()->Providers("sl.test.a/1");
     return providers.size() == 1 ? providers[0].module->version().ToString() : "none";
   }
+  // What `profile check` prints of a profile.
+  std::string EffectiveText(const std::string& text) {
+    const std::string file = folder_ + "/p.toml";
+    std::ofstream(file) << "profile_version = 1\n" << text;
+    std::string out;
+    const Status status = ProfileText(file.c_str(), &out);
+    return status.ok() ? out : status.message();
+  }
 };
 
 TEST_F(ChoiceTest, FileNamesMayCarryTheVersion) {
@@ -212,6 +220,17 @@ TEST_F(ChoiceTest, RoleSettlesAnExclusiveInterface) {
   Result<std::unique_ptr<Loader>> none = Open("[roles]\nfault = \"none\"\n");
   ASSERT_TRUE(none.ok()) << none.status().message();
   EXPECT_TRUE(none.value()->Providers(SL_FAULT_ID).empty());
+}
+
+TEST_F(ChoiceTest, WarnsOfEveryModuleThatNobodyAsks) {
+  UseSamples("fault");
+  const std::string text = EffectiveText("[roles]\nfault = \"policy-b\"\n");
+  EXPECT_NE(text.find("# warning: module policy-b has no effect as sl.fault/1 policy-b: this release does not ask "
+                      "sl.fault/1 yet\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("policy-a has no effect"), std::string::npos) << text;
+  EXPECT_EQ(EffectiveText("[roles]\nfault = \"none\"\n").find("no effect"), std::string::npos);
 }
 
 TEST_F(ChoiceTest, UnknownRoleIsAnErrorWithItsPlace) {
