@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// The last line of argument checks: what would corrupt memory or hang, whatever front end called.
+#include "kernel/runtime/check_op.h"
+
+#include <string>
+
 #include "kernel/plan/signature.h"
-#include "kernel/runtime/issue.h"
 #include "sdk/datatype.h"
 
 namespace sl::kernel {
@@ -29,8 +30,7 @@ Status CheckOpArguments(const Communicator& comm, const sl_op_t& op) {
     return Bad(op,
                "root " + std::to_string(op.root) + " is not a rank; ranks are 0 to " + std::to_string(comm.size() - 1));
   }
-  const bool p2p = op.kind == SL_OP_SEND || op.kind == SL_OP_RECV;
-  if (p2p && !in_range(op.peer)) {
+  if (IsTransfer(op.kind) && !in_range(op.peer)) {
     return Bad(op,
                "peer " + std::to_string(op.peer) + " is not a rank; ranks are 0 to " + std::to_string(comm.size() - 1));
   }

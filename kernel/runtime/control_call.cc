@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/runtime/control_call.h"
+#include "kernel/runtime/launches.h"
 
 #include <pthread.h>
 #include <sched.h>

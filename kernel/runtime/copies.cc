@@ -5,7 +5,6 @@
 
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
-#include "kernel/runtime/op_life.h"
 #include "kernel/runtime/stream_calls.h"
 #include "sdk/datatype.h"
 

@@ -18,7 +18,7 @@
 // thread: whoever issues, one at a time.
 #pragma once
 
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/handle.h"
 
 namespace sl::kernel {
 

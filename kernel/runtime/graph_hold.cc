@@ -8,6 +8,7 @@
 #include "kernel/events/log.h"
 #include "kernel/runtime/control_call.h"
 #include "kernel/runtime/late_free.h"
+#include "kernel/runtime/launches.h"
 
 namespace sl::kernel {
 namespace {

@@ -12,7 +12,10 @@
 #include <tuple>
 
 #include "kernel/events/last_error.h"
+#include "kernel/runtime/admission.h"
+#include "kernel/runtime/check_op.h"
 #include "kernel/runtime/copies.h"
+#include "kernel/runtime/issue.h"
 #include "kernel/runtime/op_life.h"
 #include "kernel/runtime/relay_job.h"
 #include "kernel/runtime/transfer_group.h"
@@ -235,17 +238,15 @@ class GroupIssue {
     sl_comm_t* handle = entry.comm;
     SL_TRY(JoinStreams(entry));
     const Member& member = members_[handle->group_member];
-    PooledPending pending(handle);
+    PooledPending pending = TakePending(handle);
     Enter(handle, *entry.op, *member.order, pending.get());
     if (entry.op->count == 0) return {};
     if (handle->relay != nullptr) {
-      relayed_.push_back(pending.get());
-      pending.HandOn();
+      relayed_.push_back(pending.release());
       return {};
     }
     if (pending.get()->op.seq == 0 && !handle->comm.device().is_watched()) {
-      transfers_.push_back(pending.get());
-      pending.HandOn();
+      transfers_.push_back(pending.release());
       return {};
     }
     return AddLaunch(member, &pending);
@@ -256,7 +257,7 @@ class GroupIssue {
     if (choice->run != SL_RUN_SEQUENCE) return AddChosen(member, pending, *choice);
     for (size_t i = 0; i < choice->parts.size(); ++i) {
       const PartChoice& part = choice->parts[i];
-      PooledPending own(member.handle);
+      PooledPending own = TakePending(member.handle);
       EnterPart(*pending->get(), part, own.get());
       takes_turns_ = true;
       SL_TRY(AddChosen(member, &own, *part.choice));
@@ -280,8 +281,7 @@ class GroupIssue {
     copies_.push_back(copies ? &choice : nullptr);
     continues_.push_back(false);
     streams_.push_back(member.lead);
-    filled_.push_back(pending->get());
-    pending->HandOn();
+    filled_.push_back(pending->release());
     return {};
   }
 
@@ -289,12 +289,15 @@ class GroupIssue {
   // each would wait for those behind it.
   Status AddTransfers(const Member& member) {
     std::pmr::vector<sl_op_t> ops(transfers_.get_allocator());
-    PooledPending first(member.handle, nullptr);
+    PooledPending first;
     for (Pending*& pending : transfers_) {
       if (pending == nullptr || pending->handle != member.handle) continue;
       ops.push_back(pending->op);
-      if (first.get() != nullptr) pending->handle->pending.Give(pending);
-      if (first.get() == nullptr) first.Adopt(pending);
+      if (first != nullptr) {
+        pending->handle->pending.Give(pending);
+      } else {
+        first.reset(pending);
+      }
       pending = nullptr;
     }
     if (first.get() == nullptr) return {};
@@ -313,8 +316,7 @@ class GroupIssue {
     streams_.push_back(member.lead);
     copies_.push_back(nullptr);
     continues_.push_back(false);
-    filled_.push_back(pending->get());
-    pending->HandOn();
+    filled_.push_back(pending->release());
   }
 
   // Fills the launch that was added last. Room for many arguments is taken when it is needed.
@@ -336,7 +338,7 @@ class GroupIssue {
     uint32_t most = fewer(steps.count());
     for (uint32_t begin = 0; begin != steps.count();) {
       if (begin != 0) {
-        PooledPending next(handle);
+        PooledPending next = TakePending(handle);
         EnterAgain(handle, steps.ops()[begin], next.get());
         AddGroupLaunch(member, &next);
       }

@@ -20,38 +20,12 @@
 #include "kernel/runtime/late_free.h"
 #include "kernel/runtime/launch_roll.h"
 #include "kernel/runtime/launch_watch.h"
+#include "kernel/runtime/pending.h"
 #include "kernel/runtime/relay.h"
+#include "kernel/runtime/stream_order.h"
 #include "kernel/runtime/symmetric_windows.h"
 
 namespace sl::kernel {
-
-struct Pending;
-
-// Operations of a communicator run in the order of their issue, whatever their streams. Those of a capture are apart:
-// they run when its graph is launched.
-struct IssueOrder {
-  uint64_t capture = 0;           // 0: of eager operations; else the communicator's how-manieth capture
-  uint64_t capture_id = 0;        // the device's name for it
-  sl_stream_t* stream = nullptr;  // of the newest operation
-  uint64_t stream_id = 0;         // the device's for it; 0: unknown
-  bool begun = false;
-};
-
-// Operations that outlive the call that issued them: on streams, or in groups. Reused; grows to the deepest queue, and
-// takes no lock.
-class PendingPool {
- public:
-  PendingPool();
-  ~PendingPool();
-  Pending* Take();              // one thread at a time
-  void Give(Pending* pending);  // any thread
-  uint32_t outstanding() const { return outstanding_.load(std::memory_order_acquire); }
-
- private:
-  std::vector<std::unique_ptr<Pending>> all_;  // Take()'s
-  std::atomic<Pending*> free_{nullptr};        // pushed by any thread, popped by one, hence no ABA
-  std::atomic<uint32_t> outstanding_{0};
-};
 
 // What a program holds of a communicator. A handle it passes back is one only while it stands here, and what it keeps
 // ends with the communicator.   thread: [any]

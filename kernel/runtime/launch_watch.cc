@@ -6,7 +6,9 @@
 
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/handle.h"
+#include "kernel/runtime/launches.h"
+#include "kernel/runtime/wait_check.h"
 
 namespace sl::kernel {
 namespace {

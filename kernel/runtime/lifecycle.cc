@@ -12,6 +12,8 @@
 #include "kernel/plan/signature.h"
 #include "kernel/runtime/control_call.h"
 #include "kernel/runtime/graph_hold.h"
+#include "kernel/runtime/launches.h"
+#include "kernel/runtime/wait_check.h"
 
 namespace sl::kernel {
 namespace {

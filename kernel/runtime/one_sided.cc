@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "kernel/runtime/op_life.h"
+#include "kernel/runtime/admission.h"
 #include "kernel/runtime/stream_calls.h"
 
 namespace sl::kernel {

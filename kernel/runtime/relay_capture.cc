@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "kernel/events/last_error.h"
+#include "kernel/runtime/handle.h"
 #include "kernel/runtime/op_life.h"
 #include "kernel/runtime/relay.h"
 #include "kernel/runtime/relay_graph.h"

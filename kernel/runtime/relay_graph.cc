@@ -7,7 +7,7 @@
 #include <new>
 
 #include "kernel/events/log.h"
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/handle.h"
 #include "kernel/runtime/relay.h"
 
 namespace sl::kernel {

@@ -34,7 +34,7 @@
 #include <vector>
 
 #include "kernel/engine/work.h"
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/pending.h"
 #include "kernel/runtime/relay_pieces.h"
 #include "sl_device.h"
 

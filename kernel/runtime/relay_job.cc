@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernel/events/log.h"
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/handle.h"
 #include "kernel/runtime/relay.h"
 
 namespace sl::kernel {

@@ -5,7 +5,9 @@
 #include <atomic>
 
 #include "kernel/plan/scalar.h"
+#include "kernel/runtime/handle.h"
 #include "kernel/runtime/op_life.h"
+#include "kernel/runtime/wait_check.h"
 #include "sdk/datatype.h"
 
 namespace sl::kernel {

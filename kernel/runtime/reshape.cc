@@ -9,6 +9,7 @@
 
 #include "kernel/plan/signature.h"
 #include "kernel/runtime/control_call.h"
+#include "kernel/runtime/launches.h"
 #include "kernel/runtime/lifecycle.h"
 
 namespace sl::kernel {

@@ -14,6 +14,7 @@
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
 #include "kernel/events/printable.h"
+#include "kernel/runtime/check_op.h"
 #include "kernel/runtime/control_call.h"
 #include "kernel/runtime/issue.h"
 #include "kernel/runtime/lifecycle.h"

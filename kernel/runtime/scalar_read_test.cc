@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "kernel/runtime/handle.h"
 #include "kernel/runtime/op_life.h"
 
 namespace sl::kernel {

@@ -2,6 +2,8 @@
 #include "kernel/runtime/transfer_group.h"
 
 #include "kernel/events/last_error.h"
+#include "kernel/runtime/admission.h"
+#include "kernel/runtime/check_op.h"
 #include "kernel/runtime/op_life.h"
 #include "sdk/datatype.h"
 
@@ -37,8 +39,7 @@ bool AreTransfers(const sl_group_entry_t* entries, uint32_t count, SelfPair* out
   for (uint32_t i = 0; i < count; ++i) {
     const sl_op_t& op = *entries[i].op;
     if (entries[i].comm != first.comm || entries[i].stream != first.stream) return false;
-    if ((op.kind != SL_OP_SEND && op.kind != SL_OP_RECV) || op.count == 0 || op.datatype >= SL_DATATYPE_COUNT)
-      return false;
+    if (!IsTransfer(op.kind) || op.count == 0 || op.datatype >= SL_DATATYPE_COUNT) return false;
     if (op.peer == rank && !out_self->Take(&op)) return false;
   }
   return out_self->IsEmpty() || (out_self->IsWhole() && count > 2);

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/handle.h"
 
 namespace sl::kernel {
 

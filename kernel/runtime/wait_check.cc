@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What a waiting operation finds out about why it waits. Slow path: every few milliseconds of waiting.
+#include "kernel/runtime/wait_check.h"
+
 #include <time.h>
 
 #include <optional>
@@ -9,7 +9,7 @@
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
 #include "kernel/profile/profile.h"
-#include "kernel/runtime/issue.h"
+#include "kernel/runtime/handle.h"
 #include "sdk/datatype.h"
 
 namespace sl::kernel {
