@@ -261,7 +261,7 @@ Status Communicator::MakeAlgorithms() {
       return {SL_ERR_INTERNAL,
               "algorithm " + served.name + " said that it was created, and is not; its module is wrong"};
     } else {
-      algorithms_.push_back({served.name, served.ops, algorithm, served.revision});
+      algorithms_.push_back({served.name, served.ops, algorithm, served.revision, served.module});
     }
   }
   SelectSettings settings;

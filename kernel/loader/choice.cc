@@ -296,6 +296,10 @@ class Chooser {
         problems_.push_back(fmt::format("{}: this rule's algorithm is {}, which no module in use provides{}",
                                         rule.place, rule.algorithm, NearestHint(rule.algorithm, known)));
       }
+      if (!rule.prefer.empty() && !is_known(rule.prefer)) {
+        problems_.push_back(fmt::format("{}: this rule prefers {}, which no module in use provides{}", rule.place,
+                                        rule.prefer, NearestHint(rule.prefer, known)));
+      }
       for (const std::string& name : rule.forbid) {
         if (is_known(name)) continue;
         choice_.warnings.push_back(fmt::format("{}: this rule forbids {}, which no module in use provides{}",

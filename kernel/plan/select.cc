@@ -95,6 +95,7 @@ struct Selector::Decision {
   std::vector<Verdict> verdicts;  // as candidates_
   bool by_measure = false;        // a measured time was there to choose by
   const Candidate* chosen = nullptr;
+  const Candidate* compared = nullptr;  // whose cost stands for it
   std::string reason;
 };
 
@@ -118,6 +119,10 @@ Selector::Selector(std::vector<Candidate> candidates, SelectSettings settings, c
 }
 
 Selector::~Selector() = default;
+
+Selector::Verdict& Selector::VerdictOf(const Candidate* candidate, Decision* decision) const {
+  return decision->verdicts[static_cast<size_t>(candidate - candidates_.data())];
+}
 
 const Choice* Selector::Find(const sl_op_t& op) {
   const Key key = Key::Of(op);
@@ -210,18 +215,19 @@ void Selector::JudgeParts(const Candidate& candidate, const sl_op_t& op, Verdict
   uint64_t measured_ns = whole.time_ns;
   for (const sl_part_t& part : parts.value()) {
     verdict->parts.push_back({part, Decide(PartOp(part, op), Place::kPart)});
-    const Decision& decision = verdict->parts.back().decision;
+    Decision& decision = verdict->parts.back().decision;
     if (decision.chosen == nullptr) {
       verdict->excluded = fmt::format("cannot: nobody serves its {}", OpKindName(part.kind));
       return;
     }
-    const Verdict& chosen = decision.verdicts[static_cast<size_t>(decision.chosen - candidates_.data())];
-    whole.time_ns = Plus(whole.time_ns, chosen.estimate.time_ns);
+    const Verdict& chosen = VerdictOf(decision.chosen, &decision);
+    const Verdict& compared = VerdictOf(decision.compared, &decision);
+    whole.time_ns = Plus(whole.time_ns, compared.estimate.time_ns);
     whole.processors = std::max(whole.processors, chosen.estimate.processors);
     whole.determinism = std::min(whole.determinism, chosen.estimate.determinism);
     whole.scratch_bytes = std::max(whole.scratch_bytes, chosen.estimate.scratch_bytes);
-    are_measured = are_measured && chosen.measured_ns.has_value();
-    measured_ns = Plus(measured_ns, chosen.measured_ns.value_or(0));
+    are_measured = are_measured && compared.measured_ns.has_value();
+    measured_ns = Plus(measured_ns, compared.measured_ns.value_or(0));
   }
   if (verdict->measured_ns || !are_measured) return;
   verdict->measured_ns = measured_ns;
@@ -309,22 +315,51 @@ Selector::Decision Selector::Decide(const sl_op_t& op, Place place) const {
   Decision decision;
   for (const Candidate& candidate : candidates_) decision.verdicts.push_back(Judge(candidate, op, bytes, place));
   ChooseCheapest(&decision);
+  decision.compared = decision.chosen;
+  if (!Pin(op, bytes, &decision)) Prefer(op, bytes, &decision);
+  return decision;
+}
+
+const Candidate* Selector::CandidateOf(const std::string& name) const {
+  const auto found = std::find_if(candidates_.begin(), candidates_.end(),
+                                  [&](const Candidate& candidate) { return candidate.name == name; });
+  return found == candidates_.end() ? nullptr : &*found;
+}
+
+// As the first rule says that pins; false where none does.
+bool Selector::Pin(const sl_op_t& op, uint64_t bytes, Decision* decision) const {
   const auto pin = std::find_if(settings_.rules.begin(), settings_.rules.end(), [&](const SelectRule& rule) {
     return !rule.algorithm.empty() && Applies(rule, op, bytes);
   });
-  if (pin == settings_.rules.end()) return decision;
-  const auto pinned = std::find_if(candidates_.begin(), candidates_.end(),
-                                   [&](const Candidate& candidate) { return candidate.name == pin->algorithm; });
-  const size_t index = static_cast<size_t>(pinned - candidates_.begin());
-  if (pinned != candidates_.end() && decision.verdicts[index].excluded.empty()) {
-    decision.chosen = &*pinned;
-    decision.reason = fmt::format("pinned by {}", pin->place);
-  } else {
-    decision.reason += fmt::format(
-        "; {} wants {}, but {}", pin->place, pin->algorithm,
-        pinned == candidates_.end() ? "this communicator does not have it" : "it " + decision.verdicts[index].excluded);
+  if (pin == settings_.rules.end()) return false;
+  const Candidate* pinned = CandidateOf(pin->algorithm);
+  const std::string excluded =
+      pinned == nullptr ? "this communicator does not have it" : VerdictOf(pinned, decision).excluded;
+  if (excluded.empty()) {
+    decision->chosen = decision->compared = pinned;
+    decision->reason = fmt::format("pinned by {}", pin->place);
+    return true;
   }
-  return decision;
+  decision->reason +=
+      fmt::format("; {} wants {}, but {}{}", pin->place, pin->algorithm, pinned == nullptr ? "" : "it ", excluded);
+  return false;
+}
+
+// As the first rule says that prefers, if the cheapest is of the same module. The cheapest stays what is compared: a
+// site that prefers another one has found that it takes no longer.
+void Selector::Prefer(const sl_op_t& op, uint64_t bytes, Decision* decision) const {
+  const auto rule = std::find_if(settings_.rules.begin(), settings_.rules.end(),
+                                 [&](const SelectRule& one) { return !one.prefer.empty() && Applies(one, op, bytes); });
+  if (rule == settings_.rules.end() || decision->chosen == nullptr || decision->chosen->name == rule->prefer) return;
+  const Candidate* preferred = CandidateOf(rule->prefer);
+  if (preferred == nullptr || preferred->module.empty() || preferred->module != decision->chosen->module) return;
+  const Verdict& verdict = VerdictOf(preferred, decision);
+  if (!verdict.excluded.empty()) {
+    decision->reason += fmt::format("; {} prefers {}, but it {}", rule->place, preferred->name, verdict.excluded);
+  } else if (!verdict.is_passed_over) {
+    decision->reason += fmt::format("; preferred to {} by {}", decision->chosen->name, rule->place);
+    decision->chosen = preferred;
+  }
 }
 
 std::string Selector::ReasonOf(const Decision& decision) const {
@@ -420,11 +455,13 @@ std::string Selector::Explain(const sl_op_t& op) const {
   const uint64_t bytes = OpBytes(op, shape_->size);
   std::string text =
       fmt::format("{}: {} bytes over {} ranks\n", DescribeSignature(EncodeSignature(op)), bytes, shape_->size);
-  if (decision.by_measure) text += fmt::format("  {:<16} {:>13} {:>13}\n", "", "estimate", "measured");
+  size_t width = 16;
+  for (const Candidate& candidate : candidates_) width = std::max(width, candidate.name.size());
+  if (decision.by_measure) text += fmt::format("  {:<{}} {:>13} {:>13}\n", "", width, "estimate", "measured");
   for (size_t i = 0; i < candidates_.size(); ++i) {
     const Verdict& verdict = decision.verdicts[i];
     const bool possible = verdict.excluded.empty();
-    text += fmt::format("{} {:<16} {:>13}", decision.chosen == &candidates_[i] ? "*" : " ", candidates_[i].name,
+    text += fmt::format("{} {:<{}} {:>13}", decision.chosen == &candidates_[i] ? "*" : " ", candidates_[i].name, width,
                         possible ? Microseconds(verdict.estimate.time_ns) : "-");
     if (decision.by_measure) {
       text += fmt::format(" {:>13}", verdict.measured_ns ? Microseconds(*verdict.measured_ns) : "-");

@@ -4,7 +4,9 @@
 // count, type, shape of the communicator, profile), so that every rank chooses the same one without asking.
 //
 // What speaks, strongest first: what a rule or the wanted determinism excludes; a rule that pins; the least measured
-// time, where the profile has one of any algorithm that can serve; the least estimate. A measured time and an estimate
+// time, where the profile has one of any algorithm that can serve; the least estimate. Where the cheapest is one of a
+// module's algorithms, a rule may prefer another one of that module: the module's author, or a site that measured, knows
+// which of them is quicker, while estimates still compare the module with others. A measured time and an estimate
 // are not compared: where one algorithm was measured, others that were not are passed over. Times are weighed by the
 // processors that the algorithms hold, as the shape of the communicator says (processor_weight); where it wants none
 // held (processor_free), who holds some is looked at only when all do.
@@ -35,6 +37,7 @@ struct Candidate {
   const sl_algorithm_ops_t* ops = nullptr;
   sl_algorithm_t* algorithm = nullptr;
   uint32_t revision = SL_ALGORITHM_REVISION;  // of sl.algorithm/1 that it speaks
+  std::string module = {};                    // that provides it; "": unknown
 };
 
 struct SelectSettings {
@@ -125,6 +128,10 @@ class Selector {
   bool Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const;
   std::string PassOverHolders(Decision* decision) const;
   void ChooseCheapest(Decision* decision) const;
+  const Candidate* CandidateOf(const std::string& name) const;
+  bool Pin(const sl_op_t& op, uint64_t bytes, Decision* decision) const;
+  void Prefer(const sl_op_t& op, uint64_t bytes, Decision* decision) const;
+  Verdict& VerdictOf(const Candidate* candidate, Decision* decision) const;
   std::string ReasonOf(const Decision& decision) const;
   Status Refusal(const sl_op_t& op, const Decision& decision) const;
   Result<std::unique_ptr<const Plan>> MakePlan(const Candidate& candidate, const sl_op_t& op) const;

@@ -217,8 +217,8 @@ algorithm = "next.ring"
 
 ## Selection rules
 
-`[[select]]` rules pin or forbid algorithms. A rule applies when everything it states holds; the first rule that pins
-decides, and whatever an applying rule forbids is forbidden.
+`[[select]]` rules pin, prefer or forbid algorithms. A rule applies when everything it states holds; the first rule that
+pins decides, else the first that prefers, and whatever an applying rule forbids is forbidden.
 
 | key | type | meaning |
 |---|---|---|
@@ -229,6 +229,7 @@ decides, and whatever an applying rule forbids is forbidden.
 | `min_ranks_per_host`, `max_ranks_per_host` | integer | no host has fewer, no host has more |
 | `device` | string | kind of memory and streams: `host` or `cuda`; without it: any |
 | `algorithm` | string | the provider that serves it; where it cannot, the cheapest of the others does, and `starling explain` says why |
+| `prefer` | string | the provider that serves it wherever another one of the same module would; the cheapest of them still competes with other modules' algorithms |
 | `forbid` | array of strings | providers that must not |
 
 ## Measured costs

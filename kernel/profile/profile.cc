@@ -268,6 +268,7 @@ std::string RuleToml(const SelectRule& rule) {
   }
   if (rule.device_kind) out += fmt::format("device = \"{}\"\n", kDeviceKindNames[*rule.device_kind]);
   if (!rule.algorithm.empty()) out += fmt::format("algorithm = {}\n", QuoteToml(rule.algorithm));
+  if (!rule.prefer.empty()) out += fmt::format("prefer = {}\n", QuoteToml(rule.prefer));
   if (!rule.forbid.empty()) {
     std::vector<NamedPlace> names;
     for (const std::string& name : rule.forbid) names.push_back({name, ""});

@@ -177,10 +177,11 @@ TEST(Profile, ModuleSectionsAreChecked) {
 TEST(Profile, SelectRulesAreRead) {
   Result<Profile> profile = Profile::Parse(
       "profile_version = 1\n[[select]]\nop = [\"all_reduce\", \"broadcast\"]\nmax_bytes = 4096\nmin_ranks = 3\n"
-      "algorithm = \"tree\"\n[[select]]\nforbid = [\"ring\"]\n",
+      "algorithm = \"tree\"\n[[select]]\nforbid = [\"ring\"]\n[[select]]\nprefer = \"direct\"\n",
       "p.toml");
   ASSERT_TRUE(profile.ok()) << profile.status().message();
-  ASSERT_EQ(2u, profile.value().select().size());
+  ASSERT_EQ(3u, profile.value().select().size());
+  EXPECT_EQ("direct", profile.value().select()[2].prefer);
   const SelectRule& rule = profile.value().select()[0];
   EXPECT_EQ((std::vector<sl_op_kind_t>{SL_OP_ALL_REDUCE, SL_OP_BROADCAST}), rule.ops);
   EXPECT_EQ(4096u, rule.max_bytes);
@@ -195,7 +196,9 @@ TEST(Profile, SelectRulesAreChecked) {
   const std::string head = "profile_version = 1\n[[select]]\n";
   EXPECT_EQ("p.toml:3:6: unknown operation allreduce; nearest is all_reduce\n",
             ErrorOf(head + "op = \"allreduce\"\nforbid = [\"x\"]\n") + "\n");
-  EXPECT_EQ("p.toml:2:1: this rule says nothing; give it algorithm or forbid", ErrorOf(head));
+  EXPECT_EQ("p.toml:2:1: this rule says nothing; give it algorithm, prefer or forbid", ErrorOf(head));
+  EXPECT_EQ("p.toml:2:1: this rule has both algorithm and prefer; give it one of them",
+            ErrorOf(head + "algorithm = \"a\"\nprefer = \"b\"\n"));
   EXPECT_EQ("p.toml:2:1: this rule's min_bytes is above its max_bytes",
             ErrorOf(head + "forbid = [\"x\"]\nmin_bytes = 5\nmax_bytes = 4\n"));
   EXPECT_EQ("p.toml:3:13: select.min_bytes is -1, but must be 0 to 9223372036854775807",

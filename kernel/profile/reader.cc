@@ -236,7 +236,7 @@ class ProfileReader {
                   {"ranks", kRanks, &rule.min_ranks, &rule.max_ranks},
                   {"hosts", kRanks, &rule.min_hosts, &rule.max_hosts},
                   {"ranks_per_host", kRanks, &rule.min_ranks_per_host, &rule.max_ranks_per_host}};
-    std::vector<std::string> known = {"op", "device", "algorithm", "forbid"};
+    std::vector<std::string> known = {"op", "device", "algorithm", "prefer", "forbid"};
     std::map<std::string, std::pair<uint64_t, uint64_t*>> counts;
     for (const auto& limit : limits) {
       counts[std::string("min_") + limit.what] = {limit.most, limit.minimum};
@@ -255,6 +255,8 @@ class ProfileReader {
         ReadDeviceKind(full, node, &*rule.device_kind, &problems_);
       } else if (name == "algorithm") {
         ReadText(full, node, &rule.algorithm, &problems_);
+      } else if (name == "prefer") {
+        ReadText(full, node, &rule.prefer, &problems_);
       } else if (name == "forbid") {
         std::vector<NamedPlace> names;
         ReadNames(full, node, &names);
@@ -267,8 +269,11 @@ class ProfileReader {
       if (*limit.minimum <= *limit.maximum) continue;
       Add(table.source(), fmt::format("this rule's min_{0} is above its max_{0}", limit.what));
     }
-    if (rule.algorithm.empty() && rule.forbid.empty()) {
-      Add(table.source(), "this rule says nothing; give it algorithm or forbid");
+    if (rule.algorithm.empty() && rule.prefer.empty() && rule.forbid.empty()) {
+      Add(table.source(), "this rule says nothing; give it algorithm, prefer or forbid");
+    }
+    if (!rule.algorithm.empty() && !rule.prefer.empty()) {
+      Add(table.source(), "this rule has both algorithm and prefer; give it one of them");
     }
     profile_->select_.push_back(std::move(rule));
   }

@@ -67,7 +67,7 @@ struct Settings {
 inline constexpr std::array<const char*, 2> kDeviceKindNames = {"host", "cuda"};
 
 // One [[select]] rule. It applies to an operation when everything it states holds; of several that apply the first
-// that pins decides, and what any of them forbids is forbidden. Limits are inclusive.
+// that pins decides, else the first that prefers, and what any of them forbids is forbidden. Limits are inclusive.
 struct SelectRule {
   std::vector<sl_op_kind_t> ops;  // empty: every operation
   uint64_t min_bytes = 0;         // of the operation
@@ -80,6 +80,7 @@ struct SelectRule {
   uint64_t max_ranks_per_host = UINT32_MAX;  // no host has more
   std::optional<uint32_t> device_kind;       // SL_DEVICE_…; without it: any
   std::string algorithm;                     // pinned provider; "": none
+  std::string prefer;                        // provider chosen in place of others of its module; "": none
   std::vector<std::string> forbid;           // providers not to be chosen
   std::string place;                         // file:line:column of the rule
 };
