@@ -78,6 +78,15 @@ SL_NCCL_API(ncclTeam_t, ncclTeamRail, ncclComm_t comm) {
   return ready != nullptr ? ncclTeam_t{ready->size, ready->rank, 1} : fe::kNoTeam;
 }
 
+SL_NCCL_API(ncclTeam_t, ncclTeamCft, ncclComm_t comm, ncclCftTeamMode_t mode) {
+  (void)mode;
+  return fe::ReadyComm("ncclTeamCft", comm) != nullptr ? ncclTeam_t{1, 0, 1} : fe::kNoTeam;
+}
+
+SL_NCCL_API(ncclTeam_t, ncclTeamCftMultimem, ncclComm_t comm) {
+  return fe::ReadyComm("ncclTeamCftMultimem", comm) != nullptr ? ncclTeam_t{1, 0, 1} : fe::kNoTeam;
+}
+
 SL_NCCL_API(int, ncclTeamRankToWorld, ncclComm_t comm, ncclTeam_t team, int rank) {
   const ncclComm* ready = fe::ReadyComm("ncclTeamRankToWorld", comm);
   return ready != nullptr ? ready->rank + (rank - team.rank) * team.stride : -1;
@@ -123,6 +132,24 @@ SL_NCCL_API(ncclResult_t, ncclGetLsaDevicePointer, ncclWindow_t window, size_t o
 SL_NCCL_API(ncclResult_t, ncclGetPeerDevicePointer, ncclWindow_t window, size_t offset, int peer, void** outPtr) {
   (void)window, (void)offset, (void)peer, (void)outPtr;
   return fe::NoDeviceApi("ncclGetPeerDevicePointer");
+}
+
+SL_NCCL_API(ncclResult_t, ncclGetCftDeviceLeInfo, ncclWindow_t window, size_t offset, int peerCft, ncclTeam_t cftTeam,
+            ncclCftLeId* leId, size_t* leOffset) {
+  (void)window, (void)offset, (void)peerCft, (void)cftTeam, (void)leId, (void)leOffset;
+  return fe::NoDeviceApi("ncclGetCftDeviceLeInfo");
+}
+
+SL_NCCL_API(ncclResult_t, ncclGetMultimemDeviceLeInfo, ncclWindow_t window, size_t offset, ncclCftLeId* leId,
+            size_t* leOffset) {
+  (void)window, (void)offset, (void)leId, (void)leOffset;
+  return fe::NoDeviceApi("ncclGetMultimemDeviceLeInfo");
+}
+
+SL_NCCL_API(ncclResult_t, ncclGetPeerDeviceLeInfo, ncclWindow_t window, size_t offset, int peerWorld, ncclCftLeId* leId,
+            size_t* leOffset) {
+  (void)window, (void)offset, (void)peerWorld, (void)leId, (void)leOffset;
+  return fe::NoDeviceApi("ncclGetPeerDeviceLeInfo");
 }
 
 SL_NCCL_API(ncclResult_t, ncclLLA2ACreateRequirement, int nBlocks, int nSlots, ncclLLA2AHandle_t* outHandle,

@@ -75,14 +75,23 @@ ncclResult_t Deregister(const ncclComm* handle, void* registration) {
   return status == SL_ERR_INVALID ? (FailWith(kFunction, status), ncclInvalidUsage) : FailWith(kFunction, status);
 }
 
-constexpr int kKnownWindowFlags = NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING;
+// NCCL_WIN_GIN_ONLY takes the window from the collectives, which any window of ours may be.
+constexpr int kKnownWindowFlags = NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING | NCCL_WIN_GIN_ONLY;
 
 ncclResult_t CheckWindow(const char* function, const void* buffer, size_t size, const ncclWindow_t* out, int flags) {
   if (out == nullptr) return Fail(ncclInvalidArgument, "%s: argument win is NULL", function);
   if (const ncclResult_t checked = CheckBuffer(function, buffer, size); checked != ncclSuccess) return checked;
   if ((flags & ~kKnownWindowFlags) == 0) return ncclSuccess;
-  return Fail(ncclInvalidArgument, "%s: argument winFlags is %d, must be a sum of 1 (symmetric) and 2 (strict order)",
-              function, flags);
+  if ((flags & ~(kKnownWindowFlags | NCCL_WIN_CFT_COUNTED)) == 0) {
+    return Fail(ncclInvalidUsage,
+                "%s: argument winFlags has NCCL_WIN_CFT_COUNTED, which serves kernels only; the device API is not "
+                "served: leave it out",
+                function);
+  }
+  return Fail(
+      ncclInvalidArgument,
+      "%s: argument winFlags is %d, must be a sum of 1 (symmetric), 2 (strict order) and 4 (not for collectives)",
+      function, flags);
 }
 
 ncclResult_t WindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* out, int flags) {
@@ -100,7 +109,8 @@ ncclResult_t WindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWi
   job.comm = comm;
   job.memory = buffer;
   job.bytes = size;
-  job.flags = (flags & NCCL_WIN_COLL_SYMMETRIC) != 0 ? SL_WINDOW_SYMMETRIC : 0;
+  const bool is_for_collectives = (flags & (NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_GIN_ONLY)) == NCCL_WIN_COLL_SYMMETRIC;
+  job.flags = is_for_collectives ? SL_WINDOW_SYMMETRIC : 0;
   job.out_window = out;
   return SubmitJob(std::move(job));
 }

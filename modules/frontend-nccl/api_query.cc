@@ -87,6 +87,9 @@ SL_NCCL_API(ncclResult_t, ncclCommGetAsyncError, ncclComm_t comm, ncclResult_t* 
 // NCCL reads its log settings again here; the kernel's log is set up once per process, which is what stays right.
 SL_NCCL_API(void, ncclResetDebugInit, void) {}
 
+// NCCL exports it and declares it nowhere.
+SL_NCCL_API(void, ncclResetDebugInitInternal, void) {}
+
 SL_NCCL_API(ncclResult_t, ncclCommCount, const ncclComm_t comm, int* count) {
   const fe::Pin checked = fe::CheckComm("ncclCommCount", comm);
   const ncclResult_t result = fe::RequireConnected("ncclCommCount", checked, count, "count");

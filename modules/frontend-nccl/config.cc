@@ -2,9 +2,11 @@
 #include "modules/frontend-nccl/config.h"
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "modules/frontend-nccl/runtime.h"
 #include "modules/frontend-nccl/status.h"
@@ -15,24 +17,42 @@ namespace {
 
 constexpr int kUndefined = NCCL_CONFIG_UNDEF_INT;
 
+constexpr const char* kNoNetworkParts = "the profile's link settings and modules decide about the network";
+constexpr const char* kNoMulticast = "multicast is not used";
+constexpr const char* kNoSharing = "a communicator has memory of its own in every case";
+constexpr const char* kOneSignal = "one signal in one context is served for each pair of ranks";
+
 using C = ncclConfig_t;
 constexpr ConfigField kFields[] = {
-    {"blocking", "NCCL_COMM_BLOCKING", 21400, &C::blocking, 0, 1, 1},
-    {"cgaClusterSize", "NCCL_CGA_CLUSTER_SIZE", 21700, &C::cgaClusterSize, 0, 8, 4},
-    {"minCTAs", "NCCL_MIN_CTAS", 21700, &C::minCTAs, 1, INT_MAX, 1},
-    {"maxCTAs", "NCCL_MAX_CTAS", 21700, &C::maxCTAs, 1, INT_MAX, 64},
-    {"splitShare", "NCCL_COMM_SPLIT_SHARE_RESOURCES", 21800, &C::splitShare, 0, 1, 0},
-    {"trafficClass", nullptr, 22600, &C::trafficClass, 0, INT_MAX, kUndefined},
-    {"collnetEnable", "NCCL_COLLNET_ENABLE", 22700, &C::collnetEnable, 0, 1, 0},
-    {"CTAPolicy", "NCCL_CTA_POLICY", 22700, &C::CTAPolicy, 0, 3, 0},
-    {"shrinkShare", "NCCL_COMM_SHRINK_SHARE_RESOURCES", 22700, &C::shrinkShare, 0, 1, 0},
-    {"nvlsCTAs", "NCCL_NVLS_NCHANNELS", 22700, &C::nvlsCTAs, 1, INT_MAX, kUndefined},
-    {"nChannelsPerNetPeer", "NCCL_NCHANNELS_PER_NET_PEER", 22800, &C::nChannelsPerNetPeer, 1, 1024, kUndefined},
-    {"nvlinkCentricSched", "NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", 22800, &C::nvlinkCentricSched, 0, 1, 0},
-    {"graphUsageMode", nullptr, 22900, &C::graphUsageMode, 0, 2, 2},
-    {"numRmaCtx", "NCCL_NUM_RMA_CTX", 22900, &C::numRmaCtx, 1, INT_MAX, 1},
-    {"maxP2pPeers", "NCCL_P2P_MAX_PEERS", 23003, &C::maxP2pPeers, 1, INT_MAX, kUndefined},
-    {"graphStreamOrdering", "NCCL_GRAPH_STREAM_ORDERING", 23007, &C::graphStreamOrdering, 0, 1, kUndefined},
+    {"blocking", "NCCL_COMM_BLOCKING", 21400, &C::blocking, 0, 1, 1, nullptr},
+    {"cgaClusterSize", "NCCL_CGA_CLUSTER_SIZE", 21700, &C::cgaClusterSize, 0, 8, 4, "kernels use no clusters"},
+    {"minCTAs", "NCCL_MIN_CTAS", 21700, &C::minCTAs, 1, INT_MAX, 1, nullptr},
+    {"maxCTAs", "NCCL_MAX_CTAS", 21700, &C::maxCTAs, 1, INT_MAX, 64, nullptr},
+    {"splitShare", "NCCL_COMM_SPLIT_SHARE_RESOURCES", 21800, &C::splitShare, 0, 1, 0, kNoSharing},
+    {"trafficClass", nullptr, 22600, &C::trafficClass, 0, INT_MAX, kUndefined,
+     "set the option traffic_class of transport-tcp in the profile"},
+    {"collnetEnable", "NCCL_COLLNET_ENABLE", 22700, &C::collnetEnable, 0, 1, 0,
+     "there is no reduction inside the network"},
+    {"CTAPolicy", "NCCL_CTA_POLICY", 22700, &C::CTAPolicy, 0, 3, 0, nullptr},
+    {"shrinkShare", "NCCL_COMM_SHRINK_SHARE_RESOURCES", 22700, &C::shrinkShare, 0, 1, 0, kNoSharing},
+    {"nvlsCTAs", "NCCL_NVLS_NCHANNELS", 22700, &C::nvlsCTAs, 1, INT_MAX, kUndefined, kNoMulticast},
+    {"nChannelsPerNetPeer", "NCCL_NCHANNELS_PER_NET_PEER", 22800, &C::nChannelsPerNetPeer, 1, 1024, kUndefined,
+     kNoNetworkParts},
+    {"nvlinkCentricSched", "NCCL_NVLINK_UTIL_CENTRIC_SCHED_ENABLE", 22800, &C::nvlinkCentricSched, 0, 1, 0,
+     "operations are not scheduled by the use of NVLink"},
+    {"graphUsageMode", nullptr, 22900, &C::graphUsageMode, 0, 2, 2, nullptr},
+    {"numRmaCtx", "NCCL_NUM_RMA_CTX", 22900, &C::numRmaCtx, 1, INT_MAX, 1, kOneSignal},
+    {"maxP2pPeers", "NCCL_P2P_MAX_PEERS", 23003, &C::maxP2pPeers, 1, INT_MAX, kUndefined,
+     "a rank may send to all its peers at once"},
+    {"graphStreamOrdering", "NCCL_GRAPH_STREAM_ORDERING", 23007, &C::graphStreamOrdering, 0, 1, kUndefined,
+     "graphs are ordered by the streams that they are launched into"},
+    {"launchOrderImplicit", "NCCL_LAUNCH_ORDER_IMPLICIT", 23100, &C::launchOrderImplicit, 0, 1, 0,
+     "operations of several communicators are ordered by their streams alone"},
+    {"numRmaSig", nullptr, 23100, &C::numRmaSig, 1, INT_MAX, 1, kOneSignal},
+    {"rmaEagerInit", "NCCL_RMA_EAGER_INIT", 23100, &C::rmaEagerInit, 0, 1, 0, nullptr},
+    {"hostCftMode", nullptr, 23100, &C::hostCftMode, ncclHostCftEnable, ncclHostCftFallback, kUndefined, nullptr},
+    {"nvlsHostMode", nullptr, 23100, &C::nvlsHostMode, ncclNvlsHostModeEnable, ncclNvlsHostModeDisable, kUndefined,
+     nullptr},
 };
 
 constexpr int kNetNameVersion = 21700;
@@ -95,6 +115,34 @@ void Override(const ConfigField& field, ncclConfig_t* config) {
   Log(SL_LOG_WARN, line);
 }
 
+// A value other than the default that changes nothing is told once a process, by name.
+void TellUnmet(const ConfigField& field, int value) {
+  static std::atomic<bool> told[std::size(kFields)];
+  if (field.unmet == nullptr || value == kUndefined || value == field.default_value) return;
+  if (told[&field - kFields].exchange(true)) return;
+  char line[256];
+  std::snprintf(line, sizeof(line), "config.%s = %d has no effect: %s", field.name, value, field.unmet);
+  Log(SL_LOG_WARN, line);
+}
+
+void TellUnusedNetwork(const char* name) {
+  static std::atomic<bool> told{false};
+  if (name == nullptr || told.exchange(true)) return;
+  char line[256];
+  std::snprintf(line, sizeof(line), "config.netName = \"%.64s\" has no effect: the profile chooses the transports",
+                name);
+  Log(SL_LOG_WARN, line);
+}
+
+// Logical endpoints are for kernels, as what is asked of them with ncclGet…DeviceLeInfo, which is refused.
+ncclResult_t CheckEndpoints(const char* function, const ncclConfig_t& asked) {
+  if (asked.hostCftMode != ncclHostCftEnable) return ncclSuccess;
+  return Fail(ncclInvalidUsage,
+              "%s: config.hostCftMode is ncclHostCftEnable, but logical endpoints serve kernels, and the device API is "
+              "not served; leave it undefined, or use ncclHostCftFallback",
+              function);
+}
+
 ncclResult_t CheckTogether(const char* function, const ncclConfig_t& asked) {
   if (asked.minCTAs != kUndefined && asked.maxCTAs != kUndefined && asked.minCTAs > asked.maxCTAs) {
     return Fail(ncclInvalidArgument, "%s: config.minCTAs is %d, more than config.maxCTAs %d", function, asked.minCTAs,
@@ -127,12 +175,15 @@ ncclResult_t ParseConfig(const char* function, const ncclConfig_t* user, const C
   }
   const ncclResult_t together = CheckTogether(function, asked);
   if (together != ncclSuccess) return together;
+  if (const ncclResult_t served = CheckEndpoints(function, asked); served != ncclSuccess) return served;
   // A split without a config is made as its parent was, which the environment has shaped already.
   CommSettings settings = user == nullptr && parent != nullptr ? *parent : CommSettings();
   for (const ConfigField& field : kFields) {
     Override(field, &asked);
+    TellUnmet(field, asked.*field.member);
     if (asked.*field.member != kUndefined) settings.values.*field.member = asked.*field.member;
   }
+  TellUnusedNetwork(asked.netName);
   if (asked.netName != nullptr) settings.net_name = asked.netName;
   if (asked.commName != nullptr) settings.comm_name = asked.commName;
   if (const char* net = VariableText("NCCL_NET"); net != nullptr) settings.net_name = net;

@@ -33,6 +33,8 @@ struct ConfigField {
   int minimum;
   int maximum;
   int default_value;
+  const char* unmet;  // what is said, once a process, where another value is asked for; NULL: the field acts, or asks
+                      // for what holds here in every case
 };
 
 const ConfigField* ConfigFields(size_t* out_count);

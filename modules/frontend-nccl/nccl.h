@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The NCCL API as Starling serves it: the names, numbers and layouts that programs written for NCCL use, declared in
- * our own words. size: 2 x 64 functions of one public API, which programs expect in one header.
+ * our own words. size: 2 x 65 functions of one public API, which programs expect in one header.
  *
- * No CUDA header is needed. When CUDA's headers were included before this one, their cudaStream_t is used; otherwise a
- * stream is the same opaque pointer by its own declaration. On hosts, NULL is the stream whose operations are complete
- * when the call returns, and a stream made by the kernel's stream_create (sl_runtime.h) is passed by a cast.
+ * No CUDA header is needed. When CUDA's headers were included before this one, their cudaStream_t and cudaEvent_t are
+ * used; otherwise both are the same opaque pointers by their own declaration. On hosts, NULL is the stream whose
+ * operations are complete when the call returns, and a stream made by the kernel's stream_create (sl_runtime.h) is
+ * passed by a cast.
  *
  * Every function exists twice: ncclX, a weak symbol that a tool may replace, and pncclX, which the tool then calls. */
 #ifndef NCCL_H_
@@ -15,12 +16,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The release whose API this header follows; functions of later releases are declared too. */
+/* The release whose API this header follows. ncclGetVersion reports another one unless STARLING_NCCL_VERSION says so.
+ */
 #define NCCL_MAJOR 2
-#define NCCL_MINOR 28
-#define NCCL_PATCH 9
+#define NCCL_MINOR 32
+#define NCCL_PATCH 3
 #define NCCL_SUFFIX ""
-#define NCCL_VERSION_CODE 22809
+#define NCCL_VERSION_CODE 23203
 /* Up to 2.8 a code had four digits, since then it has five. */
 #define NCCL_VERSION(X, Y, Z) ((X) < 3 && (Y) < 9 ? 1000 * (X) + 100 * (Y) + (Z) : 10000 * (X) + 100 * (Y) + (Z))
 
@@ -31,6 +33,7 @@ extern "C" {
 #if !defined(__CUDA_RUNTIME_H__) && !defined(__CUDA_RUNTIME_API_H__) && !defined(__DRIVER_TYPES_H__) && \
     !defined(__CUDACC__)
 typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;
 #endif
 
 /* One rank of a communicator. A handle is valid from the call that makes it to ncclCommDestroy or ncclCommAbort. */
@@ -105,6 +108,8 @@ typedef enum {
 #define NCCL_WIN_DEFAULT 0x00
 #define NCCL_WIN_COLL_SYMMETRIC 0x01
 #define NCCL_WIN_STRICT_ORDERING 0x02
+#define NCCL_WIN_GIN_ONLY 0x04
+#define NCCL_WIN_CFT_COUNTED 0x08
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 #define NCCL_CTA_POLICY_DEFAULT 0x00
 #define NCCL_CTA_POLICY_EFFICIENCY 0x01
@@ -113,11 +118,30 @@ typedef enum {
 #define NCCL_SHRINK_ABORT 0x01
 #define NCCL_REVOKE_DEFAULT 0x00
 #define NCCL_SUSPEND_MEM 0x01
+#define NCCL_ENCRYPTION_MODE_NONE 0
+#define NCCL_ENCRYPTION_MODE_PSK 1
+
+/* ncclConfig_t::hostCftMode */
+typedef enum {
+  ncclHostCftDefault = NCCL_CONFIG_UNDEF_INT,
+  ncclHostCftEnable = 1,
+  ncclHostCftDisable = 2,
+  ncclHostCftFallback = 3
+} ncclHostCftMode_t;
+
+/* ncclConfig_t::nvlsHostMode; the parts may be combined. */
+typedef enum {
+  ncclNvlsHostModeDefault = NCCL_CONFIG_UNDEF_INT,
+  ncclNvlsHostModeEnable = 0,
+  ncclNvlsHostModeDisableTransport = 1,         /* no multicast between ranks */
+  ncclNvlsHostModeDisableSymmetricMultimem = 2, /* none in symmetric kernels and copy engines */
+  ncclNvlsHostModeDisable = INT_MAX
+} ncclNvlsHostMode_t;
 
 /* What a program asks of one communicator. Start from NCCL_CONFIG_INITIALIZER; a field left undefined keeps the
  * environment's value or the default. Fields are only appended: `size` and `version` say which of them the caller
  * knows. */
-typedef struct ncclConfig_v23000 {
+typedef struct ncclConfig_v23100 {
   size_t size;
   unsigned int magic;
   unsigned int version;
@@ -139,6 +163,11 @@ typedef struct ncclConfig_v23000 {
   int numRmaCtx;           /* contexts of one-sided operations */
   int maxP2pPeers;         /* peers a rank sends to at once */
   int graphStreamOrdering; /* 1: order graph work with the streams it was captured from */
+  int launchOrderImplicit; /* 1: operations of several communicators run in the order of their calls */
+  int numRmaSig;           /* signals of one-sided operations in each context */
+  int rmaEagerInit;        /* 1: signals are there before the first window is */
+  int hostCftMode;         /* ncclHostCftMode_t: logical endpoints for kernels */
+  int nvlsHostMode;        /* ncclNvlsHostMode_t: where multicast is not to be used */
 } ncclConfig_t;
 
 #define NCCL_CONFIG_INITIALIZER                                                                                    \
@@ -148,7 +177,63 @@ typedef struct ncclConfig_v23000 {
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT,                \
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                \
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                \
-        NCCL_CONFIG_UNDEF_INT                                                                                      \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT                                                               \
+  }
+
+/* An option of a vendor's library, one of a list without equal keys. Vendors choose an id between 1 and 2^24 - 1. */
+typedef struct ncclConfigExt {
+  struct ncclConfigExt* next; /* NULL: the last one */
+  struct {
+    int vendorId;
+    int optionId;
+  } key;
+  union {
+    int i;
+    const char* s;
+    void* raw;
+  } val;
+} ncclConfigExt_t;
+
+/* What a program asks of one collective call, equal on all ranks. Start from NCCL_COLLCONFIG_INITIALIZER; a field left
+ * undefined keeps what the communicator has. Fields are only appended. What it points to lives as long as the call; in
+ * a group, until the call returns. */
+typedef struct ncclCollConfig_v23200 {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  ncclConfigExt_t* ext;
+  int minCTAs; /* thread blocks of this call at least */
+  int maxCTAs; /* and at most; the communicator's bound holds, too */
+  int nvlsCTAs;
+  int cgaClusterSize;
+  const char* algSelection;          /* names of algorithms; , or  + and  ^ not; NULL or "": chosen automatically */
+  int forceAlgSelection;             /* 1: a selection that nothing satisfies is an error; 0: it is dropped then */
+  int CTAPolicy;                     /* NCCL_CTA_POLICY_..., in place of the communicator's */
+  uint64_t userProfilerTag;          /* for profilers, below 2^63; 0: none */
+  cudaEvent_t launchCompletionEvent; /* recorded behind the launch; on all ranks or on none; one in a group */
+} ncclCollConfig_t;
+
+#define NCCL_COLLCONFIG_INITIALIZER                                                                                    \
+  {                                                                                                                    \
+    sizeof(ncclCollConfig_t), NCCL_API_MAGIC, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), NCCL_CONFIG_UNDEF_PTR, \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                    \
+        NCCL_CONFIG_UNDEF_PTR, 1, NCCL_CONFIG_UNDEF_INT, 0, NCCL_CONFIG_UNDEF_PTR                                      \
+  }
+
+/* How the TCP connections of this process are encrypted. */
+typedef struct ncclEncryptionConfig_v23200 {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  int mode;        /* NCCL_ENCRYPTION_MODE_... */
+  const char* psk; /* the key that all processes of the job share: at least 32 bytes */
+} ncclEncryptionConfig_t;
+
+#define NCCL_ENCRYPTION_CONFIG_INITIALIZER                                                            \
+  {                                                                                                   \
+    sizeof(ncclEncryptionConfig_t), NCCL_API_MAGIC, NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH), \
+        NCCL_ENCRYPTION_MODE_NONE, NCCL_CONFIG_UNDEF_PTR                                              \
   }
 
 /* What ncclGroupSimulateEnd estimates. */
@@ -190,6 +275,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError);
 ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError);
 void ncclResetDebugInit(void);
 void pncclResetDebugInit(void);
+
+/* Before the first communicator and the first id: encrypts the TCP connections of this process, or not (NULL). */
+ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t* config);
+ncclResult_t pncclSetEncryption(const ncclEncryptionConfig_t* config);
 
 /* Memory that other ranks can map. */
 ncclResult_t ncclMemAlloc(void** ptr, size_t size);

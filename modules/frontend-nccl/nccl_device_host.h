@@ -22,6 +22,7 @@ typedef struct ncclGinBarrierHandle ncclGinBarrierHandle_t;
 typedef struct ncclLLA2AHandle ncclLLA2AHandle_t;
 typedef struct ncclGinOutboxHandle ncclGinOutboxHandle_t;
 typedef struct ncclGinInboxA2AHandle ncclGinInboxA2AHandle_t;
+typedef uint32_t ncclCftLeId;
 
 /* Ranks of a communicator at a fixed stride; `rank` is the caller's place among them. */
 typedef struct ncclTeam {
@@ -40,6 +41,8 @@ typedef enum {
   NCCL_GIN_TYPE_GDAKI = 3,
   NCCL_GIN_TYPE_GPI = 4
 } ncclGinType_t;
+
+typedef enum { NCCL_CFT_TEAM_FLAT = 0, NCCL_CFT_TEAM_HIER_MULTIMEM = 1, NCCL_CFT_TEAM_HIER_LSA = 2 } ncclCftTeamMode_t;
 
 typedef struct ncclCommProperties {
   size_t size;
@@ -66,13 +69,18 @@ typedef struct ncclCommProperties {
 ncclResult_t ncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* props);
 ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* props);
 
-/* Teams. Without the device API no rank reaches another by load and store: the LSA team is the caller alone. */
+/* Teams. Without the device API no rank reaches another by load and store, or by logical endpoints: the LSA and CFT
+ * teams are the caller alone. */
 ncclTeam_t ncclTeamWorld(ncclComm_t comm);
 ncclTeam_t pncclTeamWorld(ncclComm_t comm);
 ncclTeam_t ncclTeamLsa(ncclComm_t comm);
 ncclTeam_t pncclTeamLsa(ncclComm_t comm);
 ncclTeam_t ncclTeamRail(ncclComm_t comm);
 ncclTeam_t pncclTeamRail(ncclComm_t comm);
+ncclTeam_t ncclTeamCft(ncclComm_t comm, ncclCftTeamMode_t mode);
+ncclTeam_t pncclTeamCft(ncclComm_t comm, ncclCftTeamMode_t mode);
+ncclTeam_t ncclTeamCftMultimem(ncclComm_t comm);
+ncclTeam_t pncclTeamCftMultimem(ncclComm_t comm);
 int ncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int rank);
 int pncclTeamRankToWorld(ncclComm_t comm, ncclTeam_t team, int rank);
 int ncclTeamRankToLsa(ncclComm_t comm, ncclTeam_t team, int rank);
@@ -96,6 +104,16 @@ ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsa
 ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsaRank, void** outPtr);
 ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void** outPtr);
 ncclResult_t pncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void** outPtr);
+ncclResult_t ncclGetCftDeviceLeInfo(ncclWindow_t window, size_t offset, int peerCft, ncclTeam_t cftTeam,
+                                    ncclCftLeId* leId, size_t* leOffset);
+ncclResult_t pncclGetCftDeviceLeInfo(ncclWindow_t window, size_t offset, int peerCft, ncclTeam_t cftTeam,
+                                     ncclCftLeId* leId, size_t* leOffset);
+ncclResult_t ncclGetMultimemDeviceLeInfo(ncclWindow_t window, size_t offset, ncclCftLeId* leId, size_t* leOffset);
+ncclResult_t pncclGetMultimemDeviceLeInfo(ncclWindow_t window, size_t offset, ncclCftLeId* leId, size_t* leOffset);
+ncclResult_t ncclGetPeerDeviceLeInfo(ncclWindow_t window, size_t offset, int peerWorld, ncclCftLeId* leId,
+                                     size_t* leOffset);
+ncclResult_t pncclGetPeerDeviceLeInfo(ncclWindow_t window, size_t offset, int peerWorld, ncclCftLeId* leId,
+                                      size_t* leOffset);
 ncclResult_t ncclLLA2ACreateRequirement(int nBlocks, int nSlots, ncclLLA2AHandle_t* outHandle,
                                         ncclDevResourceRequirements_t* outReq);
 ncclResult_t pncclLLA2ACreateRequirement(int nBlocks, int nSlots, ncclLLA2AHandle_t* outHandle,

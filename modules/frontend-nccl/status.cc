@@ -44,9 +44,9 @@ int ReportedVersion() noexcept {
   int version = g_version.load(std::memory_order_relaxed);
   if (version != 0) return version;
   const char* text = secure_getenv("STARLING_NCCL_VERSION");
-  version = text != nullptr ? ParseVersion(text) : NCCL_VERSION_CODE;
+  version = text != nullptr ? ParseVersion(text) : kDefaultVersion;
   const bool bad = version == 0;
-  if (bad) version = NCCL_VERSION_CODE;
+  if (bad) version = kDefaultVersion;
   g_version.store(version, std::memory_order_relaxed);
   if (bad) {
     char line[256];

@@ -13,7 +13,11 @@
 
 namespace sl::frontend_nccl {
 
-// The NCCL release programs are told they run on: STARLING_NCCL_VERSION ("22809" or "2.28.9"), else that of nccl.h.
+// The release that programs are told where nobody says another one: that of widespread programs, for which 8 is no
+// result yet.
+constexpr int kDefaultVersion = NCCL_VERSION(2, 28, 9);
+
+// The NCCL release programs are told they run on: STARLING_NCCL_VERSION ("22809" or "2.28.9"), else kDefaultVersion.
 // It decides which result codes a program may see.   thread: [any]; the environment is read once
 int ReportedVersion() noexcept;
 

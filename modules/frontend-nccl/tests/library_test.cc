@@ -48,11 +48,11 @@ TEST(Library, LoadsWithoutEffectAndExportsEveryDeclaredFunctionTwice) {
   EXPECT_EQ(CountEntries("/proc/self/task"), threads);
   EXPECT_EQ(CountEntries("/proc/self/fd"), descriptors);
 
-  // 64 host functions and 18 of the device API, each with and without p.
+  // 65 host functions and 23 of the device API, each with and without p.
   std::set<std::string> host = Declared(SL_NCCL_HEADER);
   std::set<std::string> device = Declared(SL_NCCL_DEVICE_HEADER);
-  EXPECT_EQ(host.size(), 2 * 64u);
-  EXPECT_EQ(device.size(), 2 * 18u);
+  EXPECT_EQ(host.size(), 2 * 65u);
+  EXPECT_EQ(device.size(), 2 * 23u);
   host.merge(device);
   for (const std::string& name : host) {
     void* address = dlsym(library, name.c_str());
@@ -60,6 +60,9 @@ TEST(Library, LoadsWithoutEffectAndExportsEveryDeclaredFunctionTwice) {
     if (name[0] == 'n') {
       EXPECT_EQ(address, dlsym(library, ("p" + name).c_str())) << name;
     }
+  }
+  for (const char* undeclared : {"ncclResetDebugInitInternal", "pncclResetDebugInitInternal"}) {
+    EXPECT_NE(dlsym(library, undeclared), nullptr) << undeclared;
   }
   dlclose(library);
 }

@@ -84,12 +84,14 @@ TEST_F(Memory, WindowFailuresAreNamed) {
   const ncclComm_t comm = MakeComm();
   char buffer[64];
   ncclWindow_t window = nullptr;
-  EXPECT_EQ(ncclCommWindowRegister(comm, buffer, 64, &window, 4), ncclInvalidArgument);
-  EXPECT_TRUE(TextHas("argument winFlags is 4")) << Text();
+  EXPECT_EQ(ncclCommWindowRegister(comm, buffer, 64, &window, 16), ncclInvalidArgument);
+  EXPECT_TRUE(TextHas("argument winFlags is 16")) << Text();
+  EXPECT_EQ(ncclCommWindowRegister(comm, buffer, 64, &window, NCCL_WIN_CFT_COUNTED), ncclInvalidUsage);
+  EXPECT_TRUE(TextHas("NCCL_WIN_CFT_COUNTED")) << Text();
   EXPECT_EQ(ncclCommWindowRegister(comm, buffer, 64, nullptr, 0), ncclInvalidArgument);
   EXPECT_EQ(ncclCommWindowRegister(comm, nullptr, 64, &window, 0), ncclInvalidArgument);
   EXPECT_TRUE(TextHas("argument buff is NULL")) << Text();
-  EXPECT_EQ(Fake().Count("comm_decline 2"), 3) << "the other ranks wait for this one";
+  EXPECT_EQ(Fake().Count("comm_decline 2"), 4) << "the other ranks wait for this one";
   Fake().window_status = SL_ERR_UNSUPPORTED;
   EXPECT_EQ(ncclCommWindowRegister(comm, buffer, 64, &window, 0), ncclInvalidUsage);
   EXPECT_EQ(Text(), "ncclCommWindowRegister: the fake said so");

@@ -79,10 +79,10 @@ TEST(Status, NamesEveryResult) {
   EXPECT_STREQ(ncclGetErrorString(static_cast<ncclResult_t>(77)), "unknown result code");
 }
 
-TEST(Status, TellsTheVersionOfItsHeader) {
+TEST(Status, TellsTheDefaultVersionWhenNobodySaysAnother) {
   int version = 0;
   EXPECT_EQ(ncclGetVersion(&version), ncclSuccess);
-  EXPECT_EQ(version, NCCL_VERSION_CODE);
+  EXPECT_EQ(version, 22809);
   EXPECT_EQ(ncclGetVersion(nullptr), ncclInvalidArgument);
 }
 
