@@ -128,6 +128,14 @@ TEST_F(CommandTest, JUnitNamesFailuresAndEscapesThem) {
   EXPECT_NE(xml.find("classname=\"busy.module\" name=\"Query.IsPure\""), std::string::npos) << xml;
 }
 
+TEST_F(CommandTest, EveryFailureIsNamedForAnotherRun) {
+  const KitRun run = RunKit(BrokenModule("crashes"), {"--filter", "module/Life.Opens*"});
+  EXPECT_EQ(1, run.exit_code);
+  EXPECT_NE(run.text.find(" --filter 'module/Life.OpensAndCloses' --filter 'module/Life.OpensAgain' --seed 1\n"),
+            std::string::npos)
+      << run.text;
+}
+
 TEST_F(CommandTest, SeedIsReportedAndGivenOn) {
   const KitRun run = RunKit(BrokenModule("busy"), {"--filter", kBusyTest, "--seed", "77"});
   EXPECT_NE(run.text.find("; seed 77"), std::string::npos) << run.text;

@@ -30,13 +30,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(
     Observers, BrokenProviderTest,
-    ::testing::Values(Broken{"observer_keeps", "Batch.IsNotKept", "crashed: signal 11"},
-                      Broken{"observer_writes", "Batch.IsTakenAndLeftAlone", "it changed records"},
-                      Broken{"observer_trusts", "Batch.MayBeOdd", "crashed: signal 11"},
-                      Broken{"observer_empty", "Batch.MayBeEmpty", "an empty batch was answered with"},
-                      Broken{"observer_counts", "Batch.IsTakenAndLeftAlone", "statuses are SL_OK or negative"},
-                      Broken{"observer_shares", "Observer.IsOneOfSeveral", "after another one was destroyed"},
-                      Broken{"observer_throws", "Shortage.OfMemoryFailsCleanly", "crashed: signal"}),
+    ::testing::Values(
+        Broken{"observer_keeps", "Batch.IsNotKept", "crashed: signal 11 (Segmentation fault) in consume(), call "},
+        Broken{"observer_writes", "Batch.IsTakenAndLeftAlone", "it changed records"},
+        Broken{"observer_trusts", "Batch.MayBeOdd", "crashed: signal 11 (Segmentation fault) in consume(), call "},
+        Broken{"observer_empty", "Batch.MayBeEmpty", "an empty batch was answered with"},
+        Broken{"observer_counts", "Batch.IsTakenAndLeftAlone", "statuses are SL_OK or negative"},
+        Broken{"observer_shares", "Observer.IsOneOfSeveral", "after another one was destroyed"},
+        Broken{"observer_throws", "Shortage.OfMemoryFailsCleanly", "an exception left create(): std::bad_alloc"}),
     NameOfBroken);
 
 class SoundProviderTest : public ::testing::TestWithParam<const char*> {};

@@ -36,6 +36,8 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"transport_completes_twice", "Put.CompletesEachCookieOnce", "completed twice"},
         Broken{"transport_wrong_connection", "Put.CompletesEachCookieOnce", "names another connection"},
         Broken{"transport_loses_completions", "Put.CompletesEachCookieOnce", "puts that asked for it completed"},
+        Broken{"transport_refuses", "Put.WithoutASignalSignalsNothing",
+               "put 2 of the test, of 0 bytes, gave link down"},
         Broken{"transport_never_rings", "Sleep.EndsWithNotify", "was not woken"},
         Broken{"transport_never_ends", "End.RetireSaysGoodbye", "still in state 1"},
         Broken{"transport_all_down", "End.CloseRetiresEverything", "the peer left in good order, but the state is 2"},

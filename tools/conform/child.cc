@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tests/conformance/kit/calls.h"
 #include "tests/conformance/kit/module.h"
 #include "tools/conform/catalog.h"
 #include "tools/starling/bench_error.h"
@@ -60,6 +61,7 @@ const char* NameOf(Outcome outcome) {
 
 int DescribeModule(const Assignment& assignment, int report_fd) {
   BecomeChild();
+  SayWhereItEnds(report_fd);
   Trial trial(assignment);
   try {
     const LoadedModule module(trial, assignment.module_path);
@@ -80,6 +82,7 @@ int DescribeModule(const Assignment& assignment, int report_fd) {
 
 int RunOne(const Assignment& assignment, const std::string& case_name, int report_fd) {
   BecomeChild();
+  SayWhereItEnds(report_fd);
   // The case is found by its own name: the module is not asked again, so that every test begins with a clean process.
   const size_t first = case_name.find('/');
   const size_t last = case_name.rfind('/');
@@ -102,6 +105,7 @@ int RunOne(const Assignment& assignment, const std::string& case_name, int repor
   } catch (const std::exception& error) {
     trial.Expect(false, "an exception left the test: {}", error.what());
   }
+  ExpectNothingThrown(trial);
   return Report(report_fd, {{"outcome", NameOf(trial.outcome())}, {"messages", trial.messages()}});
 }
 

@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "sdk/clock.h"
+#include "tests/conformance/kit/calls.h"
 #include "tools/starling/bench_error.h"
 #include "tools/starling/launch_local.h"
 
@@ -18,6 +20,7 @@ namespace {
 
 constexpr size_t kKeptOutput = 16384;
 constexpr size_t kMaxReport = 1 << 20;
+constexpr uint64_t kLastWordsMs = 500;  // from being asked where it is to being killed
 
 // Reads all there is without waiting. False at the end of the stream.
 bool Drain(int fd, std::string* out) {
@@ -110,7 +113,12 @@ bool Process::Poll() {
     Finish(status);
     return true;
   }
-  if (!was_killed_ && NowMs() >= deadline_ms_) {
+  const uint64_t now_ms = NowMs();
+  if (!was_asked_ && now_ms >= deadline_ms_) {
+    was_asked_ = true;
+    kill(pid_, SIGTERM);
+  }
+  if (!was_killed_ && now_ms >= deadline_ms_ + kLastWordsMs) {
     was_killed_ = true;
     kill(-pid_, SIGKILL);
   }
@@ -121,11 +129,15 @@ void Process::Finish(int status) {
   elapsed_ms_ = NowMs() - started_ms_;
   if (report_ >= 0) Drain(report_, &report_text_);
   if (output_ >= 0) Drain(output_, &output_text_);
-  if (was_killed_) {
-    trouble_ = "did not end within " + std::to_string((deadline_ms_ - started_ms_ + 999) / 1000) + " s and was killed";
-  } else if (WIFSIGNALED(status)) {
+  const size_t mark = report_text_.find(kSlotMark);
+  const std::string where = mark == std::string::npos ? "" : " in " + report_text_.substr(mark + strlen(kSlotMark));
+  report_text_.erase(std::min(mark, report_text_.size()));
+  if (was_asked_) {
     trouble_ =
-        std::string("crashed: signal ") + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")";
+        "did not end within " + std::to_string((deadline_ms_ - started_ms_ + 999) / 1000) + " s and was killed" + where;
+  } else if (WIFSIGNALED(status)) {
+    trouble_ = std::string("crashed: signal ") + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) +
+               ")" + where;
   } else if (WEXITSTATUS(status) != 0) {
     trouble_ = "ended its process with code " + std::to_string(WEXITSTATUS(status));
   }

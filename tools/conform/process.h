@@ -30,10 +30,10 @@ class Process {
   // When it will be killed, CLOCK_MONOTONIC.
   uint64_t deadline_ms() const { return deadline_ms_; }
 
-  const std::string& report() const { return report_text_; }
+  const std::string& report() const { return report_text_; }  // once it has ended, without where it ended
   const std::string& output() const { return output_text_; }  // the last bytes of it
   uint64_t elapsed_ms() const { return elapsed_ms_; }
-  // "" when it ended with exit code 0 in time and left nobody behind; else how it ended.
+  // "" when it ended with exit code 0 in time and left nobody behind; else how it ended, and in which slot.
   const std::string& trouble() const { return trouble_; }
 
  private:
@@ -44,6 +44,7 @@ class Process {
   pid_t pid_ = -1;
   int report_ = -1;
   int output_ = -1;
+  bool was_asked_ = false;  // at its deadline, to say where it is and to end
   bool was_killed_ = false;
   uint64_t elapsed_ms_ = 0;
   std::string report_text_;

@@ -111,10 +111,12 @@ std::string SummaryOf(const RunReport& report) {
     if (const size_t count = report.Count(verdict); count > 0) text += fmt::format(", {} {}", count, NameOf(verdict));
   }
   text += fmt::format("; seed {}\n", report.seed);
-  const auto failed = std::find_if(report.results.begin(), report.results.end(),
-                                   [](const CaseResult& result) { return result.verdict == Verdict::kFailed; });
-  if (failed != report.results.end()) {
-    text += fmt::format("again: starling conform {} --filter '{}' --seed {}\n", report.path, failed->name, report.seed);
+  std::string filters;
+  for (const CaseResult& result : report.results) {
+    if (result.verdict == Verdict::kFailed) filters += fmt::format(" --filter '{}'", result.name);
+  }
+  if (!filters.empty()) {
+    text += fmt::format("again: starling conform {}{} --seed {}\n", report.path, filters, report.seed);
   }
   return text;
 }

@@ -88,6 +88,9 @@ namespace {
   if (++puts % 100 == 0) return SL_OK;
 #elif defined(BROKEN_TRANSPORT_NO_BOUNDS)
   if (g_below->put(connection, &put) == SL_ERR_INVALID) return SL_OK;
+#elif defined(BROKEN_TRANSPORT_REFUSES)
+  static std::atomic<uint32_t> puts{0};
+  if (++puts == 2) return SL_ERR_LINK_DOWN;
 #elif defined(BROKEN_TRANSPORT_EMPTY)
   if (put.bytes == 0) return SL_OK;
 #endif

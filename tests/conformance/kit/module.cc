@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "tests/conformance/kit/bindings.h"
+#include "tests/conformance/kit/calls.h"
 
 namespace sl::conform {
-
 sl_hello_t Hello() {
   return {sizeof(sl_hello_t),   0,          SL_MODULE_MAGIC, SL_CONTAINER_VERSION,
           SL_CONTAINER_VERSION, SL_VERSION, SL_ABI_BUILD_ID};
@@ -24,7 +24,12 @@ uint64_t DeadlineIn(uint64_t milliseconds) {
 }
 
 LoadedModule::LoadedModule(Trial& trial, const std::string& path) : path_(path) {
-  handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  {
+    const std::string what = "dlopen of " + path;
+    const SlotInfo slot = {what.c_str()};
+    const Call call(slot);
+    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (handle_ == nullptr) trial.Require(false, "{} cannot be loaded: {}", path, dlerror());
   query_ = reinterpret_cast<sl_module_query_fn>(dlsym(handle_, "sl_module_query"));
   if (query_ == nullptr) {
@@ -32,7 +37,12 @@ LoadedModule::LoadedModule(Trial& trial, const std::string& path) : path_(path) 
     trial.Require(false, "{} has no entry sl_module_query", path);
   }
   const sl_hello_t hello = Hello();
-  const sl_status_t status = query_(&hello, &table_);
+  const sl_status_t status = [&] {
+    const std::string what = path + ": sl_module_query";
+    const SlotInfo slot = {what.c_str()};
+    const Call call(slot);
+    return query_(&hello, &table_);
+  }();
   if (status != SL_OK || table_ == nullptr) {
     Unload();
     trial.Require(false, "{}: sl_module_query gave {} and {} table", path, StatusName(status),
@@ -138,8 +148,16 @@ OpenedModule::OpenedModule(Trial& trial, const LoadedModule& module, const Optio
   const sl_open_args_t args = {sizeof(sl_open_args_t), options->count(), options->pointers(), bindings_->count(), 0,
                                bindings_->pointers()};
   ClearError();
+  const std::string what = SlotName("open");
+  const SlotInfo slot = {what.c_str()};
+  const Call call(slot);
   status_ = module.table().open(host_->table(), &args, &instance_);
   if (status_ < SL_OK) error_ = ErrorText();
+}
+
+// For crashes: several modules are open in most tests.
+std::string OpenedModule::SlotName(const char* function) const {
+  return fmt::format("{}: {}", module_.table().name != nullptr ? module_.table().name : module_.path(), function);
 }
 
 OpenedModule::~OpenedModule() { Close(); }
@@ -156,10 +174,18 @@ void OpenedModule::Close() {
     const sl_module_t& table = module_.table();
     if (table.quiesce != nullptr) {
       ClearError();
+      const std::string what = SlotName("quiesce");
+      const SlotInfo slot = {what.c_str()};
+      const Call call(slot);
       const sl_status_t status = table.quiesce(instance_, DeadlineIn(5000));
       trial_.Expect(status == SL_OK, "quiesce gave {} with nothing in use: {}", StatusName(status), ErrorText());
     }
-    table.close(instance_);
+    {
+      const std::string what = SlotName("close");
+      const SlotInfo slot = {what.c_str()};
+      const Call call(slot);
+      table.close(instance_);
+    }
     instance_ = nullptr;
   }
   host_->Close();

@@ -89,6 +89,8 @@ class OpenedModule {
   void Close();
 
  private:
+  std::string SlotName(const char* function) const;
+
   Trial& trial_;
   const LoadedModule& module_;
   std::unique_ptr<Host> host_;

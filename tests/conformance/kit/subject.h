@@ -6,6 +6,7 @@
 //   subject.ops.count(subject.instance(), &count);
 #pragma once
 
+#include "tests/conformance/kit/calls.h"
 #include "tests/conformance/kit/module.h"
 #include "tests/conformance/kit/overlay.h"
 
@@ -21,10 +22,10 @@ class Subject {
     const sl_provide_t* provide = module_.Find(interface, trial.assignment().provider);
     trial.Require(provide != nullptr, "the module provides no {} called {}", interface, trial.assignment().provider);
     table = provide->ops;
-    ops = Overlay<Ops>(table);
+    ops = Traced<Ops>::Wrap(Overlay<Ops>(table));
   }
 
-  Ops ops;                      // no slot is NULL: what the module lacks returns SL_ERR_UNSUPPORTED
+  Ops ops;                      // traced, no slot is NULL: what the module lacks returns SL_ERR_UNSUPPORTED
   const void* table = nullptr;  // the module's own
   const LoadedModule& module() const { return module_; }
   sl_instance_t* instance() const { return opened_.instance(); }

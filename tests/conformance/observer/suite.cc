@@ -118,9 +118,10 @@ void KeepsNothing(Trial& trial) {
     void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     trial.Require(pages != MAP_FAILED, "no memory for the test");
     std::memcpy(pages, records.data(), bytes);
-    trial.Require(mprotect(pages, bytes, PROT_READ) == 0, "mprotect failed");
+    trial.Require(mprotect(pages, bytes, PROT_READ) == 0, "mprotect failed: {}", std::strerror(errno));
     observer.Consume(static_cast<const sl_record_t*>(pages), records.size());
-    trial.Require(mprotect(pages, bytes, PROT_NONE) == 0, "mprotect failed");  // and never given back
+    trial.Require(mprotect(pages, bytes, PROT_NONE) == 0, "mprotect failed: {}",
+                  std::strerror(errno));  // and never given back
   }
   observer.Destroy();
 }

@@ -15,7 +15,7 @@ void Goodbye(Trial& trial, bool close) {
   ranks.Connect(0, 1, &a, &b);
   std::vector<uint8_t> source(3000);
   Fill(source.data(), source.size(), 5);
-  trial.Require(ranks.Put(a, source.data(), source.size(), 10, 4, 99) == SL_OK, "put failed");
+  ranks.MustPut(a, source.data(), source.size(), 10, 4, 99);
   if (close) {
     ranks.Close(0);
     a.connection = nullptr;
@@ -54,7 +54,7 @@ void Again(Trial& trial) {
     End a, b;
     ranks.Connect(0, 1, &a, &b, 0, 4096);
     trial.Expect(Ranks::Signal(b, 0) == 0, "a new connection begins with a signal of {}", Ranks::Signal(b, 0));
-    trial.Require(ranks.Put(a, &round, sizeof round, 0, 0, round) == SL_OK, "put failed");
+    ranks.MustPut(a, &round, sizeof round, 0, 0, round);
     trial.Require(ranks.Until([&] { return Ranks::Signal(b, 0) == round; }), "its signal did not appear");
     ranks.Retire(round % 2 == 0 ? &a : &b);
     ranks.Retire(round % 2 == 0 ? &b : &a);
@@ -216,7 +216,7 @@ void PortEvents(Trial& trial) {
   End a, b;
   ranks.Connect(0, 1, &a, &b);
   uint32_t count = 0;
-  trial.Require(ranks.ops().port_count(ranks.transport(0), &count) == SL_OK, "port_count failed");
+  trial.Require(ranks.ops().port_count(ranks.transport(0), &count) == SL_OK, "port_count failed: {}", ErrorText());
   uint64_t events = 0;
   for (uint64_t value = 1; value <= 200; ++value) {
     if (ranks.Put(a, nullptr, 0, 0, 0, value) != SL_OK) break;

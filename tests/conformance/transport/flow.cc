@@ -190,8 +190,8 @@ void Many(Trial& trial) {
   for (uint32_t i = 0; i < count; ++i) {
     uint8_t* const source = ranks.Lend(64);
     Fill(source, 64, i);
-    trial.Require(ranks.Put(froms[i], source, 64, 0, 0, i + 1) == SL_OK, "put on connection {}", i);
-    trial.Require(ranks.Put(tos[i], source, 64, 64, 0, i + 1) == SL_OK, "put back on {}", i);
+    ranks.MustPut(froms[i], source, 64, 0, 0, i + 1);
+    ranks.MustPut(tos[i], source, 64, 64, 0, i + 1);
   }
   for (uint32_t i = 0; i < count; ++i) {
     for (const auto& [end, offset] : {std::pair{&tos[i], 0}, {&froms[i], 64}}) {
@@ -214,7 +214,7 @@ void Many(Trial& trial) {
     if (left.empty()) break;
     const uint32_t other = left[random.Below(left.size())];
     const uint64_t value = 10'000 - left.size();
-    trial.Require(ranks.Put(froms[other], nullptr, 0, 0, 1, value) == SL_OK, "put after others were retired");
+    ranks.MustPut(froms[other], nullptr, 0, 0, 1, value);
     trial.Require(ranks.Until([&] { return Ranks::Signal(tos[other], 1) == value; }),
                   "connection {} is silent after others were retired", other);
   }
@@ -231,7 +231,7 @@ void AllToAll(Trial& trial) {
   for (uint32_t rank = 0; rank < size; ++rank) {
     for (uint32_t peer = 0; peer < size; ++peer) {
       const uint64_t value = 1000 + rank * size + peer;
-      if (peer != rank) trial.Require(ranks.Put(end(rank, peer), nullptr, 0, 0, 0, value) == SL_OK, "put failed");
+      if (peer != rank) ranks.MustPut(end(rank, peer), nullptr, 0, 0, 0, value);
     }
   }
   for (uint32_t rank = 0; rank < size; ++rank) {

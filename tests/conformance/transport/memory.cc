@@ -30,7 +30,8 @@ void RemoteMemory(Trial& trial) {
   sl_region_t* to = Register(ranks, 1, &target);
   sl_port_t port = {};
   port.struct_size = sizeof port;
-  trial.Require(ranks.ops().port_info(ranks.transport(1), 0, &port) == SL_OK, "port_info failed");
+  trial.Require(ranks.ops().port_info(ranks.transport(1), 0, &port) == SL_OK, "port_info of port 0 failed: {}",
+                ErrorText());
   std::vector<uint8_t> key(port.max_key_bytes);
   uint32_t key_bytes = 0;
   sl_status_t status = ranks.ops().region_key(to, key.data(), port.max_key_bytes, &key_bytes);

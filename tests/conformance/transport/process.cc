@@ -11,6 +11,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "tests/conformance/kit/calls.h"
+
 namespace sl::conform::transport {
 
 bool Talk::TellBytes(const void* bytes, size_t count) const {
@@ -41,12 +43,14 @@ OtherProcess::~OtherProcess() {
 void OtherProcess::Live(const Life& life) const {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   close(sockets_[0]);
+  SayWhereItEnds(failures_);
   Trial trial(trial_.assignment());
   try {
     Ranks ranks(trial, 2);
     life(ranks, Talk(sockets_[1]));
   } catch (const TrialEnd&) {  // noted already
   }
+  ExpectNothingThrown(trial);
   for (const std::string& message : trial.messages()) dprintf(failures_, "%s\n", message.c_str());
   _exit(0);
 }
@@ -63,10 +67,13 @@ void OtherProcess::Join() {
   int status = 0;
   waitpid(pid_, &status, 0);
   pid_ = -1;
-  trial_.Expect(!WIFSIGNALED(status), "the other process crashed: signal {}", WTERMSIG(status));
-  char text[4096];
-  const ssize_t length = pread(failures_, text, sizeof text, 0);
-  std::istringstream lines(std::string(text, length > 0 ? static_cast<size_t>(length) : 0));
+  char buffer[4096];
+  const ssize_t length = pread(failures_, buffer, sizeof buffer, 0);
+  std::string text(buffer, length > 0 ? static_cast<size_t>(length) : 0);
+  const size_t mark = text.find(kSlotMark);
+  const std::string where = mark == std::string::npos ? "" : " in " + text.substr(mark + std::strlen(kSlotMark));
+  trial_.Expect(!WIFSIGNALED(status), "the other process crashed: signal {}{}", WTERMSIG(status), where);
+  std::istringstream lines(text.substr(0, mark));
   for (std::string line; std::getline(lines, line);) trial_.Expect(false, "in the other process: {}", line);
 }
 

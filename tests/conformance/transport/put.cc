@@ -49,7 +49,7 @@ void LeavesTheRest(Trial& trial) {
   for (const auto& [offset, bytes] : {std::pair{0, 1}, {1, 63}, {64, 1}, {1000, 100}, {4095, 1}}) {
     const auto at = static_cast<uint64_t>(offset);
     std::vector<uint8_t> before(Local(b), Local(b) + 4096);
-    trial.Require(ranks.Put(a, source.data(), static_cast<uint64_t>(bytes), at, 0, ++round) == SL_OK, "put failed");
+    ranks.MustPut(a, source.data(), static_cast<uint64_t>(bytes), at, 0, ++round);
     trial.Require(ranks.Until([&] { return Ranks::Signal(b, 0) == round; }), "its signal did not appear");
     ranks.Flush(b);
     std::fill_n(before.begin() + offset, bytes, uint8_t{0xff});
@@ -68,7 +68,7 @@ void SignalOnly(Trial& trial) {
   ranks.Connect(0, 1, &a, &b);
   for (uint32_t word = 0; word < kSignals; ++word) {
     const uint64_t value = UINT64_MAX - word;
-    trial.Require(ranks.Put(a, nullptr, 0, 0, word, value) == SL_OK, "a put of a signal alone failed: {}", ErrorText());
+    ranks.MustPut(a, nullptr, 0, 0, word, value);
     trial.Require(ranks.Until([&] { return Ranks::Signal(b, word) == value; }), "signal word {} is {:#x}, wanted {:#x}",
                   word, Ranks::Signal(b, word), value);
   }
@@ -81,8 +81,8 @@ void NoSignal(Trial& trial) {
   constexpr uint64_t kNews = 9;
   uint8_t* const news = ranks.Lend(8);
   Fill(news, 8, kNews);
-  trial.Require(ranks.Put(a, news, 8, 128) == SL_OK, "a put without a signal failed: {}", ErrorText());
-  trial.Require(ranks.Put(a, nullptr, 0, 0, 1, 1) == SL_OK, "the signal after it failed");
+  ranks.MustPut(a, news, 8, 128);
+  ranks.MustPut(a, nullptr, 0, 0, 1, 1);
   trial.Require(ranks.Until([&] { return Ranks::Signal(b, 1) == 1; }), "the signal did not appear");
   ranks.Flush(b);
   trial.Expect(FirstWrong(Local(b) + 128, 8, kNews) == 8,
@@ -100,7 +100,7 @@ void Mapped(Trial& trial) {
   if (a.window.peer == nullptr) trial.Skip("CPU stores do not reach the peer's window: only put() writes it");
   for (uint64_t round = 1; round <= 50; ++round) {
     Fill(static_cast<uint8_t*>(a.window.peer), 1000, round);
-    trial.Require(ranks.Put(a, nullptr, 0, 0, 0, round) == SL_OK, "put failed");
+    ranks.MustPut(a, nullptr, 0, 0, 0, round);
     trial.Require(ranks.Until([&] { return Ranks::Signal(b, 0) == round; }), "the signal did not appear");
     const uint64_t wrong = FirstWrong(Local(b), 1000, round);
     trial.Require(wrong == 1000, "byte {} stored through window.peer is not there when the signal is", wrong);
@@ -137,14 +137,15 @@ void Inline(Trial& trial) {
   ranks.Connect(0, 1, &a, &b);
   sl_port_t port = {};
   port.struct_size = sizeof port;
-  trial.Require(ranks.ops().port_info(ranks.transport(0), 0, &port) == SL_OK, "port_info failed");
+  trial.Require(ranks.ops().port_info(ranks.transport(0), 0, &port) == SL_OK, "port_info of port 0 failed: {}",
+                ErrorText());
   const uint64_t bytes = std::min<uint64_t>(port.max_inline_bytes, 4096);
   if (bytes == 0) trial.Skip("it takes nothing inline");
   std::vector<uint8_t> source(bytes);
   constexpr uint64_t kPuts = 15;
   for (uint64_t i = 0; i < kPuts; ++i) {
     Fill(source.data(), bytes, i);
-    trial.Require(ranks.Put(a, source.data(), bytes, i * 4096, 0, i + 1) == SL_OK, "put failed: {}", ErrorText());
+    ranks.MustPut(a, source.data(), bytes, i * 4096, 0, i + 1);
     std::memset(source.data(), 0xdd, bytes);
   }
   trial.Require(ranks.Until([&] { return Ranks::Signal(b, 0) == kPuts; }), "not all arrived");
@@ -202,7 +203,7 @@ void Completes(Trial& trial) {
     }),
                   "the queue stays full though completions are taken");
     trial.Require(status == SL_OK, "put gave {}", StatusName(status));
-    if (cookie % 3 == 0) trial.Require(ranks.Put(a[0], nullptr, 0, 0, 0, cookie) == SL_OK, "put failed");
+    if (cookie % 3 == 0) ranks.MustPut(a[0], nullptr, 0, 0, 0, cookie);
   }
   ranks.Until([&] {
     take();

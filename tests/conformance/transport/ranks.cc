@@ -142,12 +142,20 @@ sl_status_t Ranks::Put(const End& end, const void* source, uint64_t bytes, uint6
   put.offset = offset;
   put.cookie = cookie;
   sl_status_t status = SL_ERR_AGAIN;
+  ++puts_;
   for (const uint64_t deadline = DeadlineIn(kPatienceMs); status == SL_ERR_AGAIN && DeadlineIn(0) < deadline;) {
     status = ops().put(end.connection, &put);
     if (status == SL_ERR_AGAIN) Progress();
   }
   ops().notify(end.connection);
   return status;
+}
+
+void Ranks::MustPut(const End& end, const void* source, uint64_t bytes, uint64_t offset, uint32_t signal,
+                    uint64_t value) {
+  const sl_status_t status = Put(end, source, bytes, offset, signal, value);
+  trial_.Require(status == SL_OK, "put {} of the test, of {} bytes, gave {}: {}", puts_, bytes, StatusName(status),
+                 ErrorText());
 }
 
 uint64_t Ranks::Signal(const End& end, uint32_t word) {

@@ -58,6 +58,9 @@ class Ranks {
   // Puts, trying again while the queue is full. The last status. The caller leaves `source` alone as Lend() says.
   sl_status_t Put(const End& end, const void* source, uint64_t bytes, uint64_t offset, uint32_t signal = SL_NO_SIGNAL,
                   uint64_t value = 0, uint64_t cookie = 0);
+  // Ends the test unless the put is taken; says which put it was and what it gave.
+  void MustPut(const End& end, const void* source, uint64_t bytes, uint64_t offset, uint32_t signal = SL_NO_SIGNAL,
+               uint64_t value = 0);
   // The value of a signal word of this end, acquired.
   static uint64_t Signal(const End& end, uint32_t word);
   // Makes what has arrived visible to this CPU. A connection that is over may refuse: the CPU needs no flush.
@@ -74,6 +77,7 @@ class Ranks {
 
  private:
   Trial& trial_;
+  uint64_t puts_ = 0;                             // by Put()
   std::vector<std::unique_ptr<uint8_t[]>> lent_;  // outlives what the module may still send
   Subject<sl_transport_ops_t> subject_;
   std::vector<sl_transport_t*> transports_;
