@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "sdk/signal_mask.h"
+
 namespace sl::kernel {
 namespace {
 
@@ -54,10 +56,9 @@ void ReachKeeper::Wake() {
 
 // With all signals blocked: they are the program's business.
 Status ReachKeeper::StartThreadLocked() {
-  sigset_t all;
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   is_running_ = pthread_create(&thread_, nullptr, Main, this) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!is_running_)

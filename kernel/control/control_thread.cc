@@ -15,6 +15,7 @@
 
 #include "kernel/control/local_socket.h"
 #include "kernel/events/log.h"
+#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -43,9 +44,9 @@ Result<std::unique_ptr<ControlThread>> ControlThread::Start() {
   epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event);
   std::unique_ptr<ControlThread> control(new ControlThread(std::move(epoll), std::move(wake)));
   // The thread inherits a full signal mask: signals belong to the program.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
+  sigset_t before;
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   control->thread_ = std::thread([raw = control.get()] { raw->Run(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(control->thread_.native_handle(), "sl-control");

@@ -10,6 +10,7 @@
 
 #include "sdk/clock.h"
 #include "sdk/doorbell.h"
+#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -58,10 +59,9 @@ Status ProgressThread::Submit(const ProgressJob& job) {
 
 // With all signals blocked: they are the program's business.
 Status ProgressThread::StartThread() {
-  sigset_t all;
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   const int error = pthread_create(&thread_, nullptr, Main, this);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) return Status(SL_ERR_SYSTEM, fmt::format("cannot start a progress thread: {}", std::strerror(error)));

@@ -11,6 +11,7 @@
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
+#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -36,10 +37,9 @@ Status ObserverPump::Start(const std::vector<Source>& sources) {
   const bool wanted = std::any_of(observers_.begin(), observers_.end(), [](const Observer& o) { return o.mask != 0; });
   if (!wanted) return Status();
   // The thread inherits a full mask and so never runs a handler of the host program.
-  sigset_t all;
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   Status status;
   try {
     thread_ = std::thread(&ObserverPump::Run, this);

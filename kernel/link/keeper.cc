@@ -10,6 +10,7 @@
 
 #include "kernel/events/log.h"
 #include "kernel/link/link_table.h"
+#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -59,10 +60,9 @@ bool LinkKeeper::StartThread() {
   wake_ = sl::Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_.valid()) return false;
   polled_.reserve(1);  // whatever becomes of memory, the thread can be woken
-  sigset_t all;
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   const bool started = pthread_create(&thread_, nullptr, Main, this) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (started) pthread_setname_np(thread_, "sl-links");

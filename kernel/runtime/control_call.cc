@@ -14,6 +14,8 @@
 #include <string>
 #include <system_error>
 
+#include "sdk/signal_mask.h"
+
 namespace sl::kernel {
 namespace {
 
@@ -53,9 +55,9 @@ Status BeginOnWorker(sl_comm_t* handle, std::function<Status()> call) {
     return {};
   }
   if (handle->worker.joinable()) handle->worker.join();
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
+  sigset_t before;
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   Status begun;
   try {
     handle->worker = std::thread([handle, call = std::move(call)] { Work(handle, call); });

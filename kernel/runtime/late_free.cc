@@ -13,6 +13,7 @@
 #include "kernel/events/log.h"
 #include "kernel/runtime/launch_roll.h"
 #include "sdk/clock.h"
+#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -99,10 +100,9 @@ void LateFree::Stop(uint64_t deadline_ns) {
 bool LateFree::EnsureThreadLocked() {
   if (is_running_) return true;
   if (thread_.joinable()) thread_.join();  // it has let go of the lock for the last time
-  sigset_t all;
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   try {
     thread_ = std::thread([this] { Loop(); });
     is_running_ = true;

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "modules/device-host/copy.h"
+#include "sdk/signal_mask.h"
 
 namespace sl::device_host {
 namespace {
@@ -34,10 +35,9 @@ sl_status_t RunWaitValue(const void* args, void*, sl_wait_t* wait) {
 
 // Starts `thread` with every signal blocked: the process's handlers stay on its own threads.
 Status StartThread(std::thread* thread, void (*body)(sl_stream_t*), sl_stream_t* stream) {
-  sigset_t all;
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   Status status;
   try {
     *thread = std::thread(body, stream);

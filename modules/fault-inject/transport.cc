@@ -12,6 +12,7 @@
 
 #include "sdk/answer.h"
 #include "sdk/guard.h"
+#include "sdk/signal_mask.h"
 
 namespace sl::fault_inject {
 namespace {
@@ -32,10 +33,9 @@ Transport::Transport(const sl_host_t* host, const sl_transport_ops_t* ops, sl_tr
 void Transport::StartThread() {
   if (!MayHold()) return;
   // It inherits a full mask and so never runs a handler of the host program.
-  sigset_t all;
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   try {
     thread_ = std::thread(&Transport::Run, this);
     pthread_setname_np(thread_.native_handle(), "sl-faults");

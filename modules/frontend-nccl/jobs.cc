@@ -18,6 +18,7 @@
 #include "modules/frontend-nccl/runtime.h"
 #include "modules/frontend-nccl/status.h"
 #include "modules/frontend-nccl/window.h"
+#include "sdk/signal_mask.h"
 
 namespace sl::frontend_nccl {
 namespace {
@@ -222,10 +223,9 @@ void RunWindowsBesideEachOther(const std::vector<Job*>& windows) {
   std::vector<std::thread> threads;
   threads.reserve(by_comm.size());
   // The program's signals belong to its own threads.
-  sigset_t all;
+  const sigset_t blocked = SignalsOfThreadsOfOurs();
   sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   for (const auto& [comm, jobs] : by_comm) {
     try {
       threads.emplace_back(RunWindowsInTurn, std::cref(jobs));

@@ -415,8 +415,15 @@ TEST(Signals, NoPipeBreaksAudibly) {
       options);
 }
 
-// Signals 1 to 31 but SIGKILL and SIGSTOP, which nobody can block.
-constexpr uint64_t kBlockable = 0x7fffffffu & ~(uint64_t{1} << (SIGKILL - 1)) & ~(uint64_t{1} << (SIGSTOP - 1));
+constexpr uint64_t BitsOf(std::initializer_list<int> signals) {
+  uint64_t bits = 0;
+  for (const int signal : signals) bits |= uint64_t{1} << (signal - 1);
+  return bits;
+}
+// A crash reporter of the program must see the faults of every thread.
+constexpr uint64_t kFaults = BitsOf({SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS});
+// Signals 1 to 31 but SIGKILL and SIGSTOP, which nobody can block, and faults.
+constexpr uint64_t kBlockable = 0x7fffffffu & ~BitsOf({SIGKILL, SIGSTOP}) & ~kFaults;
 
 TEST(Signals, AreBlockedInEveryThreadOfTheLibrary) {
   RunProcesses(2, [](Team& team) {
@@ -436,12 +443,17 @@ TEST(Signals, AreBlockedInEveryThreadOfTheLibrary) {
       EXPECT_GE(threads.size(), 4u);  // the program's, control, stream, worker
       for (const std::string& thread : threads) {
         if (thread == self) continue;
-        std::ifstream status("/proc/self/task/" + thread + "/status");
-        uint64_t blocked = 0;
-        for (std::string line; std::getline(status, line);) {
-          if (line.rfind("SigBlk:", 0) == 0) blocked = std::strtoull(line.c_str() + 7, nullptr, 16);
-        }
-        EXPECT_EQ(blocked & kBlockable, kBlockable) << thread;
+        const auto blocked = [&thread] {
+          std::ifstream status("/proc/self/task/" + thread + "/status");
+          uint64_t bits = 0;
+          for (std::string line; std::getline(status, line);) {
+            if (line.rfind("SigBlk:", 0) == 0) bits = std::strtoull(line.c_str() + 7, nullptr, 16);
+          }
+          return bits;
+        };
+        EXPECT_EQ(blocked() & kBlockable, kBlockable) << thread;
+        // The C library blocks everything until a new thread has begun.
+        EXPECT_TRUE(WaitUntil(10, [&] { return (blocked() & kFaults) == 0; })) << thread;
       }
       sigset_t mine;
       pthread_sigmask(SIG_SETMASK, nullptr, &mine);
