@@ -48,4 +48,14 @@ sl_status_t CallModule(const char* name, Function function, Args... args) noexce
   }
 }
 
+// The same on the data path, where a function leaves the floating-point mode alone.
+template <typename Function, typename... Args>
+sl_status_t CallOnDataPath(const char* name, Function function, Args... args) noexcept {
+  try {
+    return function(args...);
+  } catch (...) {
+    return SetThrown(name);
+  }
+}
+
 }  // namespace sl::kernel

@@ -113,8 +113,8 @@ Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch) {
   if (choice.run == SL_RUN_LAUNCH) [[likely]] {
     if (pending->op.scalar != nullptr && choice.revision < kScalarRevision) [[unlikely]]
       SL_TRY(TakeScalarFor(choice, handle->comm.device(), &pending->op));
-    const sl_status_t status =
-        choice.ops->launch(choice.algorithm, &pending->op, pending->args, sizeof(pending->args), launch);
+    const sl_status_t status = CallOnDataPath("launch", choice.ops->launch, choice.algorithm, &pending->op,
+                                              pending->args, sizeof(pending->args), launch);
     if (status != SL_OK) return {status, std::string(choice.name) + ": " + LastError()};
   } else {
     SL_TRY(handle->comm.runs()->Start(*choice.plan, pending->op, &pending->run));
@@ -148,7 +148,8 @@ Status FillGroupLaunch(const Choice& choice, const sl_op_t* ops, uint32_t count,
                        sl_launch_t* launch) {
   *launch = {};
   launch->struct_size = sizeof(*launch);
-  const sl_status_t status = choice.ops->launch_group(choice.algorithm, ops, count, args, capacity, launch);
+  const sl_status_t status =
+      CallOnDataPath("launch_group", choice.ops->launch_group, choice.algorithm, ops, count, args, capacity, launch);
   if (status == SL_OK) return {};
   return {status,
           std::string("a group of ") + std::to_string(count) + " transfers, " + choice.name + ": " + LastError()};

@@ -85,9 +85,9 @@ struct Throwing {
   int explained = 0;  // exit code: one that comes to be is passed over
 };
 
-class ThrowingAlgorithm : public ::testing::TestWithParam<Throwing> {};
+class ThrowingAlgorithmIn : public ::testing::TestWithParam<Throwing> {};
 
-TEST_P(ThrowingAlgorithm, IsNamedByTheCommandsThatAskIt) {
+TEST_P(ThrowingAlgorithmIn, IsNamedByTheCommandsThatAskIt) {
   const std::string modules = std::getenv("STARLING_MODULE_PATH");
   const std::string folder = std::string(SL_HOSTILE_DIR) + "/throwing";
   const Environment alone("STARLING_LAYERS", "");
@@ -107,7 +107,19 @@ TEST_P(ThrowingAlgorithm, IsNamedByTheCommandsThatAskIt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Functions, ThrowingAlgorithm,
+// The function lies on the data path; the runtime catches it, and the module is named, not the operation.
+TEST(ThrowingAlgorithm, IsNamedByTheOperationThatItLaunches) {
+  const std::string modules = std::getenv("STARLING_MODULE_PATH");
+  const Environment alone("STARLING_LAYERS", "");
+  const Environment in("SL_TEST_THROWS_IN", "launch");
+  setenv("STARLING_MODULE_PATH", (modules + ":" + SL_HOSTILE_DIR + "/throwing").c_str(), 1);
+  const auto [code, text] = Starling("bench all_reduce --ranks 2 -b 64 -e 64 -n 1 -w 1");
+  setenv("STARLING_MODULE_PATH", modules.c_str(), 1);
+  EXPECT_EQ(code, 1) << text;
+  EXPECT_NE(text.find("hostile: it threw in launch: no manners"), std::string::npos) << text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Functions, ThrowingAlgorithmIn,
                          ::testing::Values(Throwing{"open",
                                                     "/algorithm-throwing.so: cannot be opened: it threw in open"},
                                            Throwing{"demand", "it threw in demand"},

@@ -100,6 +100,25 @@ TEST_P(EndOfTheProcess, IsNotHeldUpByAnObserverThatBlocks) {
   EXPECT_EQ(0, status);
 }
 
+#if !defined(SL_SANITIZED)  // there a crash is the sanitizer's to explain
+TEST(CrashingObserver, IsNamedInPlaceOfTheOperation) {
+  const std::string folders = Modules() + ":" + SL_HOSTILE_DIR + "/crashes";
+  const Environment path("STARLING_MODULE_PATH", folders.c_str());
+  const Environment alone("STARLING_LAYERS", "");
+  const Environment often("STARLING_EVENTS_DRAIN_MS", "1");
+  const std::string command = std::getenv("SL_TEST_BUILD_DIR") +
+                              std::string("/bin/starling bench all_reduce --ranks 2 -b 64 -e 64 -n 100000 2>&1");
+  FILE* pipe = popen(command.c_str(), "r");
+  std::string text;
+  char chunk[4096];
+  while (const size_t got = fread(chunk, 1, sizeof chunk, pipe)) text.append(chunk, got);
+  EXPECT_EQ(1, WEXITSTATUS(pclose(pipe))) << text;
+  const std::string who = "consume() of sl.observer/1 observer-crashes, module observer-crashes 0.1.0";
+  EXPECT_NE(text.find("starling: signal 11 in " + who), std::string::npos) << text;
+  EXPECT_NE(text.find("killed by signal 11 (Segmentation fault) in " + who), std::string::npos) << text;
+}
+#endif
+
 INSTANTIATE_TEST_SUITE_P(Destroys, EndOfTheProcess, ::testing::Bool());
 
 }  // namespace

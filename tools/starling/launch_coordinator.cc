@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tools/starling/bench_error.h"
+#include "tools/starling/launch_blame.h"
 
 namespace sl::tools {
 namespace {
@@ -15,6 +16,7 @@ class SegmentCoordinator final : public Coordinator {
   SegmentCoordinator(Segment* segment, int worker, int timeout_s)
       : segment_(segment), slot_(segment->slots[worker]), worker_(worker), timeout_s_(timeout_s) {
     slot_.pid = getpid();
+    BlameThrough(&slot_);
   }
 
   int worker() const override { return worker_; }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tools/starling/bench_error.h"
+#include "tools/starling/cmd_crash.h"
 #include "tools/starling/commands.h"
 
 namespace {
@@ -45,6 +46,7 @@ int main(int argc, char** argv) {
     printf("starling %s\n", SL_VERSION);
     return sl::tools::kExitGood;
   }
+  sl::tools::NameCrashes();
   for (const Command& command : kCommands) {
     if (!strcmp(argv[1], command.name)) return command.run(argc - 1, argv + 1);
   }

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/conformance/kit/culprit.h"
+
 namespace sl::conform {
 namespace {
 
@@ -67,7 +69,15 @@ void Say(const Lane& lane, std::string_view before) {
 }
 
 void OnCrash(int) {
-  Say(t_lane.lane(), kSlotMark);
+  Culprit culprit;
+  if (t_lane.lane().slot.load() != nullptr) {
+    Say(t_lane.lane(), kSlotMark);
+  } else if (FindCulprit(&culprit)) {  // called by the runtime of a job
+    Write(kSlotMark);
+    Write(culprit.slot);
+    Write(culprit.slot[0] != 0 ? ", module " : "module ");
+    Write(culprit.module);
+  }
   // The handler was for one signal; the same again has its usual effect.
 }
 

@@ -18,14 +18,18 @@ struct sl_algorithm_t {
 namespace {
 
 #if defined(HOSTILE_THROWING)
-void MayThrow(const char* function) {
+bool MeansToThrow(const char* function) {
   const char* named = std::getenv("SL_TEST_THROWS_IN");
-  if (named == nullptr || std::strncmp(named, function, std::strlen(function)) != 0) return;
-  if (std::strstr(named, " a number") != nullptr) throw 5;
+  return named != nullptr && std::strncmp(named, function, std::strlen(function)) == 0;
+}
+void MayThrow(const char* function) {
+  if (!MeansToThrow(function)) return;
+  if (std::strstr(std::getenv("SL_TEST_THROWS_IN"), " a number") != nullptr) throw 5;
   throw std::runtime_error("no manners");
 }
 constexpr bool kServesAll = true;
 #else
+bool MeansToThrow(const char*) { return false; }
 void MayThrow(const char*) {}
 constexpr bool kServesAll = false;
 #endif
@@ -59,7 +63,7 @@ sl_status_t Estimate(sl_algorithm_t* algorithm, const sl_op_t* op, sl_estimate_t
   MayThrow("estimate");
   std::snprintf(out_estimate->reason, sizeof(out_estimate->reason), "an all-reduce of rank 0");
   if (op->kind != SL_OP_ALL_REDUCE || (algorithm->rank != 0 && !kServesAll)) return SL_ERR_UNSUPPORTED;
-  out_estimate->run = SL_RUN_PLAN;
+  out_estimate->run = MeansToThrow("launch") ? SL_RUN_LAUNCH : SL_RUN_PLAN;
   out_estimate->determinism = SL_DETERMINISM_RANK;
   out_estimate->time_ns = 1;
   return SL_OK;
@@ -81,6 +85,11 @@ sl_status_t Plan(sl_algorithm_t*, const sl_op_t* op, const sl_plan_builder_ops_t
   return writer.status();
 }
 
+sl_status_t Launch(sl_algorithm_t*, const sl_op_t*, void*, uint32_t, sl_launch_t*) {
+  MayThrow("launch");
+  return SL_ERR_UNSUPPORTED;
+}
+
 constexpr sl_algorithm_ops_t MakeOps() {
   sl_algorithm_ops_t ops{};
   ops.struct_size = sizeof(ops);
@@ -89,6 +98,7 @@ constexpr sl_algorithm_ops_t MakeOps() {
   ops.demand = Demand;
   ops.estimate = Estimate;
   ops.plan = Plan;
+  ops.launch = Launch;
   return ops;
 }
 constexpr sl_algorithm_ops_t kOps = MakeOps();

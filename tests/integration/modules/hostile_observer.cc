@@ -65,6 +65,9 @@ sl_status_t Consume([[maybe_unused]] sl_observer_t* observer, [[maybe_unused]] c
   Mark();
 #if defined(HOSTILE_BLOCKS)
   for (;;) pause();
+#elif defined(HOSTILE_CRASHES)
+  static volatile uint64_t* volatile nowhere = nullptr;
+  *nowhere = batch->count;
 #elif defined(HOSTILE_THROWS)
   throw 7;
 #elif defined(HOSTILE_FAILS)
