@@ -52,6 +52,11 @@ void EnterTransfer(const sl_op_t& op, const IssueOrder& order, sl_op_t* entered)
   entered->seq = 0;
 }
 
+void EnterAgain(const sl_op_t& entered, Pending* pending) {
+  Prepare(pending->handle, pending);
+  pending->op = entered;
+}
+
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending) {
   Communicator& comm = handle->comm;
   Prepare(handle, pending);

@@ -24,6 +24,8 @@ Status OrNoMemory(Body&& body) {
 
 // A send or receive as algorithms take it. It is not counted yet.
 void EnterTransfer(const sl_op_t& op, const IssueOrder& order, sl_op_t* entered);
+// The same once more as an operation that is issued.
+void EnterAgain(const sl_op_t& entered, Pending* pending);
 // Numbers and counts the operation, and tells the log of calls.
 void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending);
 // Tells observers that it begins, served by the choice of that index.
@@ -33,7 +35,9 @@ Result<const Choice*> Choose(Pending* pending);
 // A part of `whole`, which is a sequence and was chosen: an operation in `pending` that has the number and signature of
 // the whole, so that people and peers see one call.
 void EnterPart(const Pending& whole, const PartChoice& part, Pending* pending);
-// Fills the launch of a choice that is no list of copies and no sequence. Everything it points to lives in `pending`.
+// A kernel serves it: its own, or the engine's, which runs a plan.
+inline bool RunsKernel(const Choice& choice) { return choice.run == SL_RUN_LAUNCH || choice.run == SL_RUN_PLAN; }
+// Fills the launch of such a choice. Everything it points to lives in `pending`.
 Status FillLaunch(Pending* pending, const Choice& choice, sl_launch_t* launch);
 // What serves several sends and receives of one communicator in one launch.
 Result<const Choice*> ChooseForGroup(sl_comm_t* handle, const sl_op_t* ops, uint32_t count);
