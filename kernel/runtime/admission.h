@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernel/runtime/handle.h"
+#include "kernel/runtime/stream_order.h"
 
 namespace sl::kernel {
 
@@ -40,8 +41,25 @@ class InCall {
 // Operations of a communicator have an order, which two threads at once do not agree on.
 [[gnu::cold]] Status TwoCallsAtOnce();
 
-// SL_OK when operations may be issued; else why `op`, or `what`, was not started.
+// SL_OK when operations may be issued; else why `what`, or `op`, was not started.
 Status CheckUsable(sl_comm_t* handle, const char* what);
 Status CheckUsable(sl_comm_t* handle, const sl_op_t& op);
+
+// `what`: the operation, or what people call the call; `check`: what else speaks against it, before anything has begun.
+template <typename What, typename Check>
+Status Admit(sl_comm_t* handle, const What& what, sl_stream_t* stream, const Check& check) {
+  SL_TRY(CheckUsable(handle, what));
+  SL_TRY(check());
+  return CheckStream(handle, stream);
+}
+
+// A call on one communicator that is marked: once it is admitted, `issue` issues what belongs to it to `stream`, which
+// goes on after what was issued before.
+template <typename What, typename Check, typename Issue>
+Status IssueInOrder(sl_comm_t* handle, const What& what, sl_stream_t* stream, const Check& check, const Issue& issue) {
+  SL_TRY(Admit(handle, what, stream, check));
+  SL_ASSIGN(IssueOrder* const order, JoinOrder(handle, stream));
+  return issue(order);
+}
 
 }  // namespace sl::kernel

@@ -9,15 +9,17 @@
 namespace sl::kernel {
 namespace {
 
+constexpr const char* kPut = "put_signal";
+constexpr const char* kWait = "wait_signals";
+
 Status CheckPeer(const Communicator& comm, const char* what, uint32_t peer) {
   if (peer < comm.size()) return {};
   return {SL_ERR_INVALID, std::string(what) + ": peer " + std::to_string(peer) + " is not a rank; ranks are 0 to " +
                               std::to_string(comm.size() - 1)};
 }
 
-Status CheckServed(sl_comm_t* handle, const char* what) {
-  SL_TRY(CheckUsable(handle, what));
-  if (handle->comm.signals().valid()) return {};
+Status CheckServed(const Communicator& comm, const char* what) {
+  if (comm.signals().valid()) return {};
   return {SL_ERR_UNSUPPORTED,
           std::string(what) +
               " needs GPUs of one host that reach each other's memory, which the ranks of this communicator do not "
@@ -129,31 +131,35 @@ Status IssuePut(sl_comm_t* handle, const IssueOrder& order, const Put& put, void
 Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* stream) {
   const InCall in_call(handle);
   if (!in_call.is_alone()) return TwoCallsAtOnce();
-  SL_TRY(CheckServed(handle, "put_signal"));
-  SL_TRY(CheckStream(handle, stream));
-  SL_TRY(CheckPeer(handle->comm, "put_signal", peer));
   void* target = nullptr;
-  if (put.bytes != 0) {
+  const auto check = [&]() -> Status {
+    SL_TRY(CheckServed(handle->comm, kPut));
+    SL_TRY(CheckPeer(handle->comm, kPut, peer));
+    if (put.bytes == 0) return {};
     SL_ASSIGN(target, TargetOf(*handle, put, peer));
-  }
-  SL_ASSIGN(IssueOrder * order, JoinOrder(handle, stream));
-  const Status issued = IssuePut(handle, *order, put, target, peer, stream);
-  return MarkEndOf(issued, handle, *order, stream);
+    return {};
+  };
+  return IssueInOrder(handle, kPut, stream, check, [&](const IssueOrder* order) {
+    const Status issued = IssuePut(handle, *order, put, target, peer, stream);
+    return MarkEndOf(issued, handle, *order, stream);
+  });
 }
 
 Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts, sl_stream_t* stream) {
   const InCall in_call(handle);
   if (!in_call.is_alone()) return TwoCallsAtOnce();
-  SL_TRY(CheckServed(handle, "wait_signals"));
-  SL_TRY(CheckStream(handle, stream));
-  for (const sl_signal_count_t& wanted : counts) SL_TRY(CheckPeer(handle->comm, "wait_signals", wanted.peer));
-  SL_TRY(CheckCount(handle->comm.device(), stream, counts));
-  SL_ASSIGN(IssueOrder * order, JoinOrder(handle, stream));
-  const StreamCalls calls(handle->comm.device(), stream);
-  const Status issued =
-      order->capture == 0 ? IssueCounted(handle, counts, calls) : calls.Issue(TakeFlags(*handle, counts));
-  if (issued.ok()) handle->CountOperations(1);
-  return MarkEndOf(issued, handle, *order, stream);
+  const auto check = [&]() -> Status {
+    SL_TRY(CheckServed(handle->comm, kWait));
+    for (const sl_signal_count_t& wanted : counts) SL_TRY(CheckPeer(handle->comm, kWait, wanted.peer));
+    return CheckCount(handle->comm.device(), stream, counts);
+  };
+  return IssueInOrder(handle, kWait, stream, check, [&](const IssueOrder* order) {
+    const StreamCalls calls(handle->comm.device(), stream);
+    const Status issued =
+        order->capture == 0 ? IssueCounted(handle, counts, calls) : calls.Issue(TakeFlags(*handle, counts));
+    if (issued.ok()) handle->CountOperations(1);
+    return MarkEndOf(issued, handle, *order, stream);
+  });
 }
 
 }  // namespace sl::kernel
