@@ -70,7 +70,7 @@ static_assert(2 * sizeof(uint32_t) + std::size(kTransportSlots) * sizeof(void (*
 
 constexpr SlotInfo kAlgorithmSlots[] = {
     {"demand"}, {"create"}, {"destroy"}, {"estimate"}, {"plan"}, {"launch", kData}, {"launch_group", kData},
-    {"copies"}, {"parts"},
+    {"copies"}, {"parts"},  {"retract"},
 };
 static_assert(2 * sizeof(uint32_t) + std::size(kAlgorithmSlots) * sizeof(void (*)()) == sizeof(sl_algorithm_ops_t));
 
