@@ -9,27 +9,32 @@
 
 namespace sl {
 
+// The tables lie outside of the functions: a constant array inside of one is built on the stack at every call where
+// code is position-independent.
+inline constexpr unsigned char kDatatypeBytes[SL_DATATYPE_COUNT] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+inline constexpr const char* kDatatypeNames[SL_DATATYPE_COUNT] = {"int8",    "uint8",    "int32",   "uint32",
+                                                                  "int64",   "uint64",   "float16", "float32",
+                                                                  "float64", "bfloat16", "fp8e4m3", "fp8e5m2"};
+inline constexpr const char* kReductionNames[SL_REDUCTION_COUNT] = {"sum", "prod", "max", "min", "avg", "premul_sum"};
+inline constexpr const char* kOpKindNames[SL_OP_KIND_COUNT] = {
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
+    "all_to_all", "gather",     "scatter",        "send",      "recv"};
+
 // Bytes of one element; 0 for a number that is no data type.
 constexpr size_t DatatypeBytes(sl_datatype_t datatype) {
-  constexpr unsigned char kBytes[SL_DATATYPE_COUNT] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-  return datatype < SL_DATATYPE_COUNT ? kBytes[datatype] : 0;
+  return datatype < SL_DATATYPE_COUNT ? kDatatypeBytes[datatype] : 0;
 }
 
 constexpr const char* DatatypeName(sl_datatype_t datatype) {
-  constexpr const char* kNames[SL_DATATYPE_COUNT] = {"int8",    "uint8",   "int32",   "uint32",   "int64",   "uint64",
-                                                     "float16", "float32", "float64", "bfloat16", "fp8e4m3", "fp8e5m2"};
-  return datatype < SL_DATATYPE_COUNT ? kNames[datatype] : "unknown type";
+  return datatype < SL_DATATYPE_COUNT ? kDatatypeNames[datatype] : "unknown type";
 }
 
 constexpr const char* ReductionName(sl_reduction_t reduction) {
-  constexpr const char* kNames[SL_REDUCTION_COUNT] = {"sum", "prod", "max", "min", "avg", "premul_sum"};
-  return reduction < SL_REDUCTION_COUNT ? kNames[reduction] : "unknown reduction";
+  return reduction < SL_REDUCTION_COUNT ? kReductionNames[reduction] : "unknown reduction";
 }
 
 constexpr const char* OpKindName(sl_op_kind_t kind) {
-  constexpr const char* kNames[SL_OP_KIND_COUNT] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
-                                                    "all_to_all", "gather",     "scatter",        "send",      "recv"};
-  return kind < SL_OP_KIND_COUNT ? kNames[kind] : "unknown operation";
+  return kind < SL_OP_KIND_COUNT ? kOpKindNames[kind] : "unknown operation";
 }
 
 // True for the operations whose result depends on a reduction.

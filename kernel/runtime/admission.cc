@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "kernel/runtime/check_op.h"
 #include "sdk/datatype.h"
 
 namespace sl::kernel {
@@ -28,15 +29,13 @@ Status TwoCallsAtOnce() {
   return {SL_ERR_STATE, "two threads call on one communicator at once; give each its own, or let them take turns"};
 }
 
-Status CheckUsable(sl_comm_t* handle, const sl_op_t& op) { return CheckUsable(handle, OpKindName(op.kind)); }
-
-Status CheckUsable(sl_comm_t* handle, const char* what) {
-  const Communicator& comm = handle->comm;
-  const bool ready = comm.state.load(std::memory_order_acquire) == Communicator::State::kReady;
-  if (ready && comm.healthy() && !comm.cancelled()) [[likely]]
-    return {};
+Status WhyNotStarted(const Communicator& comm, const char* what) {
   const Status why = WhyUnusable(comm);
   return why.ok() ? why : Status(why.code(), std::string(what) + " not started: " + why.message());
+}
+
+Status AdmitOperation(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
+  return Admit(handle, OpKindName(op.kind), stream, [&] { return CheckOp(handle->comm, op); });
 }
 
 }  // namespace sl::kernel

@@ -41,25 +41,25 @@ class InCall {
 // Operations of a communicator have an order, which two threads at once do not agree on.
 [[gnu::cold]] Status TwoCallsAtOnce();
 
-// SL_OK when operations may be issued; else why `what`, or `op`, was not started.
-Status CheckUsable(sl_comm_t* handle, const char* what);
-Status CheckUsable(sl_comm_t* handle, const sl_op_t& op);
+// Why `what` was not started, of a communicator that is not usable; SL_OK when it is after all.
+[[gnu::cold]] Status WhyNotStarted(const Communicator& comm, const char* what);
+// SL_OK when operations may be issued. `what`: people's name for the call.
+inline Status CheckUsable(const Communicator& comm, const char* what) {
+  const bool is_ready = comm.state.load(std::memory_order_acquire) == Communicator::State::kReady;
+  if (is_ready && comm.healthy() && !comm.cancelled()) [[likely]]
+    return {};
+  return WhyNotStarted(comm, what);
+}
 
-// `what`: the operation, or what people call the call; `check`: what else speaks against it, before anything has begun.
-template <typename What, typename Check>
-Status Admit(sl_comm_t* handle, const What& what, sl_stream_t* stream, const Check& check) {
-  SL_TRY(CheckUsable(handle, what));
+// `check`: what else speaks against the call, before anything has begun.
+template <typename Check>
+Status Admit(sl_comm_t* handle, const char* what, sl_stream_t* stream, const Check& check) {
+  SL_TRY(CheckUsable(handle->comm, what));
   SL_TRY(check());
   return CheckStream(handle, stream);
 }
 
-// A call on one communicator that is marked: once it is admitted, `issue` issues what belongs to it to `stream`, which
-// goes on after what was issued before.
-template <typename What, typename Check, typename Issue>
-Status IssueInOrder(sl_comm_t* handle, const What& what, sl_stream_t* stream, const Check& check, const Issue& issue) {
-  SL_TRY(Admit(handle, what, stream, check));
-  SL_ASSIGN(IssueOrder* const order, JoinOrder(handle, stream));
-  return issue(order);
-}
+// The same of an operation, whose arguments are checked, too.
+Status AdmitOperation(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream);
 
 }  // namespace sl::kernel

@@ -4,20 +4,12 @@
 #include <algorithm>
 
 #include "kernel/events/log.h"
-#include "kernel/plan/signature.h"
 #include "kernel/runtime/stream_calls.h"
-#include "sdk/datatype.h"
 
 namespace sl::kernel {
 namespace {
 
 using Copies = std::span<const sl_copy_t>;
-
-bool Overlap(const void* a, uint64_t a_bytes, const void* b, uint64_t b_bytes) {
-  const auto first = reinterpret_cast<uintptr_t>(a);
-  const auto second = reinterpret_cast<uintptr_t>(b);
-  return first != 0 && second != 0 && first < second + b_bytes && second < first + a_bytes;
-}
 
 // One operation on its way to the device.
 class CopyIssue {
@@ -130,30 +122,6 @@ class CopyIssue {
 };
 
 }  // namespace
-
-void FindSymmetricBuffers(Pending* pending) {
-  const SymmetricWindows& windows = pending->handle->symmetric_windows;
-  sl_op_t& op = pending->op;
-  const uint32_t rank = pending->handle->comm.rank();
-  const uint32_t ranks = pending->handle->comm.size();
-  const uint64_t block = op.count * DatatypeBytes(op.datatype);
-  const bool all_send = op.kind != SL_OP_BROADCAST && op.kind != SL_OP_SCATTER;
-  const bool all_receive = op.kind != SL_OP_REDUCE && op.kind != SL_OP_GATHER;
-  // In place, one of them is a block of the other, at another place on every rank; and who would store into buffers
-  // that are still to be sent must not do so at all.
-  const bool sends_blocks = op.kind == SL_OP_REDUCE_SCATTER || op.kind == SL_OP_SCATTER || op.kind == SL_OP_ALL_TO_ALL;
-  const bool receives_blocks = op.kind == SL_OP_ALL_GATHER || op.kind == SL_OP_GATHER || op.kind == SL_OP_ALL_TO_ALL;
-  const bool in_place =
-      Overlap(op.send, sends_blocks ? block * ranks : block, op.recv, receives_blocks ? block * ranks : block);
-  if (all_send && !(in_place && receives_blocks)) {
-    pending->send_window = windows.Find(op.send, SendElements(op, rank, ranks) * DatatypeBytes(op.datatype));
-  }
-  if (all_receive && !(in_place && sends_blocks)) {
-    pending->recv_window = windows.Find(op.recv, RecvElements(op, rank, ranks) * DatatypeBytes(op.datatype));
-  }
-  op.symmetric = (pending->send_window != nullptr ? SL_OP_SEND_SYMMETRIC : 0) |
-                 (pending->recv_window != nullptr ? SL_OP_RECV_SYMMETRIC : 0);
-}
 
 Status IssueCopies(const Pending& pending, const Choice& choice, const IssueOrder& order, sl_stream_t* stream) {
   const CopyIssue issue(pending, order, stream);

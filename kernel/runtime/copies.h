@@ -22,10 +22,6 @@
 
 namespace sl::kernel {
 
-// Which buffers of the collective lie in symmetric windows on all ranks: fills symmetric of its operation, and the
-// windows.   [data]
-void FindSymmetricBuffers(Pending* pending);
-
 // Issues the operation, which was entered, served by `choice`. After an error the communicator has failed, since peers
 // may wait for the rest.   [data]
 Status IssueCopies(const Pending& pending, const Choice& choice, const IssueOrder& order, sl_stream_t* stream);

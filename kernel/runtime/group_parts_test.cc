@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "kernel/loader/stubs.h"
@@ -114,6 +115,15 @@ TEST_F(GroupParts, LeaveTheMarkOfAnotherCallAlone) {
   }
   EXPECT_FALSE(IsMarked(0));
   EXPECT_TRUE(IsMarked(1)) << "it is that of the other thread";
+}
+
+TEST_F(GroupParts, MarkNothingThatThereIsNoMemoryToRemember) {
+  {
+    std::pmr::monotonic_buffer_resource full(&device_, 0, std::pmr::null_memory_resource());
+    Members members(&full);
+    EXPECT_THROW(static_cast<void>(members.Admit(Entry(0, SL_OP_SEND, 2, 1))), std::bad_alloc);
+  }
+  EXPECT_FALSE(IsMarked(0)) << "nobody would take the mark back";
 }
 
 TEST_F(GroupParts, AdmitNothingWithBadArguments) {

@@ -2,7 +2,6 @@
 #include "kernel/runtime/issue.h"
 
 #include "kernel/runtime/admission.h"
-#include "kernel/runtime/check_op.h"
 #include "kernel/runtime/op_life.h"
 #include "kernel/runtime/schedule.h"
 #include "sdk/datatype.h"
@@ -10,10 +9,7 @@
 namespace sl::kernel {
 namespace {
 
-Status CheckSingle(const Communicator& comm, const sl_op_t& op) {
-  SL_TRY(CheckOp(comm, op));
-  if (IsCollective(op.kind) || op.peer != static_cast<int32_t>(comm.rank())) [[likely]]
-    return {};
+[[gnu::cold]] Status AloneToSelf(const sl_op_t& op) {
   return {SL_ERR_INVALID, op.kind == SL_OP_SEND ? "a send to the own rank needs its receive in the same group"
                                                 : "a receive from the own rank needs its send in the same group"};
 }
@@ -29,20 +25,18 @@ Status CheckSingle(const Communicator& comm, const sl_op_t& op) {
 }
 
 // A group of one, whose item needs no schedule.
-inline Status IssueOne(Item* item, const sl_op_t& op) {
+[[gnu::always_inline]] inline Status IssueOne(Item* item, const sl_op_t& op) {
   Member* member = item->member;
-  Enter(member->handle, op, *member->order, item->pending);
-  if (op.count == 0) return {};
   if (item->together.empty()) {
-    SL_ASSIGN(item->choice, Choose(item->pending));
+    SL_ASSIGN(item->choice, EnterAndChoose(member->handle, op, *member->order, item->pending));
+    if (item->choice == nullptr) return {};
     if (item->choice->run == SL_RUN_SEQUENCE) [[unlikely]]
       return IssueParts(member, *item->pending, *item->choice);
+  } else {
+    Enter(member->handle, op, *member->order, item->pending);
+    if (op.count == 0) return {};
   }
-  item->route = &RouteOf(*item);
-  SL_TRY(item->route->prepare(item));
-  Status issued = IssueNext(item);
-  while (item->has_more) issued = IssueNext(item);
-  return Close(*member, std::move(issued));
+  return Close(*member, IssueItem(item));
 }
 
 // One that outlives the call: on a stream of the host, or relayed.
@@ -58,18 +52,18 @@ inline Status IssueOne(Item* item, const sl_op_t& op) {
 
 // A call that is marked.
 [[gnu::always_inline]] inline Status IssueMarked(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream) {
-  return IssueInOrder(
-      handle, op, stream, [&] { return CheckSingle(handle->comm, op); },
-      [&](IssueOrder* order) {
-        handle->comm.selector()->Collect();
-        Member member{.handle = handle, .lead = stream, .order = order};
-        const bool outlives_call = stream != nullptr && handle->comm.device().is_watched();
-        if (outlives_call || handle->relay != nullptr) [[unlikely]]
-          return IssuePooled(&member, op);
-        const LocalPending pending;
-        Item item(&member, pending.get());
-        return IssueOne(&item, op);
-      });
+  SL_TRY(AdmitOperation(handle, op, stream));
+  if (IsTransfer(op.kind) && op.peer == static_cast<int32_t>(handle->comm.rank())) [[unlikely]]
+    return AloneToSelf(op);
+  handle->comm.selector()->Collect();
+  SL_ASSIGN(IssueOrder* const order, JoinOrder(handle, stream));
+  Member member{.handle = handle, .lead = stream, .order = order};
+  const bool outlives_call = stream != nullptr && handle->comm.device().is_watched();
+  if (outlives_call || handle->relay != nullptr) [[unlikely]]
+    return IssuePooled(&member, op);
+  const LocalPending pending;
+  Item item(&member, pending.get());
+  return IssueOne(&item, op);
 }
 
 }  // namespace

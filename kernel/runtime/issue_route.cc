@@ -29,11 +29,30 @@ const IssueRoute& RouteOf(const Item& item) {
   std::abort();  // selection chooses no other kind of run
 }
 
-Status FailItem(Item* item, Status why) {
+Status PrepareItem(Item* item) {
+  item->route = &RouteOf(*item);
+  Status prepared = item->route->prepare(item);
+  item->is_prepared = prepared.ok();
+  return prepared;
+}
+
+Status IssueNext(Item* item) {
+  item->is_prepared = false;
+  item->has_more = false;
+  Status issued = item->route->issue(item);
+  if (issued.ok()) [[likely]]
+    return issued;
   item->has_more = false;
   item->member->has_failed = true;
-  if (item->continues) item->member->handle->comm.FailLaunches(why);
-  return why;
+  if (item->continues) item->member->handle->comm.FailLaunches(issued);
+  return issued;
+}
+
+Status IssueItem(Item* item) {
+  SL_TRY(PrepareItem(item));
+  Status issued = IssueNext(item);
+  while (item->has_more) issued = IssueNext(item);
+  return issued;
 }
 
 }  // namespace sl::kernel

@@ -82,19 +82,14 @@ extern const IssueRoute kCopyRoute;
 extern const IssueRoute kRelayRoute;
 
 const IssueRoute& RouteOf(const Item& item);
-
-// An error ends what is issued of a communicator in this call, and leaves what was issued before; peers wait for the
-// rest of a sequence that was begun, so then the communicator has failed.   returns: `why`
-Status FailItem(Item* item, Status why);
-// What comes next of an item.
-inline Status IssueNext(Item* item) {
-  item->is_prepared = false;
-  item->has_more = false;
-  Status issued = item->route->issue(item);
-  if (issued.ok()) [[likely]]
-    return issued;
-  return FailItem(item, std::move(issued));
-}
+// Finds the route of an item, and prepares it.
+Status PrepareItem(Item* item);
+// What comes next of an item that is prepared. An error ends what is issued of its communicator in this call, and
+// leaves what was issued before; peers wait for the rest of a sequence that was begun, so then the communicator has
+// failed.
+Status IssueNext(Item* item);
+// Prepares an item, and issues all of it.
+Status IssueItem(Item* item);
 // The end of a member's share: `issued`, and what the device has got of it can be waited for.
 inline Status Close(const Member& member, Status issued) {
   return member.has_begun ? MarkEndOf(issued, member.handle, *member.order, member.lead) : issued;

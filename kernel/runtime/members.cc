@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernel/runtime/admission.h"
-#include "kernel/runtime/check_op.h"
 #include "kernel/runtime/gather.h"
 #include "kernel/runtime/stream_calls.h"
 #include "sdk/datatype.h"
@@ -33,7 +32,7 @@ Status Members::Admit(const sl_group_entry_t& entry) {
     }
     entry.comm->group_member.store(static_cast<uint32_t>(all_.size() - 1), std::memory_order_relaxed);
   }
-  return kernel::Admit(entry.comm, *entry.op, entry.stream, [&entry] { return CheckOp(entry.comm->comm, *entry.op); });
+  return AdmitOperation(entry.comm, *entry.op, entry.stream);
 }
 
 std::span<const sl_group_entry_t> Members::Gather(std::span<const sl_group_entry_t> entries,

@@ -108,8 +108,7 @@ StreamValues TakeRoom(SignalBoard::Entry* here) {
 }
 
 Status IssuePut(sl_comm_t* handle, const IssueOrder& order, const Put& put, void* target, uint32_t peer,
-                sl_stream_t* stream) {
-  const StreamCalls calls(handle->comm.device(), stream);
+                const StreamCalls& calls) {
   const SignalBoard& board = handle->comm.signals();
   SignalBoard::Entry* there = board.At(peer, handle->comm.rank());
   if (order.capture != 0) SL_TRY(calls.Issue(TakeRoom(board.At(handle->comm.rank(), peer))));
@@ -122,15 +121,24 @@ Status IssuePut(sl_comm_t* handle, const IssueOrder& order, const Put& put, void
   }
   SL_TRY(calls.Issue(signal));
   if (order.capture == 0) ++handle->signals_raised[peer];
-  handle->CountOperations(1);
   return {};
+}
+
+// One call, from its mark to the end of what it gave the stream.
+template <typename Check, typename Issue>
+Status IssueOneSided(sl_comm_t* handle, const char* what, sl_stream_t* stream, const Check& check, const Issue& issue) {
+  const InCall in_call(handle);
+  if (!in_call.is_alone()) return TwoCallsAtOnce();
+  SL_TRY(Admit(handle, what, stream, check));
+  SL_ASSIGN(const IssueOrder* order, JoinOrder(handle, stream));
+  const Status issued = issue(*order, StreamCalls(handle->comm.device(), stream));
+  if (issued.ok()) handle->CountOperations(1);
+  return MarkEndOf(issued, handle, *order, stream);
 }
 
 }  // namespace
 
 Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* stream) {
-  const InCall in_call(handle);
-  if (!in_call.is_alone()) return TwoCallsAtOnce();
   void* target = nullptr;
   const auto check = [&]() -> Status {
     SL_TRY(CheckServed(handle->comm, kPut));
@@ -139,26 +147,19 @@ Status PutSignal(sl_comm_t* handle, const Put& put, uint32_t peer, sl_stream_t* 
     SL_ASSIGN(target, TargetOf(*handle, put, peer));
     return {};
   };
-  return IssueInOrder(handle, kPut, stream, check, [&](const IssueOrder* order) {
-    const Status issued = IssuePut(handle, *order, put, target, peer, stream);
-    return MarkEndOf(issued, handle, *order, stream);
+  return IssueOneSided(handle, kPut, stream, check, [&](const IssueOrder& order, const StreamCalls& calls) {
+    return IssuePut(handle, order, put, target, peer, calls);
   });
 }
 
 Status WaitSignals(sl_comm_t* handle, std::span<const sl_signal_count_t> counts, sl_stream_t* stream) {
-  const InCall in_call(handle);
-  if (!in_call.is_alone()) return TwoCallsAtOnce();
   const auto check = [&]() -> Status {
     SL_TRY(CheckServed(handle->comm, kWait));
     for (const sl_signal_count_t& wanted : counts) SL_TRY(CheckPeer(handle->comm, kWait, wanted.peer));
     return CheckCount(handle->comm.device(), stream, counts);
   };
-  return IssueInOrder(handle, kWait, stream, check, [&](const IssueOrder* order) {
-    const StreamCalls calls(handle->comm.device(), stream);
-    const Status issued =
-        order->capture == 0 ? IssueCounted(handle, counts, calls) : calls.Issue(TakeFlags(*handle, counts));
-    if (issued.ok()) handle->CountOperations(1);
-    return MarkEndOf(issued, handle, *order, stream);
+  return IssueOneSided(handle, kWait, stream, check, [&](const IssueOrder& order, const StreamCalls& calls) {
+    return order.capture == 0 ? IssueCounted(handle, counts, calls) : calls.Issue(TakeFlags(*handle, counts));
   });
 }
 

@@ -9,7 +9,7 @@
 #include "kernel/events/ring.h"
 #include "kernel/plan/scalar.h"
 #include "kernel/plan/signature.h"
-#include "kernel/runtime/copies.h"
+#include "kernel/runtime/handle.h"
 #include "kernel/runtime/wait_check.h"
 #include "sdk/datatype.h"
 
@@ -90,6 +90,11 @@ Result<const Choice*> Choose(Pending* pending) {
   if (pending->op.seq != 0) handle->comm.op_log()->WriteChoice(pending->op.seq, choice->tag);
   TellBegin(*pending, choice->index);
   return choice;
+}
+
+Result<const Choice*> EnterAndChoose(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending) {
+  Enter(handle, op, order, pending);
+  return op.count != 0 ? Choose(pending) : nullptr;
 }
 
 namespace {

@@ -32,6 +32,8 @@ void Enter(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pendin
 void TellBegin(const Pending& pending, uint32_t choice);
 // Selects, and tells the log of calls and observers.
 Result<const Choice*> Choose(Pending* pending);
+// Both. NULL: the operation is empty, and has ended.
+Result<const Choice*> EnterAndChoose(sl_comm_t* handle, const sl_op_t& op, const IssueOrder& order, Pending* pending);
 // A part of `whole`, which is a sequence and was chosen: an operation in `pending` that has the number and signature of
 // the whole, so that people and peers see one call.
 void EnterPart(const Pending& whole, const PartChoice& part, Pending* pending);

@@ -52,13 +52,13 @@ Status Schedule::Add(Member* member, const sl_op_t& op) {
     return {};
   }
   PooledPending pending = TakePending(handle);
-  Enter(handle, op, *member->order, pending.get());
-  if (op.count == 0) return {};
   if (handle->relay != nullptr) {
-    EntryOf(&relayed_, member).ops.push_back(std::move(pending));
+    Enter(handle, op, *member->order, pending.get());
+    if (op.count != 0) EntryOf(&relayed_, member).ops.push_back(std::move(pending));
     return {};
   }
-  SL_ASSIGN(const Choice* choice, Choose(pending.get()));
+  SL_ASSIGN(const Choice* choice, EnterAndChoose(handle, op, *member->order, pending.get()));
+  if (choice == nullptr) return {};
   if (choice->run == SL_RUN_SEQUENCE) return AddParts(member, *pending, *choice);
   return AddItem(member, std::move(pending), *choice);
 }
@@ -87,9 +87,7 @@ Status Schedule::AddItem(Member* member, PooledPending pending, const Choice& ch
   if (items_.empty()) items_.reserve(operations_);
   Item& item = items_.emplace_back(member, std::move(pending));
   item.choice = &choice;
-  item.route = &RouteOf(item);
-  Status prepared = item.route->prepare(&item);
-  item.is_prepared = prepared.ok();
+  Status prepared = PrepareItem(&item);
   if (!prepared.ok()) items_.pop_back();
   return prepared;
 }
@@ -112,9 +110,7 @@ Status Schedule::AddTransfers(const Transfers& transfers) {
 Status Schedule::Complete() {
   for (const Transfers& transfers : transfers_) SL_TRY(AddTransfers(transfers));
   for (Relayed& relayed : relayed_) {
-    Item& item = items_.emplace_back(relayed.member, std::span(relayed.ops));
-    item.route = &RouteOf(item);
-    SL_TRY(item.route->prepare(&item));
+    SL_TRY(PrepareItem(&items_.emplace_back(relayed.member, std::span(relayed.ops))));
   }
   return {};
 }

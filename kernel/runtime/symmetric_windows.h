@@ -14,6 +14,8 @@ struct sl_comm_window_t;
 
 namespace sl::kernel {
 
+struct Pending;
+
 class SymmetricWindows {
  public:
   // `mark`: where the word of the communicator is that is not 0 while a call looks; who looks sets it first (InCall).
@@ -39,5 +41,9 @@ class SymmetricWindows {
   std::mutex mutex_;                          // held to replace the list
   std::atomic<const List*> newest_{nullptr};  // NULL: no window
 };
+
+// Which buffers of the collective lie in symmetric windows on all ranks: fills symmetric of its operation, and the
+// windows.   [data]
+void FindSymmetricBuffers(Pending* pending);
 
 }  // namespace sl::kernel

@@ -55,7 +55,7 @@ class Joining {
     Item& item = items_->emplace_back(member_, TakePending(member_->handle));
     EnterAgain(first, item.pending);
     item.choice = &choice_;
-    item.route = &RouteOf(item);
+    item.route = &kLaunchRoute;
     return item.pending;
   }
 
