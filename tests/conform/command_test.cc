@@ -128,6 +128,36 @@ TEST_F(CommandTest, JUnitNamesFailuresAndEscapesThem) {
   EXPECT_NE(xml.find("classname=\"busy.module\" name=\"Query.IsPure\""), std::string::npos) << xml;
 }
 
+constexpr char kLeakTest[] = "module/Life.LeavesNoThreadOrDescriptor";
+
+TEST_F(CommandTest, OptionsOfTheModuleAreSet) {
+  const std::string module = BrokenModule("when_deep");
+  EXPECT_EQ(0, RunKit(module, {"--filter", kLeakTest}).exit_code);
+  KitRun run = RunKit(module, {"--filter", kLeakTest, "--set", "depth=9"});
+  EXPECT_EQ(1, run.exit_code) << run.text;
+  EXPECT_EQ("9", run.json["options"]["depth"]);
+  EXPECT_NE(run.text.find(" --set 'depth=9' --seed 1\n"), std::string::npos) << run.text;
+  const std::string file = Write("depth = 9\nlabel = \"a = b\"\n");
+  run = RunKit(module, {"--filter", kLeakTest, "--options", file});
+  EXPECT_EQ(1, run.exit_code) << run.text;
+  EXPECT_EQ("a = b", run.json["options"]["label"]);
+  EXPECT_EQ(0, RunKit(module, {"--filter", kLeakTest, "--options", file, "--set", "depth=3"}).exit_code);
+}
+
+TEST_F(CommandTest, OptionsThatTheModuleDoesNotTakeAreBadUsage) {
+  const std::string module = BrokenModule("nothing");
+  KitRun run = RunKit(module, {"--set", "depht=3"});
+  EXPECT_EQ(2, run.exit_code);
+  EXPECT_NE(run.text.find("nothing has no option depht; it has depth, label"), std::string::npos) << run.text;
+  run = RunKit(module, {"--set", "depth=77"});
+  EXPECT_EQ(2, run.exit_code);
+  EXPECT_NE(run.text.find("option depth: \"77\" is not of its type or range"), std::string::npos) << run.text;
+  EXPECT_EQ(2, RunKit(module, {"--set", "depth"}).exit_code);
+  run = RunKit(module, {"--options", Write("[modules]\nx = 1\n")});
+  EXPECT_EQ(2, run.exit_code);
+  EXPECT_NE(run.text.find("modules is no value of an option; write name = value lines"), std::string::npos) << run.text;
+}
+
 TEST_F(CommandTest, EveryFailureIsNamedForAnotherRun) {
   const KitRun run = RunKit(BrokenModule("crashes"), {"--filter", "module/Life.Opens*"});
   EXPECT_EQ(1, run.exit_code);

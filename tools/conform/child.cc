@@ -71,6 +71,10 @@ int DescribeModule(const Assignment& assignment, int report_fd) {
     if (table.magic != SL_MODULE_MAGIC || table.struct_size < kBytes) {
       return Report(report_fd, {{"name", ""}, {"version", ""}, {"provides", json::array()}});
     }
+    if (table.option_count == 0 || table.options != nullptr) {
+      const std::string wrong = OptionValues(table).Apply(assignment.options);
+      if (!wrong.empty()) return Report(report_fd, {{"usage", wrong}});
+    }
     const ModuleFacts facts = FactsOf(table);
     json report = {{"name", facts.name}, {"version", facts.version}, {"provides", json::array()}};
     for (const Provided& one : facts.provides) report["provides"].push_back({{"id", one.id}, {"name", one.name}});

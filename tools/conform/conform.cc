@@ -29,6 +29,8 @@ struct Options {
   std::vector<std::string> companions;
   std::vector<std::string> filters;
   std::string terms;
+  std::string option_file;
+  std::vector<std::string> settings;
   std::string json;
   std::string junit;
   uint64_t seed = 1;
@@ -57,6 +59,10 @@ Options Parse(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--exclusions", options.terms,
                  "TOML file: what the module is excused from, and why; companions to prefer");
+  app.add_option("--options", options.option_file,
+                 "TOML file of name = value lines: options of the module, as in a profile");
+  app.add_option("--set", options.settings, "one option of the module, name=value; repeatable, goes before --options")
+      ->allow_extra_args(false);
   app.add_flag("--strict", options.strict, "an expected failure that passes, or an idle exclusion, is a failure");
   app.add_option("--seed", options.seed, "of everything random; 1 without it");
   app.add_option("-j,--jobs", options.jobs, "tests at once; without it as many as there are processors");
@@ -108,6 +114,8 @@ Assignment MakeAssignment(const Options& options) {
   Assignment assignment;
   assignment.module_path = Absolute(options.module, "module");
   for (const std::string& path : options.companions) assignment.companions.push_back(Absolute(path, "--with"));
+  if (!options.option_file.empty()) assignment.options = ReadOptions(options.option_file);
+  for (const std::string& setting : options.settings) assignment.options.push_back(ParseOption(setting));
   assignment.seed = options.seed;
   assignment.full = options.full;
   return assignment;
@@ -143,6 +151,8 @@ int RunAll(const Options& options) {
   RunReport report;
   report.facts = ReadFacts(settings);
   report.path = settings.assignment.module_path;
+  report.options = settings.assignment.options;
+  for (const std::string& path : options.companions) report.companions.push_back(Absolute(path, "--with"));
   report.seed = options.seed;
   report.strict = options.strict;
   report.full = options.full;

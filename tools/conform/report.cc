@@ -116,7 +116,10 @@ std::string SummaryOf(const RunReport& report) {
     if (result.verdict == Verdict::kFailed) filters += fmt::format(" --filter '{}'", result.name);
   }
   if (!filters.empty()) {
-    text += fmt::format("again: starling conform {}{} --seed {}\n", report.path, filters, report.seed);
+    for (const auto& [name, value] : report.options) filters += fmt::format(" --set '{}={}'", name, value);
+    for (const std::string& path : report.companions) filters += fmt::format(" --with '{}'", path);
+    text += fmt::format("again: starling conform {}{} --seed {}{}\n", report.path, filters, report.seed,
+                        report.full ? " --full" : "");
   }
   return text;
 }
@@ -124,6 +127,7 @@ std::string SummaryOf(const RunReport& report) {
 std::string ToJson(const RunReport& report) {
   json document = {
       {"module", {{"name", report.facts.name}, {"version", report.facts.version}, {"path", report.path}}},
+      {"options", json::object()},
       {"seed", report.seed},
       {"strict", report.strict},
       {"full", report.full},
@@ -132,6 +136,7 @@ std::string ToJson(const RunReport& report) {
       {"untested", json::array()},
       {"tests", json::array()},
   };
+  for (const auto& [name, value] : report.options) document["options"][name] = value;
   for (const Provided& provided : Untested(report.facts)) {
     document["untested"].push_back({{"id", provided.id}, {"name", provided.name}});
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/conform/runner.h"
@@ -13,6 +14,8 @@ namespace sl::conform {
 struct RunReport {
   ModuleFacts facts;
   std::string path;
+  std::vector<std::pair<std::string, std::string>> options;  // of the module, as set
+  std::vector<std::string> companions;                       // that were named
   uint64_t seed = 1;
   bool strict = false;
   bool full = false;

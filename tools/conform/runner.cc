@@ -3,6 +3,8 @@
 
 #include <poll.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -27,6 +29,10 @@ constexpr uint64_t kDescribeMs = 10'000;
 std::vector<std::string> CommonArguments(const Assignment& assignment) {
   std::vector<std::string> words = {"conform", assignment.module_path, "--seed", std::to_string(assignment.seed)};
   if (assignment.full) words.emplace_back("--full");
+  for (const auto& [name, text] : assignment.options) {
+    words.emplace_back("--set");
+    words.push_back(fmt::format("{}={}", name, text));
+  }
   for (const std::string& companion : assignment.companions) {
     words.emplace_back("--with");
     words.push_back(companion);
@@ -151,6 +157,7 @@ ModuleFacts ReadFacts(const RunSettings& settings) {
     throw tools::CommandError(tools::kExitFailure, path + ": loading it and asking what it is " + process.trouble() +
                                                        "\n" + process.output());
   }
+  if (report.contains("usage")) throw tools::CommandError(tools::kExitUsage, report["usage"].get<std::string>());
   if (report.contains("failure")) {
     std::string text;
     for (const auto& line : report["failure"]) text += line.get<std::string>() + "\n";

@@ -54,6 +54,25 @@ Exclusion ReadOne(const std::string& path, const toml::table& table) {
   return exclusion;
 }
 
+toml::table ReadToml(const char* option, const std::string& path) {
+  // A folder reads as an empty file, and a FIFO would be waited for.
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::is_regular_file(status)) {
+    throw CommandError(kExitUsage, fmt::format("{} {}: {}", option, path,
+                                               error ? error.message() : "not a regular file; give one in TOML"));
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (file.fail()) throw CommandError(kExitUsage, fmt::format("{} {}: cannot be read", option, path));
+  if (const size_t line = LineOfDeepKey(text, kMostLevels); line != 0) {
+    throw CommandError(kExitUsage, fmt::format("{}:{}:1: a key more than {} levels deep", path, line, kMostLevels));
+  }
+  toml::parse_result document = toml::parse(text, path);
+  if (document.failed()) Refuse(path, document.error().source(), std::string(document.error().description()));
+  return std::move(document).table();
+}
+
 std::string ReadName(const std::string& path, const toml::node& node) {
   const auto name = node.value<std::string>();
   if (!name || name->empty()) Refuse(path, node.source(), "with is a list of names of modules");
@@ -63,23 +82,9 @@ std::string ReadName(const std::string& path, const toml::node& node) {
 }  // namespace
 
 Terms ReadTerms(const std::string& path) {
-  // A folder reads as an empty file, and a FIFO would be waited for.
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::is_regular_file(status)) {
-    throw CommandError(kExitUsage, fmt::format("--exclusions {}: {}", path,
-                                               error ? error.message() : "not a regular file; give one in TOML"));
-  }
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (file.fail()) throw CommandError(kExitUsage, fmt::format("--exclusions {}: cannot be read", path));
-  if (const size_t line = LineOfDeepKey(text, kMostLevels); line != 0) {
-    throw CommandError(kExitUsage, fmt::format("{}:{}:1: a key more than {} levels deep", path, line, kMostLevels));
-  }
-  const toml::parse_result document = toml::parse(text, path);
-  if (document.failed()) Refuse(path, document.error().source(), std::string(document.error().description()));
+  const toml::table document = ReadToml("--exclusions", path);
   Terms terms;
-  for (const auto& [key, value] : document.table()) {
+  for (const auto& [key, value] : document) {
     const toml::array* array = value.as_array();
     if ((key != "exclude" && key != "with") || array == nullptr) {
       Refuse(path, value.source(),
@@ -95,6 +100,33 @@ Terms ReadTerms(const std::string& path) {
     }
   }
   return terms;
+}
+
+std::vector<std::pair<std::string, std::string>> ReadOptions(const std::string& path) {
+  std::vector<std::pair<std::string, std::string>> options;
+  for (const auto& [key, value] : ReadToml("--options", path)) {
+    const std::string name(key.str());
+    if (const auto* text = value.as_string(); text != nullptr) {
+      options.emplace_back(name, text->get());
+    } else if (const auto* flag = value.as_boolean(); flag != nullptr) {
+      options.emplace_back(name, flag->get() ? "true" : "false");
+    } else if (const auto* integer = value.as_integer(); integer != nullptr) {
+      options.emplace_back(name, std::to_string(integer->get()));
+    } else if (const auto* real = value.as_floating_point(); real != nullptr) {
+      options.emplace_back(name, fmt::format("{}", real->get()));
+    } else {
+      Refuse(path, value.source(), fmt::format("{} is no value of an option; write name = value lines", name));
+    }
+  }
+  return options;
+}
+
+std::pair<std::string, std::string> ParseOption(const std::string& text) {
+  const size_t sign = text.find('=');
+  if (sign == std::string::npos || sign == 0) {
+    throw CommandError(kExitUsage, fmt::format("--set {}: write name=value", text));
+  }
+  return {text.substr(0, sign), text.substr(sign + 1)};
 }
 
 const Exclusion* FindExclusion(const std::vector<Exclusion>& exclusions, const std::string& test) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/conform/catalog.h"
@@ -32,6 +33,11 @@ struct Terms {
 
 // Throws CommandError (usage) with file:line:column when the file cannot be read or says something else.
 Terms ReadTerms(const std::string& path);
+
+// Options of a module: a TOML file of `name = value` lines, as below [modules.<name>.options] of a profile.
+std::vector<std::pair<std::string, std::string>> ReadOptions(const std::string& path);
+// One of them from the command line, "name=value".
+std::pair<std::string, std::string> ParseOption(const std::string& text);
 
 // The first exclusion that names the test; NULL when none does.
 const Exclusion* FindExclusion(const std::vector<Exclusion>& exclusions, const std::string& test);

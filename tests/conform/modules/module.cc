@@ -85,7 +85,7 @@ constexpr auto kProvidePointers = sl::PointersTo(kProvides);
 void Misbehave([[maybe_unused]] const sl_host_t* host) {
 #if defined(BROKEN_LEAKS_THREAD)
   std::thread(Pause).detach();
-#elif defined(BROKEN_LEAKS_DESCRIPTOR)
+#elif defined(BROKEN_LEAKS_DESCRIPTOR) || defined(BROKEN_WHEN_DEEP)
   static_cast<void>(open("/dev/null", O_RDONLY | O_CLOEXEC));
 #elif defined(BROKEN_PINNED)
   Dl_info info{};
@@ -122,7 +122,11 @@ sl_status_t Open(const sl_host_t* host, const sl_open_args_t* args, sl_instance_
   if (was_open) return host->set_error(host->ctx, SL_ERR_STATE, "it was open already");
   was_open = true;
 #endif
+#if defined(BROKEN_WHEN_DEEP)
+  if (args->options[0]->integer > 7) Misbehave(host);
+#else
   Misbehave(host);
+#endif
 #if defined(BROKEN_LOSES_MEMORY)
   void* first = std::malloc(100);
   void* second = std::malloc(100);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -66,6 +67,22 @@ std::vector<JobModule> ModulesOfJob(Trial& trial, const std::string& wrapped) {
   return modules;
 }
 
+// What the assignment sets, as a profile says it.
+std::string OptionsOf(Trial& trial, const std::string& name) {
+  const LoadedModule module(trial, trial.assignment().module_path);
+  std::string text;
+  for (const auto& [option, value] : trial.assignment().options) {
+    for (uint32_t i = 0; i < module.table().option_count; ++i) {
+      const sl_option_t& known = *module.table().options[i];
+      if (option != known.name) continue;
+      const bool is_text = known.type == SL_OPTION_STRING || known.type == SL_OPTION_CHOICE;
+      text += is_text ? fmt::format("{} = {}\n", option, nlohmann::json(value).dump())
+                      : fmt::format("{} = {}\n", option, value);
+    }
+  }
+  return text.empty() ? text : fmt::format("[modules.{}.options]\n{}", name, text);
+}
+
 std::string ProfileOf(Trial& trial, const std::string& wrapped, const std::string& rest) {
   std::string enabled;
   std::string layers;
@@ -74,6 +91,7 @@ std::string ProfileOf(Trial& trial, const std::string& wrapped, const std::strin
     std::string& names = module.is_layer ? layers : enabled;
     names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", module.name);
     tables += fmt::format("[modules.{}]\npath = \"{}\"\n", module.name, module.path);
+    if (module.path == trial.assignment().module_path) tables += OptionsOf(trial, module.name);
   }
   return fmt::format(
       "profile_version = 1\ndeterminism = \"none\"\nenable = [{0}]\nlayers = [{1}]\n[comm]\n"

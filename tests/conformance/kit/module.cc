@@ -110,6 +110,37 @@ bool OptionValues::Set(uint32_t index, const std::string& text) {
   }
 }
 
+// As a profile would: the kernel refuses a module whose default does not fit its own option.
+bool OptionValues::Fits(uint32_t index) const {
+  const sl_option_t& option = *module_.options[index];
+  const sl_option_value_t& value = values_[index];
+  if (option.type == SL_OPTION_INT) {
+    return static_cast<double>(value.integer) >= option.minimum && static_cast<double>(value.integer) <= option.maximum;
+  }
+  if (option.type == SL_OPTION_FLOAT) return value.real >= option.minimum && value.real <= option.maximum;
+  if (option.type != SL_OPTION_CHOICE) return true;
+  const std::string padded = "," + std::string(option.choices) + ",";
+  return padded.find("," + std::string(value.text) + ",") != std::string::npos;
+}
+
+std::string OptionValues::Apply(const std::vector<std::pair<std::string, std::string>>& options) {
+  for (const auto& [name, text] : options) {
+    std::string known;
+    uint32_t index = 0;
+    for (; index < count() && name != module_.options[index]->name; ++index) {
+      known += fmt::format("{}{}", index == 0 ? "" : ", ", module_.options[index]->name);
+    }
+    if (index == count()) {
+      return fmt::format("{} has no option {}; {}", module_.name, name,
+                         known.empty() ? "it has none" : "it has " + known);
+    }
+    if (!Set(index, text) || !Fits(index)) {
+      return fmt::format("option {}: \"{}\" is not of its type or range", name, text);
+    }
+  }
+  return "";
+}
+
 void OptionValues::SetByName(const std::string& name, const std::string& text) {
   for (uint32_t i = 0; i < count(); ++i) {
     if (name == module_.options[i]->name) Set(i, text);
@@ -142,7 +173,8 @@ void OptionValues::Scramble() {
 OpenedModule::OpenedModule(Trial& trial, const LoadedModule& module, const OptionValues* options,
                            const Host::Manner& manner)
     : trial_(trial), module_(module), host_(std::make_unique<Host>(manner)) {
-  const OptionValues defaults(module.table());
+  OptionValues defaults(module.table());
+  if (module.path() == trial.assignment().module_path) defaults.Apply(trial.assignment().options);
   if (options == nullptr) options = &defaults;
   bindings_ = std::make_unique<Bindings>(trial, module);
   const sl_open_args_t args = {sizeof(sl_open_args_t), options->count(), options->pointers(), bindings_->count(), 0,

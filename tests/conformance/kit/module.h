@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sl_module.h"
@@ -52,6 +53,10 @@ class OptionValues {
 
   // Sets option `index`. False when `text` is no value of its type; ranges are not looked at.
   bool Set(uint32_t index, const std::string& text);
+  // Whether the value is inside the option's range, or one of its choices.
+  bool Fits(uint32_t index) const;
+  // Sets options by name. "" or what is wrong, with the names there are.
+  std::string Apply(const std::vector<std::pair<std::string, std::string>>& options);
   // Sets the option of that name when the module has it and `text` suits it.
   void SetByName(const std::string& name, const std::string& text);
   const sl_option_value_t* const* pointers() const { return pointers_.data(); }
@@ -72,7 +77,8 @@ class Bindings;
 // One opened instance with a host of its own. Close() before the host's offences are looked at.
 class OpenedModule {
  public:
-  // Opens with `options` (NULL: the defaults). The outcome is status(); a companion that is missing skips the test.
+  // Opens with `options` (NULL: the defaults, of the module under test with what the assignment sets). The outcome is
+  // status(); a companion that is missing skips the test.
   OpenedModule(Trial& trial, const LoadedModule& module, const OptionValues* options = nullptr,
                const Host::Manner& manner = Host::Manner());
   ~OpenedModule();

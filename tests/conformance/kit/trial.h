@@ -24,8 +24,9 @@ struct Assignment {
   std::string module_path;              // absolute
   std::string provider;                 // which provider of the suite's interface; "" in the suite of every module
   std::vector<std::string> companions;  // modules that may meet the requirements of the one under test
-  uint64_t seed = 1;                    // of everything a test does at random
-  bool full = false;                    // longer: more sizes, more seeds
+  std::vector<std::pair<std::string, std::string>> options;  // of the module under test: name, text of the value
+  uint64_t seed = 1;                                         // of everything a test does at random
+  bool full = false;                                         // longer: more sizes, more seeds
 };
 
 enum class Outcome { kPassed, kFailed, kSkipped };

@@ -134,18 +134,6 @@ void Identity(Trial& trial) {
   }
 }
 
-// As a profile would: the kernel refuses a module whose default does not fit its own option.
-bool Fits(const sl_option_t& option, const OptionValues& values, uint32_t index) {
-  const sl_option_value_t& value = *values.pointers()[index];
-  if (option.type == SL_OPTION_INT) {
-    return static_cast<double>(value.integer) >= option.minimum && static_cast<double>(value.integer) <= option.maximum;
-  }
-  if (option.type == SL_OPTION_FLOAT) return value.real >= option.minimum && value.real <= option.maximum;
-  if (option.type != SL_OPTION_CHOICE) return true;
-  const std::string padded = "," + std::string(option.choices) + ",";
-  return padded.find("," + std::string(value.text) + ",") != std::string::npos;
-}
-
 void CheckOption(Trial& trial, const sl_module_t& table, uint32_t index, std::set<std::string>* names) {
   const sl_option_t* option = table.options[index];
   const Scope scope(fmt::format("option {}", index));
@@ -179,7 +167,7 @@ void Options(Trial& trial) {
   OptionValues values(table);
   for (uint32_t i = 0; i < table.option_count; ++i) {
     const sl_option_t& option = *table.options[i];
-    trial.Expect(values.Set(i, option.default_text) && Fits(option, values, i),
+    trial.Expect(values.Set(i, option.default_text) && values.Fits(i),
                  "option {}: its default \"{}\" is not of its type or range", option.name, option.default_text);
   }
 }

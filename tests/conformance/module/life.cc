@@ -158,6 +158,7 @@ void EveryOption(Trial& trial) {
     if (option.type == SL_OPTION_STRING) texts = {"", "x", std::string(300, 'y')};
     for (const std::string& text : texts) {
       OptionValues values(module.table());
+      values.Apply(trial.assignment().options);
       values.Set(i, text);
       open(values);
     }
