@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernel/comm/comm.h"
+#include "kernel/comm/grace.h"
 #include "kernel/comm/roster.h"
 #include "kernel/events/log.h"
 #include "kernel/plan/signature.h"
@@ -15,8 +16,6 @@ namespace sl::kernel {
 namespace {
 
 constexpr uint64_t kJoiningGraceNs = 1'000'000'000;
-// A launch that can still end on what a lost rank left behind ends well within this.
-constexpr uint64_t kStoppingGraceNs = 100'000'000;
 
 // Nothing is under way any more, as far as can be told now.
 bool IsIdle(LinkTable* links) {
@@ -82,7 +81,7 @@ Status Communicator::WhyGivenUp(const Status& joined) const {
   const bool was_cut = joined.code() == SL_ERR_PEER_LOST || joined.code() == SL_ERR_STATE;
   const bool was_late = joined.code() == SL_ERR_TIMEOUT && !healthy();
   if (cancelled() || (!was_cut && !was_late && joined.code() != SL_ERR_ABORTED)) return joined;
-  const uint64_t deadline_ns = NowNs() + kStoppingGraceNs;
+  const uint64_t deadline_ns = NowNs() + kGraceNs;
   while (was_cut && healthy() && NowNs() < deadline_ns) {
     const timespec nap{0, 1'000'000};
     nanosleep(&nap, nullptr);
@@ -115,8 +114,7 @@ bool Communicator::HasStoppedLaunches() const {
 void Communicator::StopLaunchesSoon(const std::string& why) {
   uint64_t none = 0;
   if (control_.load() == nullptr || stopping_.load() != none) return;
-  const uint64_t stopping =
-      process_->control()->At(NowNs() + kStoppingGraceNs, [this, why] { StopLaunchesOfPeer(why); });
+  const uint64_t stopping = process_->control()->At(NowNs() + kGraceNs, [this, why] { StopLaunchesOfPeer(why); });
   if (!stopping_.compare_exchange_strong(none, stopping)) process_->control()->Cancel(stopping);
 }
 
@@ -272,6 +270,7 @@ std::string Communicator::LostText(uint32_t rank, Fate fate) const {
 }
 
 void Communicator::TellCalls() {
+  if (tree_ == nullptr) return;
   const uint64_t newest = op_log_.Newest(config_.rank);
   uint64_t told = told_calls_.load();
   const uint64_t kept_from = newest > OpLog::kRecords ? newest - OpLog::kRecords + 1 : 1;

@@ -87,7 +87,7 @@ Status HoldByGraph(sl_comm_t* handle, uint64_t capture, sl_stream_t* stream) {
     return {};
   }
   handle->holds.fetch_sub(1);
-  return {status, LastError()};
+  return StatusOf(status);
 }
 
 void Drop(sl_comm_t* handle, uint64_t deadline_ns) {

@@ -8,7 +8,6 @@
 #include "kernel/plan/signature.h"
 #include "kernel/runtime/handle.h"
 #include "kernel/runtime/launches.h"
-#include "kernel/runtime/wait_check.h"
 
 namespace sl::kernel {
 namespace {
@@ -118,54 +117,40 @@ bool LaunchWatch::MayRun() const {
 }
 
 void LaunchWatch::JudgeLaunches(uint64_t now_ns) {
-  if (!handle_->comm.healthy()) return;
+  if (!IsJudged()) return;
   const LaunchWaits::Wait wait = waits_.Answer(*handle_->comm.control(), now_ns);
-  if (Judge(wait, wait.length_ns)) waits_.SetReported();
+  const bool is_reported =
+      JudgeWait({.length_ns = wait.length_ns, .is_reported = wait.is_reported, .peer = wait.peer, .what = [&] {
+                   return Describe(wait);
+                 }});
+  if (is_reported) waits_.SetReported();
 }
 
 void LaunchWatch::JudgeSignals(uint64_t now_ns) {
   const Communicator& comm = handle_->comm;
-  if (!comm.signals().valid() || !comm.healthy()) return;
+  if (!comm.signals().valid() || !IsJudged()) return;
   signals_.Look(comm.signals(), comm.rank(), comm.size(), now_ns);
   std::vector<SignalWaits::Wait>& waits = signals_.under_way();
   const auto oldest = std::min_element(waits.begin(), waits.end(),
                                        [](const auto& a, const auto& b) { return a.since_ns < b.since_ns; });
-  if (oldest == waits.end() || !Judge(*oldest, now_ns - oldest->since_ns)) return;
+  if (oldest == waits.end()) return;
+  const bool is_reported = JudgeWait(
+      {.length_ns = now_ns - oldest->since_ns, .is_reported = oldest->is_reported, .peer = oldest->peer, .what = [&] {
+         return Describe(*oldest);
+       }});
+  if (!is_reported) return;
   for (SignalWaits::Wait& wait : waits) wait.is_reported = true;
 }
 
-// What becomes of a wait. True when it was reported, and with it all that are waited for now.
-template <typename Wait>
-bool LaunchWatch::Judge(const Wait& wait, uint64_t length_ns) {
-  Communicator& comm = handle_->comm;
-  const auto fail = [&comm](const Status& why) {
-    comm.FailLaunches(why);
-    return false;
-  };
-  if (const Status mismatch = FindMismatch(handle_); !mismatch.ok()) return fail(mismatch);
-  if (length_ns >= kGraceNs && WaitsInVain(wait.peer)) {
-    return fail({SL_ERR_PEER_LOST, comm.RankName(static_cast<uint32_t>(wait.peer)) +
-                                       " has ended the communicator and its graphs: " + Describe(wait)});
-  }
-  const auto& settings = comm.process()->profile().settings().comm;
-  const Due due = DueOf(settings, length_ns, wait.is_reported);
-  if (due == Due::kTimeout) {
-    return fail(
-        {SL_ERR_TIMEOUT, "timeout after " + std::to_string(settings.operation_timeout_ms) + " ms: " + Describe(wait)});
-  }
-  if (due == Due::kNothing) return false;
-  Logf(SL_LOG_WARN, "communicator {:016x} rank {}: waiting for {} s: {}", comm.id(), comm.rank(),
-       length_ns / 1'000'000'000, Describe(wait));
-  return true;
-}
+// Launches of a communicator that has failed or was ended have been told so.
+bool LaunchWatch::IsJudged() const { return handle_->comm.healthy() && !handle_->comm.cancelled(); }
 
-// What a rank has sent before its end is there: who still waits for it after a while is a replay that it has no part
-// in.
-bool LaunchWatch::WaitsInVain(int32_t peer) const {
-  const Communicator& comm = handle_->comm;
-  if (peer < 0 || comm.shape().domain_size != comm.size()) return false;
-  const auto held = comm.HoldLog();
-  return handle_->comm.op_log()->HasEnded(static_cast<uint32_t>(peer));
+// What becomes of a wait. True when it was reported, and with it all that are waited for now.
+bool LaunchWatch::JudgeWait(const WaitFacts& facts) {
+  Communicator& comm = handle_->comm;
+  const Verdict verdict = Judge(handle_, comm.process()->profile().settings().comm, facts);
+  if (!verdict.end.ok()) comm.FailLaunches(verdict.end);
+  return verdict.is_reported;
 }
 
 std::string LaunchWatch::Describe(const LaunchWaits::Wait& wait) const {

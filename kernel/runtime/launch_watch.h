@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the host's waiting operations find out for themselves (wait_check.cc), for launches that no thread watches:
-// while some may run, the control thread asks them now and then what they wait for (sl_control_t), compares the calls
-// of all ranks, says who is waited for, and ends what waits for longer than the time limit. Streams that wait for
-// signals need not be asked (signal_waits.h).
+// The waits of launches that no thread watches: while some may run, the control thread asks them now and then what they
+// wait for (sl_control_t), and has the answer judged (judge.h). Streams that wait for signals need not be asked
+// (signal_waits.h).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <string>
 
+#include "kernel/runtime/judge.h"
 #include "kernel/runtime/launch_waits.h"
 #include "kernel/runtime/signal_waits.h"
 #include "sdk/status.h"
@@ -44,9 +44,8 @@ class LaunchWatch {
   void Ask();
   void JudgeLaunches(uint64_t now_ns);
   void JudgeSignals(uint64_t now_ns);
-  template <typename Wait>
-  bool Judge(const Wait& wait, uint64_t length_ns);
-  bool WaitsInVain(int32_t peer) const;
+  bool IsJudged() const;
+  bool JudgeWait(const WaitFacts& facts);
   std::string Describe(const LaunchWaits::Wait& wait) const;
   std::string Describe(const SignalWaits::Wait& wait);
   std::string WhoIsBehind() const;

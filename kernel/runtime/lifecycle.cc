@@ -12,8 +12,8 @@
 #include "kernel/plan/signature.h"
 #include "kernel/runtime/control_call.h"
 #include "kernel/runtime/graph_hold.h"
+#include "kernel/runtime/judge.h"
 #include "kernel/runtime/launches.h"
-#include "kernel/runtime/wait_check.h"
 
 namespace sl::kernel {
 namespace {

@@ -10,6 +10,7 @@
 #include "kernel/plan/scalar.h"
 #include "kernel/plan/signature.h"
 #include "kernel/runtime/handle.h"
+#include "kernel/runtime/judge.h"
 #include "kernel/runtime/wait_check.h"
 #include "sdk/datatype.h"
 
@@ -174,7 +175,7 @@ Status Leave(Pending* pending, sl_status_t code) {
     outcome = pending->outcome.code() == code ? pending->outcome : Status();
     if (outcome.ok() && pending->run != nullptr && pending->run->status().code() == code)
       outcome = pending->run->status();
-    if (code == SL_ERR_PEER_LOST && pending->outcome.code() != code) outcome = NameTheLost(*pending, outcome);
+    if (code == SL_ERR_PEER_LOST && pending->outcome.code() != code) outcome = NameTheLost(comm, outcome);
     if (outcome.ok() && code == SL_ERR_MISMATCH) {
       sl_wait_t wait{};
       CheckWait(pending, &wait, 0);

@@ -6,6 +6,7 @@
 
 #include "kernel/plan/scalar.h"
 #include "kernel/runtime/handle.h"
+#include "kernel/runtime/judge.h"
 #include "kernel/runtime/op_life.h"
 #include "kernel/runtime/wait_check.h"
 #include "sdk/datatype.h"
@@ -195,7 +196,7 @@ void RelayPieces::Blame(sl_status_t status) {
                                  ? run->Describe()
                                  : std::string(OpKindName(stated_[blamed].kind)) + " waits for data from the device";
     const Status found(status, text);
-    pending->outcome = status == SL_ERR_PEER_LOST ? NameTheLost(*pending, found) : found;
+    pending->outcome = status == SL_ERR_PEER_LOST ? NameTheLost(handle_->comm, found) : found;
   }
   for (Active& active : active_) {
     if (active.run != nullptr && active.run != run) handle_->comm.runs()->Finish(active.run, status);

@@ -21,9 +21,6 @@
 
 namespace sl::kernel {
 
-// A wait that can still end on what a rank left behind that was lost, or has ended, ends well within this.
-constexpr uint64_t kGraceNs = 100'000'000;
-
 // What a wait of that length is due for; a report only once.
 enum class Due : uint8_t { kNothing, kReport, kTimeout };
 inline Due DueOf(const Settings::Comm& limits, uint64_t length_ns, bool is_reported) {
