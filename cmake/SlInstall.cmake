@@ -41,7 +41,8 @@ install(DIRECTORY python/starling_plans DESTINATION lib/python3/dist-packages CO
 
 # For module authors.
 install(DIRECTORY abi/ DESTINATION include/starling COMPONENT dev FILES_MATCHING PATTERN "*.h")
-install(DIRECTORY sdk DESTINATION include/starling COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
+install(DIRECTORY sdk DESTINATION include/starling COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh"
+  PATTERN "*_test_util.h" EXCLUDE)
 install(TARGETS starling_abi starling_sdk EXPORT Starling ARCHIVE DESTINATION lib COMPONENT dev)
 install(EXPORT Starling NAMESPACE Starling:: FILE StarlingTargets.cmake DESTINATION ${sl_cmake_dir} COMPONENT dev)
 configure_package_config_file(cmake/StarlingConfig.cmake.in "${CMAKE_BINARY_DIR}/StarlingConfig.cmake"

@@ -10,13 +10,15 @@
 #include <cstring>
 #include <memory>
 
+#include "sdk/system.h"
+
 namespace sl {
 
 Result<std::vector<InterfaceAddress>> ListInterfaceAddresses() {
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) {
-    return Status(SL_ERR_SYSTEM, std::string("cannot list network interfaces: ") + std::strerror(errno));
-  }
+  int listed = getifaddrs(&list);
+  if (listed != 0 && errno == EMFILE && RaiseDescriptorLimit()) listed = getifaddrs(&list);
+  if (listed != 0) return SystemError("cannot list network interfaces", "getifaddrs", errno);
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> holder(list, freeifaddrs);
   std::vector<InterfaceAddress> found;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {

@@ -126,6 +126,8 @@ Result<Stream> Communicator::CallRank(uint32_t rank, FrameType type, std::span<c
 Status Communicator::SetUp(const TreeIdentity& identity, const TreeNeighbours& where, const ControlTree* origin) {
   const LogRankScope rank_scope(config_.rank);
   nonce_ = identity.nonce;
+  constexpr size_t kOfASetUp = 8;  // that files of the system and transports hold at a time; fewer may do
+  static_cast<void>(EnsureDescriptors(kOfASetUp));
   auto on_fate = [this](uint32_t rank, Fate fate) { OnFate(rank, fate); };
   auto on_report = [this](uint32_t rank, const Status& failure) { OnReport(rank, failure); };
   const uint64_t silence_ns = process_->profile().settings().comm.silence_ms * 1000000;

@@ -3,11 +3,9 @@
 
 #include <dirent.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -44,16 +42,6 @@ std::vector<Served<Ops>> Collect(const Loader& loader, const char* id) {
                       static_cast<const Ops*>(provider.ops), provider.instance, provider.revision});
   }
   return served;
-}
-
-// What is read at the start, from profile to modules, holds so many at a time. Without them files that are there would
-// seem to be missing.
-Status EnsureDescriptors() {
-  std::array<Fd, 3> spare;
-  for (Fd& fd : spare) {
-    SL_ASSIGN(fd, MakeDescriptor("making a descriptor", [] { return eventfd(0, EFD_CLOEXEC); }));
-  }
-  return {};
 }
 
 // The folders searched for modules, each with what speaks against reading it.
@@ -134,8 +122,14 @@ Result<Process*> Process::GetForId() {
   return process;
 }
 
+Process::~Process() {
+  for (const auto& device : devices_) device->ops->close(device->handle);
+}
+
 Result<Process*> Process::Make() {
-  SL_TRY(EnsureDescriptors());
+  // What is read at the start, from profile to modules, holds so many at a time. Without them files that are there
+  // would seem to be missing.
+  SL_TRY(EnsureDescriptors(3));
   SL_ASSIGN(Profile profile, Profile::Load(""));
   std::unique_ptr<Process> made(new Process(std::move(profile)));
   made->host_ = ReadHostId();
@@ -238,8 +232,13 @@ Result<const Device*> Process::OpenDevice(const Served<sl_device_ops_t>& provide
   opened->info.struct_size = sizeof(opened->info);
   sl_status_t status =
       CallModule("open", provider.ops->open, provider.instance, static_cast<uint32_t>(ordinal), &opened->handle);
-  if (status == SL_OK) status = provider.ops->info(opened->handle, &opened->info);
   if (status != SL_OK) return Status(status, "device " + provider.name + ": " + LastError());
+  status = provider.ops->info(opened->handle, &opened->info);
+  if (status != SL_OK) {
+    Status why(status, "device " + provider.name + ": " + LastError());
+    provider.ops->close(opened->handle);
+    return why;
+  }
   return devices_.emplace_back(std::move(opened)).get();
 }
 

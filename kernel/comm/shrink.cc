@@ -91,16 +91,15 @@ Result<Communicator::Seat> Communicator::MeetShrunk(Communicator* parent, const 
     SL_TRY(able);
     SL_TRY(parent->FindLost(members));
     SL_ASSIGN(seat.extension, Extension::Open(process_->switchboard(), seat.identity.secret));
+    if (config_.rank != 0) return {};
+    const auto on_refused = [desk](const Status& why) { desk->Fail(why); };
+    SL_ASSIGN(const uint64_t number, process_->rendezvous()->Host({members, terms, config_.timeout_ns / 1000000,
+                                                                   ShrinkDesk::kRemedy, on_refused}));
+    desk->HostAt(process_->rendezvous(), number);
     return {};
   };
   const Status begun = begin();
-  if (!begun.ok()) {
-    desk->End(begun);  // members that know less than this rank may call it
-  } else if (config_.rank == 0) {
-    const auto on_refused = [desk](const Status& why) { desk->Fail(why); };
-    desk->HostAt(process_->rendezvous(), process_->rendezvous()->Host({members, terms, config_.timeout_ns / 1000000,
-                                                                       ShrinkDesk::kRemedy, on_refused}));
-  }
+  if (!begun.ok()) desk->End(begun);  // members that know less than this rank may call it
   parent->extension_->SetDesk(FrameType::kJoin, [desk](Switchboard::Caller* caller) { return desk->OnCaller(caller); });
   parent->extension_->SetDesk(FrameType::kRefuse,
                               [desk](Switchboard::Caller* caller) { return desk->OnExcuse(*caller); });

@@ -9,7 +9,7 @@ namespace sl::kernel {
 Result<std::unique_ptr<Extension>> Extension::Open(Switchboard* switchboard, const Secret& secret) {
   std::unique_ptr<Extension> opened(new Extension(switchboard));
   uint64_t number = 0;
-  FillRandom({reinterpret_cast<uint8_t*>(&number), sizeof(number)});
+  SL_TRY(FillRandom({reinterpret_cast<uint8_t*>(&number), sizeof(number)}));
   SL_ASSIGN(opened->endpoint_, switchboard->Open(number, secret, [raw = opened.get()](Switchboard::Caller caller) {
     raw->OnCaller(std::move(caller));
   }));

@@ -54,7 +54,7 @@ Status Encrypt(Stream* stream, Tls::Role role, const Secret& secret, uint64_t ex
 Status Introduce(Stream* stream, uint64_t extension, bool encrypts, const Secret& secret, FrameType type,
                  std::span<const uint8_t> body, const Patience& patience) {
   Greeting greeting{extension, encrypts ? kEncrypts : 0, {}, {}};
-  FillRandom(greeting.callers);
+  SL_TRY(FillRandom(greeting.callers));
   Writer hello;
   hello.Put(greeting.extension);
   hello.Put(greeting.options);

@@ -73,7 +73,7 @@ Status FindRoom(int any, size_t count) {
 Result<LocalListener> ListenLocal() {
   SL_ASSIGN(Fd fd, NewSocket());
   LocalListener listener;
-  FillRandom(listener.name);
+  SL_TRY(FillRandom(listener.name));
   sockaddr_un address;
   const socklen_t length = FillAddress(listener.name, &address);
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0) return SocketError("bind");

@@ -40,8 +40,8 @@ Result<RendezvousId> Rendezvous::NewId() {
   id.magic = kIdMagic;
   id.version = kIdVersion;
   uint64_t nonce = 0;
-  while (nonce == 0) FillRandom({reinterpret_cast<uint8_t*>(&nonce), sizeof(nonce)});
-  FillRandom(id.secret);
+  while (nonce == 0) SL_TRY(FillRandom({reinterpret_cast<uint8_t*>(&nonce), sizeof(nonce)}));
+  SL_TRY(FillRandom(id.secret));
   // Ranks may come from other hosts: nobody can know. Without an interface they cannot, and hear so.
   if (switchboard_->HasNet()) SL_TRY(switchboard_->OpenNet().status());
   id.rendezvous.extension = nonce;
@@ -62,9 +62,9 @@ Result<Endpoint> Rendezvous::Serve(const RendezvousId& id, bool of_leaders) {
                             [this, nonce](Switchboard::Caller caller) { Admit(nonce, std::move(caller)); });
 }
 
-uint64_t Rendezvous::Host(Gathering gathering) {
+Result<uint64_t> Rendezvous::Host(Gathering gathering) {
   uint64_t nonce = 0;
-  while (nonce == 0) FillRandom({reinterpret_cast<uint8_t*>(&nonce), sizeof(nonce)});
+  while (nonce == 0) SL_TRY(FillRandom({reinterpret_cast<uint8_t*>(&nonce), sizeof(nonce)}));
   std::lock_guard lock(mutex_);
   Session& session = sessions_[nonce];
   session.size = static_cast<uint32_t>(gathering.names.size());

@@ -44,7 +44,7 @@ class Rendezvous : public Channel::Owner {
   };
   // Returns the nonce of the communicator to be. Those who come are handed to Admit; the first one in error, or lost,
   // ends it for all.   thread: [any]
-  uint64_t Host(Gathering gathering);
+  Result<uint64_t> Host(Gathering gathering);
   // Its host has given up: all who have come hear why. Nothing if they have met, or were refused before.   thread:
   // [any]
   void CallOff(uint64_t nonce, const Status& why);

@@ -2,16 +2,17 @@
 #include "kernel/control/stream.h"
 
 #include <poll.h>
-#include <sys/random.h>
-#include <sys/resource.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "kernel/events/log.h"
+#include "sdk/system.h"
 
 namespace sl::kernel {
 namespace {
@@ -21,30 +22,26 @@ Status Gone() { return {SL_ERR_PEER_LOST, "the other end of a control connection
 }  // namespace
 
 bool RaiseDescriptorLimit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return false;
-  const rlim_t before = limit.rlim_cur;
-  limit.rlim_cur = limit.rlim_max;
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
-  Logf(SL_LOG_INFO, "raised this process's limit on descriptors from {} to {}, all that is allowed", before,
-       limit.rlim_max);
+  uint64_t before = 0;
+  if (!sl::RaiseDescriptorLimit(&before)) return false;
+  Logf(SL_LOG_INFO, "raised this process's limit on descriptors from {} to all that is allowed", before);
   return true;
 }
 
-void FillRandom(std::span<uint8_t> bytes) {
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t got = getrandom(bytes.data() + at, bytes.size() - at, 0);
-    if (got > 0) at += static_cast<size_t>(got);
+Status EnsureDescriptors(size_t count) {
+  std::vector<Fd> spare;
+  spare.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    SL_ASSIGN(Fd fd, MakeDescriptor("making a descriptor", [] { return eventfd(0, EFD_CLOEXEC); }));
+    spare.push_back(std::move(fd));
   }
+  return {};
 }
 
 Status SocketError(const char* call) {
   const int error = errno;
   const std::string text = std::string(call) + ": " + std::strerror(error);
   switch (error) {
-    case EMFILE:
-    case ENFILE:
-      return {SL_ERR_LIMIT, text + "; raise the descriptor limit (ulimit -n)"};
     case ENOBUFS:
     case ENOMEM:
       return {SL_ERR_LIMIT, text + "; free memory, or raise net.core.wmem_max and net.ipv4.tcp_mem"};
@@ -65,7 +62,7 @@ Status SocketError(const char* call) {
     case EPROTO:
       return {SL_ERR_DENIED, text + ": the other end does not encrypt under the key of this job"};
     default:
-      return {SL_ERR_SYSTEM, text};
+      return SystemError("", call, error);
   }
 }
 

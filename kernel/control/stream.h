@@ -15,6 +15,7 @@
 #include "sdk/clock.h"
 #include "sdk/fd.h"
 #include "sdk/status.h"
+#include "sdk/system.h"
 
 namespace sl::kernel {
 
@@ -32,16 +33,15 @@ struct Patience {
   }
 };
 
-// Fills `bytes` from the kernel's random source.
-void FillRandom(std::span<uint8_t> bytes);
-
 // What errno says of `call`: SL_ERR_LIMIT with the remedy when descriptors, ports or buffers are used up,
 // SL_ERR_PEER_LOST when the other end is gone or cannot be reached, else SL_ERR_SYSTEM.
 Status SocketError(const char* call);
 
-// Called when EMFILE was met: raises the soft limit on descriptors to the hard one and says so in the log; false when
-// there is nothing to raise.
+// As sl::RaiseDescriptorLimit, and says so in the log.
 bool RaiseDescriptorLimit();
+
+// So many can be had now; else the soft limit is raised. For what asks libraries, which do not say that they lack some.
+Status EnsureDescriptors(size_t count);
 
 // A descriptor that `make` returns, as system calls do: -1 and errno.
 template <typename Make>

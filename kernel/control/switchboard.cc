@@ -316,7 +316,7 @@ Status Switchboard::OnHello(Guest* guest) {
     }
     guest->wanted = found->second;
   }
-  FillRandom(guest->greeting.calleds);
+  SL_TRY(FillRandom(guest->greeting.calleds));
   Writer answer;
   answer.Put(guest->greeting.calleds);
   answer.Put(CalledProof(guest->wanted->secret, guest->greeting));

@@ -36,7 +36,7 @@ class SwitchboardTest : public testing::TestWithParam<Way> {
       : control_(ControlThread::Start().Take()),
         called_(control_.get(), Choice(), IsNet() ? Space(1) : ReadSpaceId()),
         caller_(control_.get(), Choice(), IsNet() ? Space(2) : ReadSpaceId()) {
-    FillRandom(secret_);
+    EXPECT_TRUE(FillRandom(secret_).ok());
     if (IsNet()) {
       EXPECT_TRUE(called_.OpenNet().ok());
     }

@@ -13,7 +13,7 @@ RendezvousId Sample() {
   id.rendezvous.extension = 42;
   id.rendezvous.net.family = 4;
   id.rendezvous.net.port = 4711;
-  FillRandom(id.secret);
+  EXPECT_TRUE(FillRandom(id.secret).ok());
   return id;
 }
 

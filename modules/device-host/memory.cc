@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string>
 
+#include "sdk/system.h"
+
 namespace sl::device_host {
 namespace {
 
@@ -36,25 +38,18 @@ std::string Text(const void* pointer) {
 
 void* At(uintptr_t address) { return reinterpret_cast<void*>(address); }
 
-std::string SystemText(const char* what, uint64_t bytes, const char* remedy) {
-  const int error = errno;
-  return "device-host: " + std::string(what) + " of " + std::to_string(bytes) + " bytes: " + strerror(error) + "; " +
-         remedy;
+std::string Named(const char* what, uint64_t bytes) {
+  return "device-host: " + std::string(what) + " of " + std::to_string(bytes) + " bytes";
+}
+
+// Memory of the device that the system does not give.
+Status NoMemory(const char* what, const char* call, uint64_t bytes) {
+  return {SL_ERR_DEVICE_MEMORY, SystemError(Named(what, bytes), call, errno).message() + "; or use smaller buffers"};
 }
 
 // A segment's own descriptor: nobody may change its length any more, so touching it never faults.
-Result<int> MakeSegment(uint64_t bytes) {
-  const int fd = memfd_create("starling", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) {
-    const sl_status_t code = errno == EMFILE || errno == ENFILE ? SL_ERR_LIMIT : SL_ERR_SYSTEM;
-    return Status(code, SystemText("creating a shared segment", bytes, "raise the limit on descriptors (ulimit -n)"));
-  }
-  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0 || fcntl(fd, F_ADD_SEALS, kSegmentSeals) != 0) {
-    Status status(SL_ERR_DEVICE_MEMORY, SystemText("sizing a shared segment", bytes, "use smaller buffers"));
-    close(fd);
-    return status;
-  }
-  return fd;
+Result<Fd> MakeSegment(uint64_t bytes) {
+  return MakeSharedMemory(Named("a shared segment", bytes), "starling", bytes, kSegmentSeals);
 }
 
 }  // namespace
@@ -89,7 +84,7 @@ Result<Memory::Allocation> Memory::AllocatePlain(uint64_t bytes, uintptr_t* out_
   bytes = RoundToPages(bytes);
   memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    return Status(SL_ERR_DEVICE_MEMORY, SystemText("an allocation", bytes, "use smaller buffers"));
+    return NoMemory("an allocation", "mmap", bytes);
   }
   if (bytes >= kHugePageBytes) madvise(memory, bytes, MADV_HUGEPAGE);
   *out_address = reinterpret_cast<uintptr_t>(memory);
@@ -98,18 +93,14 @@ Result<Memory::Allocation> Memory::AllocatePlain(uint64_t bytes, uintptr_t* out_
 
 Result<Memory::Allocation> Memory::AllocateSegment(uint64_t bytes, uintptr_t* out_address) {
   bytes = RoundToPages(bytes);
-  SL_ASSIGN(const int fd, MakeSegment(bytes));
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) {
-    Status status(SL_ERR_DEVICE_MEMORY, SystemText("mapping a shared segment", bytes, "use smaller buffers"));
-    close(fd);
-    return status;
-  }
+  SL_ASSIGN(Fd fd, MakeSegment(bytes));
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return NoMemory("mapping a shared segment", "mmap", bytes);
   // A child of fork would otherwise share, and keep alive, what other processes see.
   madvise(memory, bytes, MADV_DONTFORK);
   if (bytes >= kHugePageBytes) madvise(memory, bytes, MADV_HUGEPAGE);
   *out_address = reinterpret_cast<uintptr_t>(memory);
-  return Allocation{bytes, fd, true};
+  return Allocation{bytes, fd.Release(), true};
 }
 
 Result<void*> Memory::Allocate(uint32_t kind, uint64_t bytes) {
@@ -173,14 +164,12 @@ Result<sl_memory_handle_t> Memory::Export(void* memory) {
                                       " is not the start of an exportable allocation; allocate it with "
                                       "SL_MEMORY_EXPORTABLE");
   }
-  const int fd = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) {
-    return Status(SL_ERR_LIMIT, SystemText("exporting a segment", found->second.bytes, "raise ulimit -n"));
-  }
+  Fd fd = MakeFd([own = found->second.fd] { return fcntl(own, F_DUPFD_CLOEXEC, 0); });
+  if (!fd.valid()) return SystemError(Named("exporting a segment", found->second.bytes), "fcntl", errno);
   sl_memory_handle_t handle{};
   handle.struct_size = sizeof(handle);
   handle.type = SL_HANDLE_FD;
-  handle.fd = fd;
+  handle.fd = fd.Release();
   handle.bytes = found->second.bytes;
   return handle;
 }
@@ -192,7 +181,7 @@ Result<void*> Memory::Reserve(uint64_t bytes) {
   bytes = RoundToPages(bytes);
   void* address = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) {
-    return Status(SL_ERR_DEVICE_MEMORY, SystemText("a reservation", bytes, "raise ulimit -v"));
+    return NoMemory("a reservation", "mmap", bytes);
   }
   madvise(address, bytes, MADV_DONTFORK);
   std::lock_guard lock(mutex_);
@@ -290,8 +279,9 @@ Result<sl_mapping_t*> Memory::Import(const sl_memory_handle_t& handle, void* add
   void* place = mmap(address, handle.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (address != nullptr ? MAP_FIXED : 0),
                      handle.fd, 0);
   if (place == MAP_FAILED) {
-    return Status(errno == EACCES || errno == EPERM ? SL_ERR_DENIED : SL_ERR_DEVICE_MEMORY,
-                  SystemText("mapping a peer's segment", handle.bytes, "check vm.max_map_count and ulimit -v"));
+    const bool is_denied = errno == EACCES || errno == EPERM;
+    const Status why = NoMemory("mapping a peer's segment", "mmap", handle.bytes);
+    return is_denied ? Status(SL_ERR_DENIED, why.message()) : why;
   }
   madvise(place, handle.bytes, MADV_DONTFORK);
   mapping->address = reinterpret_cast<uintptr_t>(place);

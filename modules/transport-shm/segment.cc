@@ -6,8 +6,9 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
+
+#include "sdk/system.h"
 
 namespace sl::transport_shm {
 namespace {
@@ -15,27 +16,15 @@ namespace {
 // A peer must not be able to pull pages from under us: that would be a SIGBUS here.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-Status SystemError(const std::string& what) {
-  const int code = errno;
-  if (code == EMFILE || code == ENFILE) {
-    return Status(SL_ERR_LIMIT, what + ": too many open files; raise ulimit -n");
-  }
-  return Status(code == ENOMEM ? SL_ERR_MEMORY : SL_ERR_SYSTEM, what + ": " + std::strerror(code));
-}
-
 }  // namespace
 
 Result<Fd> MakeSegment(const char* name, uint64_t bytes) {
-  Fd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid()) return SystemError("shared memory: memfd_create");
-  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) return SystemError("shared memory: ftruncate");
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return SystemError("shared memory: seal");
-  return fd;
+  return MakeSharedMemory("shared memory", name, bytes, kSeals);
 }
 
 Result<std::unique_ptr<Mapping>> Mapping::Map(int fd, uint64_t bytes, bool huge_pages) {
   struct stat info = {};
-  if (fstat(fd, &info) != 0) return SystemError("shared memory: fstat");
+  if (fstat(fd, &info) != 0) return SystemError("shared memory", "fstat", errno);
   const int seals = fcntl(fd, F_GET_SEALS);
   if (!S_ISREG(info.st_mode) || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
     return Status(SL_ERR_LINK_CORRUPT, "shared memory: the peer sent a descriptor that is not a sealed segment");
@@ -45,7 +34,7 @@ Result<std::unique_ptr<Mapping>> Mapping::Map(int fd, uint64_t bytes, bool huge_
                                            " bytes, " + std::to_string(bytes) + " expected");
   }
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (data == MAP_FAILED) return SystemError("shared memory: mmap of " + std::to_string(bytes) + " bytes");
+  if (data == MAP_FAILED) return SystemError("shared memory of " + std::to_string(bytes) + " bytes", "mmap", errno);
   // A forked child must not write to our peers. Huge pages are a wish; the system may not grant it.
   madvise(data, bytes, MADV_DONTFORK);
   if (huge_pages) madvise(data, bytes, MADV_HUGEPAGE);

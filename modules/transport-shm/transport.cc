@@ -9,6 +9,7 @@
 
 #include "sdk/answer.h"
 #include "sdk/doorbell.h"
+#include "sdk/system.h"
 
 namespace sl::transport_shm {
 namespace {
@@ -172,7 +173,7 @@ void Transport::RunShort(Status why) {
 bool Transport::AdmitVisitors() {
   if (!listener_.valid()) return true;
   for (int i = 0; i < kAcceptBurst; ++i) {
-    Fd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd socket = MakeFd([this] { return accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
     if (!socket.valid()) {
       if (errno == EAGAIN) return true;
       Status why = SocketError("accept");

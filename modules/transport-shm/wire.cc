@@ -2,12 +2,13 @@
 #include "modules/transport-shm/wire.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
+
+#include "sdk/system.h"
 
 namespace sl::transport_shm {
 namespace {
@@ -25,7 +26,9 @@ socklen_t SocketName(const char name[kNameBytes], sockaddr_un* out) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + sizeof kPrefix + kNameBytes);
 }
 
-Fd NewSocket() { return Fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }
+Fd NewSocket() {
+  return MakeFd([] { return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
+}
 
 template <typename Message>
 Proof Prove(const uint8_t secret[32], const Message& message, const void* extra, size_t extra_bytes) {
@@ -39,7 +42,7 @@ Proof Prove(const uint8_t secret[32], const Message& message, const void* extra,
 bool HasRoomFor(uint32_t fd_count, int any) {
   Fd copies[kMaxFds];
   for (uint32_t i = 0; i < fd_count; ++i) {
-    copies[i] = Fd(fcntl(any, F_DUPFD_CLOEXEC, 0));
+    copies[i] = MakeFd([any] { return fcntl(any, F_DUPFD_CLOEXEC, 0); });
     if (!copies[i].valid()) return false;
   }
   return true;
@@ -49,13 +52,10 @@ bool HasRoomFor(uint32_t fd_count, int any) {
 
 Status SocketError(const char* what) {
   const int code = errno;
-  if (code == EMFILE || code == ENFILE) {
-    return Status(SL_ERR_LIMIT, std::string("unix socket: ") + what + ": too many open files; raise ulimit -n");
-  }
   if (code == ENOBUFS || code == ENOMEM) {
     return Status(SL_ERR_LIMIT, std::string("unix socket: ") + what + ": the system has no memory for sockets");
   }
-  return Status(SL_ERR_SYSTEM, std::string("unix socket: ") + what + ": " + std::strerror(code));
+  return SystemError("unix socket", what, code);
 }
 
 Proof ProveHello(const uint8_t secret[32], const Hello& hello, const char name[kNameBytes]) {
@@ -68,7 +68,7 @@ Proof ProveReply(const uint8_t secret[32], const Reply& reply, const Proof& hell
 
 Result<Fd> MakeListener(char out_name[kNameBytes]) {
   uint8_t random[kNameBytes / 2];
-  if (getrandom(random, sizeof random, 0) != sizeof random) return SocketError("getrandom");
+  SL_TRY(FillRandom(random));
   constexpr char kDigits[] = "0123456789abcdef";
   for (uint32_t i = 0; i < kNameBytes; ++i) out_name[i] = kDigits[random[i / 2] >> (i % 2 * 4) & 15];
   Fd listener = NewSocket();

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "modules/transport-tcp/socket.h"
+#include "sdk/system.h"
 
 namespace sl::transport_tcp {
 namespace {
@@ -112,7 +113,7 @@ bool Door::Admit(const Listener& listener, std::vector<Guest>* guests) {
       is_full_ = !MakeRoom(guests);
       if (is_full_) return false;
     }
-    Fd stream(accept4(door, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd stream = MakeFd([door] { return accept4(door, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
     if (!stream.valid()) {
       const int code = errno;
       const bool is_short = code == EMFILE || code == ENFILE || code == ENOBUFS || code == ENOMEM;

@@ -11,10 +11,12 @@
 #include <cstring>
 #include <utility>
 
+#include "sdk/system.h"
+
 namespace sl::transport_tcp {
 
 PortWatch::PortWatch() {
-  Fd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE));
+  Fd fd = MakeFd([] { return socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE); });
   sockaddr_nl name = {};
   name.nl_family = AF_NETLINK;
   name.nl_groups = RTMGRP_LINK;
@@ -48,7 +50,7 @@ void PortWatch::Read(const std::function<void(uint32_t index, bool up)>& tell) {
 }
 
 bool IsRunning(const char* name) {
-  const Fd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const Fd fd = MakeFd([] { return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0); });
   ifreq request = {};
   std::strncpy(request.ifr_name, name, sizeof request.ifr_name - 1);
   if (!fd.valid() || ioctl(fd.get(), SIOCGIFFLAGS, &request) != 0) return false;

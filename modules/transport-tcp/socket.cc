@@ -3,13 +3,14 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+
+#include "sdk/system.h"
 
 namespace sl::transport_tcp {
 namespace {
@@ -19,7 +20,9 @@ constexpr uint64_t kSmallestBuffer = 256 << 10;
 constexpr uint64_t kLargestBuffer = 1 << 30;
 
 Fd NewStream(uint8_t family) {
-  return Fd(socket(family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  return MakeFd([family] {
+    return socket(family == 4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+  });
 }
 
 bool SetNumber(int socket, int level, int name, int value) {
@@ -80,7 +83,7 @@ Status SocketError(const std::string& what, int code) {
   switch (code) {
     case EMFILE:
     case ENFILE:
-      return Status(SL_ERR_LIMIT, what + ": too many open files; raise ulimit -n");
+      return Status(SL_ERR_LIMIT, WithRemedy(what + ": " + std::strerror(code), "", code));
     case EADDRINUSE:
     case EADDRNOTAVAIL:
       return Status(SL_ERR_LIMIT, what + ": no local port is left (" + std::strerror(code) +
@@ -100,15 +103,13 @@ Status SocketError(const std::string& what, int code) {
     case ENETDOWN:
       return Status(SL_ERR_LINK_DOWN, what + ": " + std::strerror(code));
     default:
-      return Status(SL_ERR_SYSTEM, what + ": " + std::strerror(code));
+      return Status(SL_ERR_SYSTEM, WithRemedy(what + ": " + std::strerror(code), "it", code));
   }
 }
 
 Result<Nonce> FreshNonce() {
   Nonce nonce;
-  if (getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
-    return SocketError("getrandom", errno);
-  }
+  SL_TRY(FillRandom(nonce));
   return nonce;
 }
 

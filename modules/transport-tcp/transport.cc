@@ -10,6 +10,7 @@
 
 #include "modules/transport-tcp/socket.h"
 #include "sdk/answer.h"
+#include "sdk/system.h"
 
 namespace sl::transport_tcp {
 namespace {
@@ -41,7 +42,7 @@ Result<std::unique_ptr<Transport>> Transport::Open(const sl_host_t* host, const 
                                                    const sl_transport_env_t& env) {
   SL_ASSIGN(const std::vector<Interface> all, ListInterfaces());
   SL_ASSIGN(const std::vector<Interface> interfaces, SelectInterfaces(all, FilterOf(settings, env)));
-  Fd epoll(epoll_create1(EPOLL_CLOEXEC));
+  Fd epoll = MakeFd([] { return epoll_create1(EPOLL_CLOEXEC); });
   if (!epoll.valid()) return SocketError("epoll_create1", errno);
   return std::unique_ptr<Transport>(new Transport(host, settings, env, std::move(epoll), interfaces));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "sdk/fd.h"
+#include "sdk/few_descriptors_test_util.h"
 #include "tests/transport/ranks_test_util.h"
 
 namespace sl::transport_shm {
@@ -88,24 +89,7 @@ class Module {
   std::vector<std::pair<sl_log_level_t, std::string>> lines_;  // guarded by mutex_
 };
 
-// While it lives, this process can open so many descriptors more.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(size_t left) {
-    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
-    std::vector<Fd> next(left + 1);
-    for (Fd& fd : next) fd = Fd(dup(0));
-    rlimit low = before_;
-    low.rlim_cur = static_cast<rlim_t>(next.back().get());
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  }
-  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-
- private:
-  rlimit before_ = {};
-};
+;
 
 inline sl_window_t WindowOf(const sl_transport_ops_t* ops, sl_connection_t* connection) {
   sl_window_t window = {};

@@ -330,11 +330,13 @@ TEST_F(Shm, SaysOnceThatDescriptorsAreShortAndLetsItsPeerInLater) {
     {
       const FewDescriptors shortage(0);
       for (int i = 0; i < 200; ++i) EXPECT_EQ(ops_->accept(b_, &b, &args), SL_ERR_LIMIT) << "somebody waits";
-      EXPECT_NE(LastText().find("raise ulimit -n"), std::string::npos) << LastText();
+      EXPECT_NE(LastText().find("ulimit -n"), std::string::npos) << LastText();
       const uint64_t end = NowNs() + 250'000'000;
       while (NowNs() < end) ops_->progress(b_);
     }
-    EXPECT_EQ(module_.CountLines(SL_LOG_WARN, "accept: too many open files; raise ulimit -n"), shortages);
+    EXPECT_EQ(
+        module_.CountLines(SL_LOG_WARN, "accept: Too many open files; raise the limit on descriptors (ulimit -n)"),
+        shortages);
     b = Accept();
     EXPECT_EQ(ops_->connection_state(b), SL_CONNECTION_UP);
     EXPECT_EQ(ops_->connection_state(a), SL_CONNECTION_UP);
@@ -348,7 +350,7 @@ TEST_F(Shm, SaysNothingOfAShortageThatNobodyMeets) {
   sl_connect_args_t args = {};
   args.struct_size = sizeof args;
   for (int i = 0; i < 100; ++i) EXPECT_EQ(ops_->accept(b_, &b, &args), SL_ERR_AGAIN);
-  EXPECT_EQ(module_.CountLines(SL_LOG_WARN, "too many open files"), 0u);
+  EXPECT_EQ(module_.CountLines(SL_LOG_WARN, "Too many open files"), 0u);
 }
 
 // The peer's descriptors come in a message, and are lost with it where there is no room.

@@ -16,6 +16,7 @@
 #include "modules/transport-tcp/handshake.h"
 #include "modules/transport-tcp/tests/fixture.h"
 #include "sdk/fd.h"
+#include "sdk/few_descriptors_test_util.h"
 
 namespace sl::transport_tcp {
 
@@ -51,22 +52,7 @@ inline bool HungUp(const Fd& fd) {
   return got == 0 || (got < 0 && errno == ECONNRESET);
 }
 
-// While it lives, this process can open no further descriptor.
-class NoMoreDescriptors {
- public:
-  NoMoreDescriptors() {
-    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before_), 0);
-    rlimit low = before_;
-    low.rlim_cur = static_cast<rlim_t>(Fd(dup(0)).get());  // the next one
-    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  }
-  ~NoMoreDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-  NoMoreDescriptors(const NoMoreDescriptors&) = delete;
-  NoMoreDescriptors& operator=(const NoMoreDescriptors&) = delete;
-
- private:
-  rlimit before_ = {};
-};
+;
 
 // A peer of the job, a step at a time.
 class Greeter {
