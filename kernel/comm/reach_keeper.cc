@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/comm/reach_keeper.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 
-#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -22,7 +19,7 @@ ReachKeeper::~ReachKeeper() {
     stopping_ = true;
     changed_.notify_one();
   }
-  if (is_running_) pthread_join(thread_, nullptr);
+  if (is_running_) thread_.Join();
 }
 
 Status ReachKeeper::Add(Reach* reach) {
@@ -54,22 +51,10 @@ void ReachKeeper::Wake() {
   changed_.notify_one();
 }
 
-// With all signals blocked: they are the program's business.
 Status ReachKeeper::StartThreadLocked() {
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  is_running_ = pthread_create(&thread_, nullptr, Main, this) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!is_running_)
-    return {SL_ERR_SYSTEM, "no thread can be started to map buffers of peers; raise the limit of threads"};
-  pthread_setname_np(thread_, "sl-reach");
-  return {};
-}
-
-void* ReachKeeper::Main(void* self) {
-  static_cast<ReachKeeper*>(self)->Loop();
-  return nullptr;
+  const Status started = thread_.Start("sl-reach", "to map buffers of peers", [this] { Loop(); });
+  is_running_ = started.ok();
+  return started;
 }
 
 void ReachKeeper::Loop() {

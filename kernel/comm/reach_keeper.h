@@ -5,14 +5,13 @@
 // needs it; sleeps until it is woken, or looks every now and then while something is offered.
 #pragma once
 
-#include <pthread.h>
-
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <vector>
 
 #include "kernel/comm/reach.h"
+#include "sdk/thread.h"
 
 namespace sl::kernel {
 
@@ -35,7 +34,6 @@ class ReachKeeper {
   void Wake();
 
  private:
-  static void* Main(void* self);
   void Loop();
   bool KeepAll();
   bool AreIdle();
@@ -50,7 +48,7 @@ class ReachKeeper {
   std::condition_variable left_;
   std::vector<Reach*> reaches_;  // guarded by mutex_
   Reach* kept_ = nullptr;        // where the thread is; guarded by mutex_
-  pthread_t thread_{};           // guarded by mutex_
+  Thread thread_;                // guarded by mutex_
   bool is_running_ = false;      // guarded by mutex_
 };
 

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/control/control_thread.h"
 
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "kernel/control/local_socket.h"
 #include "kernel/events/log.h"
-#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -32,31 +29,21 @@ Status WhyFailed(const char* what) {
 }  // namespace
 
 Result<std::unique_ptr<ControlThread>> ControlThread::Start() {
-  Fd epoll(epoll_create1(EPOLL_CLOEXEC));
-  Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll.valid() || !wake.valid()) {
-    return Status(errno == EMFILE ? SL_ERR_LIMIT : SL_ERR_SYSTEM,
-                  std::string("control thread: ") + std::strerror(errno) + "; check the descriptor limit (ulimit -n)");
-  }
+  SL_ASSIGN(Fd epoll, MakeDescriptor("epoll_create1", [] { return epoll_create1(EPOLL_CLOEXEC); }));
+  SL_ASSIGN(Fd wake, MakeDescriptor("eventfd", [] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = wake.get();
   epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &event);
   std::unique_ptr<ControlThread> control(new ControlThread(std::move(epoll), std::move(wake)));
-  // The thread inherits a full signal mask: signals belong to the program.
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  control->thread_ = std::thread([raw = control.get()] { raw->Run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(control->thread_.native_handle(), "sl-control");
+  SL_TRY(control->thread_.Start("sl-control", "to meet other ranks", [raw = control.get()] { raw->Run(); }));
   return control;
 }
 
 ControlThread::~ControlThread() {
   stop_.store(true);
   Wake();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) thread_.Join();
 }
 
 void ControlThread::Wake() {

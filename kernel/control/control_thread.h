@@ -10,11 +10,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "sdk/fd.h"
 #include "sdk/status.h"
+#include "sdk/thread.h"
 
 namespace sl::kernel {
 
@@ -61,7 +61,7 @@ class ControlThread {
   void AfterForkInParent() { mutex_.unlock(); }
   void AfterForkInChild();
 
-  bool IsCurrent() const { return std::this_thread::get_id() == thread_.get_id(); }
+  bool IsCurrent() const { return thread_.IsCurrent(); }
 
  private:
   struct Timer {
@@ -88,7 +88,7 @@ class ControlThread {
   uint64_t next_timer_ = 1;          // guarded by mutex_
   uint64_t running_timer_ = 0;       // the one whose task runs, unless it was cancelled; guarded by mutex_
   std::recursive_mutex running_;     // held while a handler or a task runs
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace sl::kernel

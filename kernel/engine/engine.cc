@@ -2,7 +2,6 @@
 #include "kernel/engine/engine.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +9,6 @@
 
 #include "sdk/clock.h"
 #include "sdk/doorbell.h"
-#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -57,22 +55,15 @@ Status ProgressThread::Submit(const ProgressJob& job) {
   return Status();
 }
 
-// With all signals blocked: they are the program's business.
 Status ProgressThread::StartThread() {
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  const int error = pthread_create(&thread_, nullptr, Main, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) return Status(SL_ERR_SYSTEM, fmt::format("cannot start a progress thread: {}", std::strerror(error)));
-  pthread_setname_np(thread_, "sl-progress");
+  SL_TRY(thread_.Start("sl-progress", "to carry operations", [this] { Loop(); }));
   owner_pid_.store(getpid(), std::memory_order_relaxed);
   return Status();
 }
 
 void ProgressThread::Stop() {
   const int owner = owner_pid_.load(std::memory_order_relaxed);
-  if (owner != 0 && owner != getpid()) return;  // a child of fork() has no such thread, and perhaps a locked mutex
+  if (owner != 0 && owner != getpid()) return thread_.Abandon();  // a child of fork(): perhaps with a locked mutex
   bool joins = false;
   {
     const std::lock_guard lock(mutex_);
@@ -81,12 +72,7 @@ void ProgressThread::Stop() {
   }
   if (!joins) return;
   Ring(&bell_);
-  pthread_join(thread_, nullptr);
-}
-
-void* ProgressThread::Main(void* self) {
-  static_cast<ProgressThread*>(self)->Loop();
-  return nullptr;
+  thread_.Join();
 }
 
 bool ProgressThread::HasNews() const {

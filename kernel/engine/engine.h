@@ -8,8 +8,6 @@
 // but little while a device may be waiting.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -18,6 +16,7 @@
 #include "kernel/engine/work.h"
 #include "sdk/bell_set.h"
 #include "sdk/status.h"
+#include "sdk/thread.h"
 #include "sl_device.h"
 
 namespace sl::kernel {
@@ -83,7 +82,6 @@ class ProgressThread {
     uint64_t next_check_ns;
   };
 
-  static void* Main(void* self);
   Status StartThread();
   void Loop();
   void TakeJobs();
@@ -109,7 +107,7 @@ class ProgressThread {
 
   std::mutex mutex_;
   std::vector<ProgressJob> queue_;  // guarded by mutex_
-  pthread_t thread_{};              // guarded by mutex_
+  Thread thread_;                   // guarded by mutex_
 
   std::vector<ProgressJob> taken_;  // the thread's, as all below
   std::vector<Active> active_;

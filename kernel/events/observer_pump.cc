@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/events/observer_pump.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <system_error>
 
 #include "kernel/events/last_error.h"
 #include "kernel/events/log.h"
-#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -36,20 +31,9 @@ Status ObserverPump::Start(const std::vector<Source>& sources) {
   UpdateMask();
   const bool wanted = std::any_of(observers_.begin(), observers_.end(), [](const Observer& o) { return o.mask != 0; });
   if (!wanted) return Status();
-  // The thread inherits a full mask and so never runs a handler of the host program.
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  Status status;
-  try {
-    thread_ = std::thread(&ObserverPump::Run, this);
-    pthread_setname_np(thread_.native_handle(), "sl-observers");
-  } catch (const std::system_error& error) {
-    SetEventMask(0);
-    status = Status(SL_ERR_SYSTEM, fmt::format("cannot start the observers' thread: {}", error.what()));
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
+  Status started = thread_.Start("sl-observers", "for the observers", [this] { Run(); });
+  if (!started.ok()) SetEventMask(0);
+  return started;
 }
 
 bool ObserverPump::Stop(uint64_t patience_ns) {
@@ -59,7 +43,7 @@ bool ObserverPump::Stop(uint64_t patience_ns) {
     stopping_ = true;
     wake_.notify_all();
     const auto has_ended = [this] { return has_ended_; };
-    if (thread_.get_id() == std::this_thread::get_id()) return false;
+    if (thread_.IsCurrent()) return false;
     if (patience_ns == UINT64_MAX) {
       ended_.wait(lock, has_ended);
     } else if (!ended_.wait_for(lock, std::chrono::nanoseconds(patience_ns), has_ended)) {
@@ -68,7 +52,7 @@ bool ObserverPump::Stop(uint64_t patience_ns) {
       return false;
     }
     lock.unlock();
-    thread_.join();
+    thread_.Join();
   }
   for (Observer& observer : observers_) {
     if (CallModule("destroy", observer.ops->destroy, observer.handle) != SL_OK) {

@@ -11,11 +11,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "kernel/events/ring.h"
 #include "sdk/status.h"
+#include "sdk/thread.h"
 #include "sl_observer.h"
 
 namespace sl::kernel {
@@ -67,7 +67,7 @@ class ObserverPump {
   const uint64_t period_ns_;
   std::vector<Observer> observers_;    // the pump thread's while it runs
   std::vector<sl_record_t> filtered_;  // the pump thread's
-  std::thread thread_;
+  Thread thread_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable ended_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/link/keeper.h"
 
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,7 +9,7 @@
 
 #include "kernel/events/log.h"
 #include "kernel/link/link_table.h"
-#include "sdk/signal_mask.h"
+#include "sdk/system.h"
 
 namespace sl::kernel {
 namespace {
@@ -26,7 +25,7 @@ LinkKeeper::~LinkKeeper() {
   stopping_.store(true, std::memory_order_release);
   if (!running()) return;
   Wake();
-  pthread_join(thread_, nullptr);
+  thread_.Join();
 }
 
 void LinkKeeper::Add(LinkTable* table) {
@@ -41,11 +40,12 @@ void LinkKeeper::Remove(LinkTable* table) {
 
 void LinkKeeper::Want() {
   std::call_once(started_, [this] {
-    running_.store(StartThread(), std::memory_order_release);
+    const Status started = StartThread();
+    running_.store(started.ok(), std::memory_order_release);
     if (running()) return;
     Logf(SL_LOG_WARN,
-         "no thread to look after links between operations; a lost connection is made again, and lost data sent again, "
-         "only while an operation waits");
+         "{}; between operations no lost connection is made again and no lost data sent again, only while one waits",
+         started.message());
   });
   if (running()) Wake();
 }
@@ -55,23 +55,11 @@ void LinkKeeper::Wake() const {
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);  // full: it is awake
 }
 
-// With all signals blocked: they are the program's business.
-bool LinkKeeper::StartThread() {
-  wake_ = sl::Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.valid()) return false;
+Status LinkKeeper::StartThread() {
+  wake_ = MakeFd([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
+  if (!wake_.valid()) return SystemError("no thread to look after links", "eventfd", errno);
   polled_.reserve(1);  // whatever becomes of memory, the thread can be woken
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  const bool started = pthread_create(&thread_, nullptr, Main, this) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) pthread_setname_np(thread_, "sl-links");
-  return started;
-}
-
-void* LinkKeeper::Main(void* self) {
-  static_cast<LinkKeeper*>(self)->Loop();
-  return nullptr;
+  return thread_.Start("sl-links", "to look after links", [this] { Loop(); });
 }
 
 void LinkKeeper::Loop() {

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <poll.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
@@ -17,6 +16,7 @@
 
 #include "kernel/link/link_table.h"
 #include "sdk/fd.h"
+#include "sdk/thread.h"
 
 namespace sl::kernel {
 
@@ -41,17 +41,16 @@ class LinkKeeper {
   uint64_t rounds() const { return rounds_.load(std::memory_order_relaxed); }
 
  private:
-  static void* Main(void* self);
   void Loop();
   LinkTable::Care KeepAll();
   LinkTable::Care KeepAllOrRest();
-  bool StartThread();
+  Status StartThread();
   void Wake() const;
 
   std::mutex mutex_;
   std::vector<LinkTable*> tables_;  // guarded by mutex_
   std::once_flag started_;
-  pthread_t thread_{};
+  Thread thread_;
   std::atomic<bool> running_{false};
   std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> rounds_{0};

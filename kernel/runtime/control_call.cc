@@ -2,19 +2,15 @@
 #include "kernel/runtime/control_call.h"
 #include "kernel/runtime/launches.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <ctime>
 #include <exception>
 #include <new>
 #include <string>
-#include <system_error>
 
-#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -54,19 +50,9 @@ Status BeginOnWorker(sl_comm_t* handle, std::function<Status()> call) {
     handle->work_queued.push_back(std::move(call));
     return {};
   }
-  if (handle->worker.joinable()) handle->worker.join();
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  Status begun;
-  try {
-    handle->worker = std::thread([handle, call = std::move(call)] { Work(handle, call); });
-  } catch (const std::system_error& why) {
-    begun = Status(SL_ERR_LIMIT, std::string("no thread for a call that does not block: ") + why.what() +
-                                     "; raise the limit on threads (ulimit -u)");
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  SL_TRY(begun);
+  if (handle->worker.joinable()) handle->worker.Join();
+  SL_TRY(handle->worker.Start("sl-call", "for a call that meets other ranks",
+                              [handle, call = std::move(call)] { Work(handle, call); }));
   handle->working = true;  // the worker ends only behind this lock
   handle->work_outcome = Status(SL_IN_PROGRESS);
   handle->work_told = false;
@@ -108,12 +94,12 @@ Status BecomeReady(sl_comm_t* handle, Status joined) {
 }
 
 void JoinWorker(sl_comm_t* handle) {
-  std::thread worker;
+  Thread worker;
   {
     std::lock_guard lock(handle->work_mutex);
     worker = std::move(handle->worker);
   }
-  if (worker.joinable()) worker.join();
+  if (worker.joinable()) worker.Join();
 }
 
 bool JoinWorkerWithin(sl_comm_t* handle, uint64_t deadline_ns) {

@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "kernel/runtime/relay.h"
 #include "kernel/runtime/stream_order.h"
 #include "kernel/runtime/symmetric_windows.h"
+#include "sdk/thread.h"
 
 namespace sl::kernel {
 
@@ -140,7 +140,7 @@ struct sl_comm_t {
 
   // One non-blocking call at a time.
   std::mutex work_mutex;
-  std::thread worker;                                   // guarded by work_mutex
+  sl::Thread worker;                                    // guarded by work_mutex
   bool working = false;                                 // guarded by work_mutex
   sl::Status work_outcome;                              // guarded by work_mutex; of the last call
   std::deque<std::function<sl::Status()>> work_queued;  // guarded by work_mutex; for the worker, behind what it does

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/runtime/late_free.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #include "kernel/events/log.h"
 #include "kernel/runtime/launch_roll.h"
 #include "sdk/clock.h"
-#include "sdk/signal_mask.h"
 
 namespace sl::kernel {
 namespace {
@@ -46,7 +44,7 @@ LateFree::Place LateFree::MakePlace() {
 }
 
 LateFree::~LateFree() {
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) thread_.Join();
 }
 
 bool LateFree::Add(Job job, uint64_t deadline_ns, Place* place) {
@@ -96,25 +94,18 @@ void LateFree::Stop(uint64_t deadline_ns) {
   changed_.wait_for(lock, Until(deadline_ns), [this] { return !is_busy_; });
 }
 
-// With all signals blocked: they are the program's business.
 bool LateFree::EnsureThreadLocked() {
   if (is_running_) return true;
-  if (thread_.joinable()) thread_.join();  // it has let go of the lock for the last time
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
+  if (thread_.joinable()) thread_.Join();  // it has let go of the lock for the last time
   try {
-    thread_ = std::thread([this] { Loop(); });
-    is_running_ = true;
-  } catch (...) {  // std::system_error or std::bad_alloc
+    is_running_ = thread_.Start("sl-free", "to free memory of devices", [this] { Loop(); }).ok();
+  } catch (const std::bad_alloc&) {
     is_running_ = false;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return is_running_;
 }
 
 void LateFree::Loop() {
-  pthread_setname_np(pthread_self(), "sl-free");
   auto nap = kShortestNap;
   std::unique_lock lock(mutex_);
   while (!entries_.empty() && !is_stopped_) {

@@ -12,8 +12,9 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <utility>
+
+#include "sdk/thread.h"
 
 namespace sl::kernel {
 
@@ -62,7 +63,7 @@ class LateFree {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   Place entries_;  // oldest first, not begun; what is taken out the thread takes out
-  std::thread thread_;
+  Thread thread_;
   bool is_running_ = false;  // the thread
   bool is_busy_ = false;     // it is inside a job, or asks
   uint64_t begun_ns_ = 0;    // when it got into that job; 0: it is inside none

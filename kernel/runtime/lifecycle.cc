@@ -178,7 +178,7 @@ Status WaitComm(sl_comm_t* handle, uint64_t deadline_ns) {
     if (now >= deadline_ns) return {SL_ERR_TIMEOUT, "the communicator is still in progress"};
     handle->work_done.wait_for(lock, std::chrono::nanoseconds(std::min(deadline_ns - now, kSliceNs)));
   }
-  if (handle->worker.joinable()) handle->worker.join();  // it has done its work and only has to return
+  if (handle->worker.joinable()) handle->worker.Join();  // it has done its work and only has to return
   handle->work_told = true;
   return handle->work_outcome;
 }

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/device-host/stream.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
-#include <system_error>
 
 #include "modules/device-host/copy.h"
-#include "sdk/signal_mask.h"
 
 namespace sl::device_host {
 namespace {
@@ -31,23 +26,6 @@ sl_status_t RunWaitValue(const void* args, void*, sl_wait_t* wait) {
   wait->seen = seen;
   wait->wanted = wanted->value;
   return SL_ERR_AGAIN;
-}
-
-// Starts `thread` with every signal blocked: the process's handlers stay on its own threads.
-Status StartThread(std::thread* thread, void (*body)(sl_stream_t*), sl_stream_t* stream) {
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  Status status;
-  try {
-    *thread = std::thread(body, stream);
-    pthread_setname_np(thread->native_handle(), "sl-stream");
-  } catch (const std::system_error& error) {
-    status = Status(SL_ERR_LIMIT, std::string("device-host: cannot start a stream's thread: ") + error.what() +
-                                      "; raise the limit on processes (ulimit -u, pids.max)");
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return status;
 }
 
 }  // namespace
@@ -99,7 +77,7 @@ sl_stream_t::~sl_stream_t() {
     stopping_ = true;
   }
   work_.notify_one();
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) thread_.Join();
   while (free_ != nullptr) {
     Item* item = free_;
     free_ = item->next;
@@ -228,8 +206,7 @@ Status sl_stream_t::Prepare() {
 
 Status sl_stream_t::PrepareLocked() {
   if (thread_.joinable()) return {};
-  SL_TRY(sl::device_host::StartThread(
-      &thread_, [](sl_stream_t* stream) { stream->Work(); }, this));
+  SL_TRY(thread_.Start("sl-stream", "for a stream of device-host", [this] { Work(); }));
   Count(&counters_->threads);
   return {};
 }

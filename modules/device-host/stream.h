@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "modules/device-host/launch.h"
 #include "modules/device-host/task_set.h"
 #include "sdk/status.h"
+#include "sdk/thread.h"
 #include "sl_device.h"
 
 namespace sl::device_host {
@@ -121,7 +121,7 @@ struct sl_stream_t {
   Item* free_ = nullptr;
   uint32_t free_count_ = 0;
   bool stopping_ = false;
-  std::thread thread_;
+  sl::Thread thread_;
 };
 
 // Threads: calls on one event do not overlap, but queries may.

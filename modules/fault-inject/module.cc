@@ -44,7 +44,7 @@ sl_status_t Open(sl_instance_t* instance, const sl_transport_env_t* env, sl_tran
       return Status(status, "fault-inject: the transport below cannot be opened");
     }
     auto transport = Wrap(instance, inner, env->rank);
-    if (instance->thread) transport->StartThread();
+    if (instance->thread) SL_TRY(transport->StartThread());
     *out_transport = reinterpret_cast<sl_transport_t*>(transport.release());
     return Status();
   });

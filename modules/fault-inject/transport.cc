@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "modules/fault-inject/transport.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -12,7 +9,6 @@
 
 #include "sdk/answer.h"
 #include "sdk/guard.h"
-#include "sdk/signal_mask.h"
 
 namespace sl::fault_inject {
 namespace {
@@ -30,20 +26,9 @@ Transport::Transport(const sl_host_t* host, const sl_transport_ops_t* ops, sl_tr
   if (control_.used()) LookAtControl(now());
 }
 
-void Transport::StartThread() {
-  if (!MayHold()) return;
-  // It inherits a full mask and so never runs a handler of the host program.
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  try {
-    thread_ = std::thread(&Transport::Run, this);
-    pthread_setname_np(thread_.native_handle(), "sl-faults");
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+Status Transport::StartThread() {
+  if (!MayHold()) return {};
+  return thread_.Start("sl-faults", "to inject faults", [this] { Run(); });
 }
 
 void Transport::Run() {
@@ -79,7 +64,7 @@ Transport::~Transport() {
       is_closing_ = true;
     }
     work_.notify_one();
-    thread_.join();
+    thread_.Join();
   }
   static_cast<void>(Guard(host_, [this] { return LogCounts(); }));  // unsaid where memory is short
   for (const auto& connection : connections_) {

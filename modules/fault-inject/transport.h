@@ -10,12 +10,12 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "modules/fault-inject/connection.h"
 #include "modules/fault-inject/control.h"
 #include "sdk/status.h"
+#include "sdk/thread.h"
 #include "sl_host.h"
 
 namespace sl::fault_inject {
@@ -36,7 +36,7 @@ class Transport {
   Transport(const sl_host_t* host, const sl_transport_ops_t* ops, sl_transport_t* inner, const Settings& base,
             const std::string& control, uint32_t rank);
   // Starts the thread that is the network's clock: what was put arrives though nobody calls.
-  void StartThread();
+  Status StartThread();
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
@@ -112,7 +112,7 @@ class Transport {
   uint32_t taken_next_ = 0;
   bool is_closing_ = false;
   std::condition_variable work_;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace sl::fault_inject

@@ -2,15 +2,10 @@
 //
 // The calls that meet other ranks. The kernel is always asked not to wait; waiting is done here, after all calls of a
 // group have been started, so that one thread can hold several ranks.
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,7 +13,7 @@
 #include "modules/frontend-nccl/runtime.h"
 #include "modules/frontend-nccl/status.h"
 #include "modules/frontend-nccl/window.h"
-#include "sdk/signal_mask.h"
+#include "sdk/thread.h"
 
 namespace sl::frontend_nccl {
 namespace {
@@ -207,8 +202,7 @@ void RunWindow(Job* job) noexcept {
 }
 
 void RefuseWindow(Job* job, const char* why) noexcept {
-  Settle(*job, Fail(ncclSystemError, "%s: no thread to meet the other ranks: %s; raise the limit (ulimit -u)",
-                    job->function, why));
+  Settle(*job, Fail(ncclSystemError, "%s: %s", job->function, why));
   Decline(*job);
 }
 
@@ -220,21 +214,21 @@ void RunWindowsInTurn(const std::vector<Job*>& jobs) noexcept {
 void RunWindowsBesideEachOther(const std::vector<Job*>& windows) {
   std::map<const ncclComm*, std::vector<Job*>> by_comm;
   for (Job* job : windows) by_comm[job->comm].push_back(job);
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   threads.reserve(by_comm.size());
-  // The program's signals belong to its own threads.
-  const sigset_t blocked = SignalsOfThreadsOfOurs();
-  sigset_t before;
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
   for (const auto& [comm, jobs] : by_comm) {
     try {
-      threads.emplace_back(RunWindowsInTurn, std::cref(jobs));
+      const Status started = threads.emplace_back().Start("sl-window", "to meet the other ranks",
+                                                          [&jobs = jobs] { RunWindowsInTurn(jobs); });
+      if (started.ok()) continue;
+      for (Job* job : jobs) RefuseWindow(job, started.message().c_str());
     } catch (const std::exception& why) {
       for (Job* job : jobs) RefuseWindow(job, why.what());
     }
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) {
+    if (thread.joinable()) thread.Join();
+  }
 }
 
 // Registering a window meets the other ranks and has no form that does not wait: those of a communicator one after the
