@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 
-
 namespace sl::kernel {
 namespace {
 

@@ -11,7 +11,6 @@
 #include <new>
 #include <string>
 
-
 namespace sl::kernel {
 namespace {
 
