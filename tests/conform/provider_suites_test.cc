@@ -25,6 +25,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Broken{"fault_shared_past", "Policy.IsDeterministic", "decide differently"},
                       Broken{"fault_probes", "Weights.GoToWhoComesBack", "it probes 0xffffffff"},
                       Broken{"fault_past", "Weights.GoToWhoComesBack", "it wants its next look"},
+                      Broken{"fault_sleeps", "Data.EvaluateNeitherBlocksNorAllocatesNorLogs",
+                             "evaluate() is [data] and never blocks, but slept or waited in"},
                       Broken{"fault_loses", "Shortage.OfMemoryFailsCleanly", "1 blocks of memory are lost"}),
     NameOfBroken);
 

@@ -17,6 +17,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Broken{"twin", "Graph.HangsTogether", "node nic-0: is reported twice"},
                       Broken{"fickle", "Graph.IsTheSameAgain", "asked twice, it reports other nodes"},
                       Broken{"deaf_to_sink", "Graph.PassesTheSinksErrorsOn", "refused report 1, and discover gave ok"},
+                      Broken{"endless_rate", "Graph.HangsTogether", "its rate is 18446744073709550616 bytes/s"},
+                      Broken{"endless_graph", "Graph.HangsTogether", "it reports more than 65536 nodes or edges"},
                       Broken{"lost_port", "Placement.LeadsToReportedPorts", "leads to port nic-2"},
                       Broken{"loses_nodes", "Shortage.OfMemoryFailsCleanly", "1 blocks of memory are lost"}),
     NameOfBroken);

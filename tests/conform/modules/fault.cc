@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A sound fault policy, but for what the one BROKEN_… that is defined says.
+#include <unistd.h>
+
 #include <atomic>
 
 #include "sl_fault.h"
@@ -35,6 +37,9 @@ void Destroy(sl_fault_policy_t* policy) {
 sl_status_t Evaluate(sl_fault_policy_t* policy, [[maybe_unused]] uint64_t now_ns, const sl_connection_health_t* health,
                      uint32_t connections, uint32_t* out_weights, sl_fault_verdict_t* out_verdict) {
   ++policy->looks;
+#if defined(BROKEN_FAULT_SLEEPS)
+  usleep(20);
+#endif
   for (uint32_t i = 0; i < connections; ++i) {
 #if defined(BROKEN_FAULT_UNWRITTEN)
     if (i + 1 == connections && connections > 1) break;

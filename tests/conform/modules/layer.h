@@ -18,6 +18,7 @@ namespace {
 
 // The table below; one kernel of tests opens one instance a process.
 const sl_transport_ops_t* g_below = nullptr;
+[[maybe_unused]] const sl_host_t* g_host = nullptr;
 
 template <auto kSlot, typename Type = decltype(kSlot)>
 struct Forward;
@@ -63,6 +64,7 @@ constexpr sl_transport_ops_t PassOn() {
 
 sl_status_t Open(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {
   return sl::Guard(host, [&]() -> sl::Status {
+    g_host = host;
     g_below = static_cast<const sl_transport_ops_t*>(args->bindings[0]->ops);
     *out_instance = new sl_instance_t{args->bindings[0]->instance};
     return {};

@@ -32,6 +32,12 @@ constexpr uint64_t kBufferBytes = 2048;
 constexpr uint32_t kQueues = 1024;
 Queue g_queues[kQueues];
 
+#if defined(BROKEN_TRANSPORT_LATE)
+sl_put_t g_late[8];
+uint32_t g_late_count = 0;
+sl_transport_t* g_late_of = nullptr;
+#endif
+
 Queue* Find(const sl_connection_t* connection) {
   for (Queue& queue : g_queues) {
     if (queue.connection.load(std::memory_order_acquire) == connection) return &queue;
@@ -52,6 +58,9 @@ sl_status_t Keep(sl_transport_t* transport, sl_connection_t* connection, const s
     queue.room = kBufferBytes;
     queue.count = 0;
     queue.lost = 0;
+#if defined(BROKEN_TRANSPORT_LATE)
+    while (g_late_count != 0 && g_late_of == transport) queue.puts[queue.count++] = g_late[--g_late_count];
+#endif
     queue.connection.store(connection, std::memory_order_release);
     return SL_OK;
   }
@@ -74,6 +83,12 @@ void Send(Queue& queue, uint64_t room) {
   queue.count -= sent;
   g_below->notify(connection);
   if (status == SL_OK || status == SL_ERR_AGAIN) return;
+#if defined(BROKEN_TRANSPORT_LATE)
+  // They find their way: to whatever connection comes next.
+  g_late_of = queue.transport;
+  g_late_count = std::min(queue.count, 8u);
+  std::copy(queue.puts, queue.puts + g_late_count, g_late);
+#endif
   for (uint32_t i = 0; i < queue.count; ++i) {
     if (queue.puts[i].cookie != 0) queue.cookies[queue.lost++] = queue.puts[i].cookie;
   }
@@ -136,6 +151,18 @@ sl_status_t Put(sl_connection_t* connection, const sl_put_t* put) {
   const std::lock_guard lock(queue.mutex);
   if (queue.count == Queue::kCapacity) return SL_ERR_AGAIN;
   queue.puts[queue.count++] = *put;
+#if defined(BROKEN_TRANSPORT_EARLY_SIGNAL)
+  // What is too much for one buffer is announced before it is sent.
+  if (queue.count == 1 && put->bytes > (1u << 20) && put->signal != SL_NO_SIGNAL) {
+    sl_put_t signal = *put;
+    signal.bytes = 0;
+    signal.source = nullptr;
+    signal.cookie = 0;
+    if (g_below->put(connection, &signal) == SL_OK) queue.puts[0].signal = SL_NO_SIGNAL;
+    g_below->notify(connection);
+    return SL_OK;
+  }
+#endif
   return SL_OK;
 }
 

@@ -56,7 +56,17 @@ sl_status_t Discover([[maybe_unused]] sl_topology_t* topology, const sl_topology
     if (status != SL_OK) return status;
 #endif
   }
-  sl_edge_t edge{sizeof(edge), SL_PATH_PCI, "device-0", "nic-0", 32'000'000'000, 900};
+  uint64_t bytes_per_second = 32'000'000'000;
+#if defined(BROKEN_ENDLESS_RATE)
+  bytes_per_second = UINT64_MAX - 999;
+#elif defined(BROKEN_ENDLESS_GRAPH)
+  for (uint32_t i = 0; i < 1'000'000; ++i) {
+    sl_node_t node = Node("", "host", SL_NODE_PORT);
+    std::snprintf(node.name, sizeof(node.name), "port-%u", i);
+    if (const sl_status_t refused = ops->add_node(sink, &node); refused != SL_OK) return refused;
+  }
+#endif
+  sl_edge_t edge{sizeof(edge), SL_PATH_PCI, "device-0", "nic-0", bytes_per_second, 900};
   [[maybe_unused]] const sl_status_t status = ops->add_edge(sink, &edge);
 #if defined(BROKEN_DEAF_TO_SINK)
   return SL_OK;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer over a sound transport that passes everything on, but for what the one BROKEN_… that is defined says.
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -28,7 +29,11 @@ namespace {
 
 [[maybe_unused]] sl_status_t PortInfo(sl_transport_t* transport, uint32_t port, sl_port_t* out_port) {
   const sl_status_t status = g_below->port_info(transport, port, out_port);
+#if defined(BROKEN_TRANSPORT_TOO_FAST)
+  if (SL_HAS(out_port, sl_port_t, bytes_per_second)) out_port->bytes_per_second = UINT64_MAX - 999;
+#else
   std::memset(out_port->name, 'x', sizeof out_port->name);
+#endif
   return status;
 }
 
@@ -88,6 +93,15 @@ namespace {
   if (++puts % 100 == 0) return SL_OK;
 #elif defined(BROKEN_TRANSPORT_NO_BOUNDS)
   if (g_below->put(connection, &put) == SL_ERR_INVALID) return SL_OK;
+#elif defined(BROKEN_TRANSPORT_SLEEPS)
+  usleep(20);
+#elif defined(BROKEN_TRANSPORT_ALLOCATES)
+  static void* volatile memory;
+  memory = std::malloc(64);
+  std::free(memory);
+#elif defined(BROKEN_TRANSPORT_LOGS)
+  static std::atomic<uint32_t> puts{0};
+  if (++puts % 100 == 0) g_host->log(g_host->ctx, SL_LOG_INFO, "100 more puts");
 #elif defined(BROKEN_TRANSPORT_REFUSES)
   static std::atomic<uint32_t> puts{0};
   if (++puts == 2) return SL_ERR_LINK_DOWN;
@@ -117,7 +131,7 @@ namespace {
 
 constexpr sl_transport_ops_t MakeOps() {
   sl_transport_ops_t ops = PassOn();
-#if defined(BROKEN_TRANSPORT_NAME)
+#if defined(BROKEN_TRANSPORT_NAME) || defined(BROKEN_TRANSPORT_TOO_FAST)
   ops.port_info = PortInfo;
 #elif defined(BROKEN_TRANSPORT_WRONG_PEER) || defined(BROKEN_TRANSPORT_WRITES_ANYWAY)
   ops.accept = Accept;

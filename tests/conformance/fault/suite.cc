@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sl_fault.h"
+#include "tests/conformance/kit/data_watch.h"
 #include "tests/conformance/kit/random.h"
 #include "tests/conformance/kit/shortage.h"
 #include "tests/conformance/kit/subject.h"
@@ -239,6 +240,26 @@ void ShortOfMemory(Trial& trial) {
   });
 }
 
+void KeepsDataPromises(Trial& trial) {
+  const Subject<sl_fault_ops_t> subject(trial, SL_FAULT_ID);
+  constexpr uint32_t kConnections = 4;
+  Policy policy(trial, subject, kConnections);
+  Random random(trial.seed());
+  Health health = Healthy(kConnections);
+  uint64_t look = 0;
+  const auto ask = [&](uint64_t looks) {
+    for (const uint64_t last = look + looks; look < last;) {
+      Shake(&random, &health);
+      policy.Ask(++look * kSecond, health);
+    }
+  };
+  ask(50);  // whatever is set up at the first use is set up
+  const Imports imports(trial, subject.module(), false);
+  const DataWatch watch;
+  ask(500);
+  watch.ExpectNothing(trial);
+}
+
 }  // namespace
 
 Suite MakeSuite() {
@@ -251,6 +272,8 @@ Suite MakeSuite() {
           {"Weights.GoToWhoComesBack", "after all were lost", AllLost},
           {"Policy.IsDeterministic", "its inputs and its own past decide, not another link's", Deterministic, 20},
           {"Policy.IsAskedByAnyThread", "calls do not overlap, but come from anywhere", AnyThread},
+          {"Data.EvaluateNeitherBlocksNorAllocatesNorLogs", "[data]: never blocks, allocates, locks or logs",
+           KeepsDataPromises},
           {"Shortage.OfMemoryFailsCleanly", "any allocation refused: an error in words, or none, and nothing is lost",
            ShortOfMemory},
       }};

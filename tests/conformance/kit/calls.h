@@ -22,6 +22,19 @@ struct SlotInfo {
   bool is_data = false;  // its comment says [data]
 };
 
+// One call of a [data] slot, watched where somebody does (data_watch.h).
+class DataCall {
+ public:
+  explicit DataCall(const SlotInfo& slot) noexcept;
+  ~DataCall();
+  DataCall(const DataCall&) = delete;
+  DataCall& operator=(const DataCall&) = delete;
+
+ private:
+  const SlotInfo* slot_ = nullptr;  // NULL: nobody watches, or the slot is of another kind
+  int64_t switches_ = 0;
+};
+
 // The slots of a table, in its order.
 template <typename Ops>
 const SlotInfo* SlotsOf();
@@ -76,6 +89,7 @@ class Traced {
         Function<R, Args...> real = nullptr;
         std::memcpy(&real, reinterpret_cast<const char*>(&real_) + kFirst + kIndex * sizeof real, sizeof real);
         const Call call(SlotsOf<Ops>()[kIndex]);
+        const DataCall data_call(SlotsOf<Ops>()[kIndex]);
         try {
           return real(args...);
         } catch (...) {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "sdk/status.h"
+#include "tests/conformance/kit/data_watch.h"
 
 namespace sl::conform {
 namespace {
@@ -67,6 +68,7 @@ int32_t Host::LogEnabled(void* ctx, sl_log_level_t level) noexcept {
 
 void Host::Log(void* ctx, sl_log_level_t level, const char* text) noexcept {
   Host* host = Of(ctx, "log");
+  DataWatch::Logged();
   if (level > SL_LOG_TRACE) host->Note(fmt::format("logged at level {}, there are 0 to {}", level, SL_LOG_TRACE));
   if (text == nullptr) return host->Note("logged a text that is NULL");
   if (std::strchr(text, '\n') != nullptr) host->Note(fmt::format("logged several lines at once: \"{}\"", text));

@@ -21,6 +21,8 @@
 #include <new>
 #include <set>
 
+#include "tests/conformance/kit/data_watch.h"
+
 namespace sl::conform {
 namespace {
 
@@ -38,7 +40,10 @@ bool Refused(Imports::Kind kind) {
   const auto index = static_cast<size_t>(kind);
   return g_watch.requests[index].fetch_add(1) + 1 == g_watch.fail_at[index].load();
 }
-bool NoMemory() { return Refused(Imports::Kind::kMemory); }
+bool NoMemory() {
+  DataWatch::Allocated();
+  return Refused(Imports::Kind::kMemory);
+}
 bool NoResource() { return Refused(Imports::Kind::kResource); }
 
 void* Keep(void* block) {
@@ -214,9 +219,10 @@ bool MakeWritable(void* slot) {
 
 }  // namespace
 
-Imports::Imports(Trial& trial, const LoadedModule& module) {
+Imports::Imports(Trial& trial, const LoadedModule& module, bool required) {
   link_map* map = nullptr;
   if (dlinfo(module.handle(), RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_ld == nullptr) {
+    if (!required) return;
     trial.Skip("this C library does not tell where a module lies");
   }
   const Dynamic dynamic(map->l_ld);
@@ -235,7 +241,7 @@ Imports::Imports(Trial& trial, const LoadedModule& module) {
   }
   FailAt(Kind::kMemory, 0);
   FailAt(Kind::kResource, 0);
-  if (patches_.empty()) trial.Skip("the module imports nothing that could be refused");
+  if (patches_.empty() && required) trial.Skip("the module imports nothing that could be refused");
 }
 
 Imports::~Imports() {

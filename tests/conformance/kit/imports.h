@@ -19,8 +19,9 @@ class Imports {
     kResource,  // mappings, threads, descriptors
   };
 
-  // Watches from now on, one module of a process at a time. Skips the test where tables cannot be changed.
-  Imports(Trial& trial, const LoadedModule& module);
+  // Watches from now on, one module of a process at a time. Skips the test where tables cannot be changed, unless
+  // `required` is false: then nothing is seen.
+  Imports(Trial& trial, const LoadedModule& module, bool required = true);
   ~Imports();
   Imports(const Imports&) = delete;
   Imports& operator=(const Imports&) = delete;

@@ -19,6 +19,11 @@ bool Ends(const char (&text)[kSize]) {
   return strnlen(text, kSize) < kSize;
 }
 
+// What the header calls possible: nodes, and edges, and rates and times that are added up.
+constexpr size_t kMostNodes = 65'536;
+constexpr uint64_t kFastest = 1'000'000'000'000'000;
+constexpr uint64_t kSlowest = 1'000'000'000'000;
+
 // A sink that keeps what it is told, and can refuse from the n-th report on.
 class Sink {
  public:
@@ -37,7 +42,7 @@ class Sink {
   static Sink& Of(sl_topology_sink_t* sink) { return *reinterpret_cast<Sink*>(sink); }
   template <typename Report>
   sl_status_t Keep(std::vector<Report>* reports_of, const Report* report) {
-    if (reports() >= refuse_at_) return SL_ERR_LIMIT;
+    if (reports() >= refuse_at_ || reports_of->size() > kMostNodes) return SL_ERR_LIMIT;
     Report copy{};
     std::memcpy(&copy, report, report->struct_size < sizeof(copy) ? report->struct_size : sizeof(copy));
     reports_of->push_back(copy);
@@ -80,6 +85,8 @@ void HangsTogether(Trial& trial) {
   const Found found(trial, subject);
   Sink sink;
   const sl_status_t status = found.Discover(&sink);
+  trial.Require(sink.nodes.size() <= kMostNodes && sink.edges.size() <= kMostNodes,
+                "it reports more than {} nodes or edges, which are possible", kMostNodes);
   trial.Require(status == SL_OK, "discover gave {}: {}", StatusName(status), ErrorText());
   std::map<std::string, std::string> parents;
   for (const sl_node_t& node : sink.nodes) {
@@ -103,7 +110,10 @@ void HangsTogether(Trial& trial) {
     trial.Expect(edge.kind <= SL_PATH_NETWORK, "its kind is {}", edge.kind);
     trial.Expect(std::strcmp(edge.from, edge.to) != 0, "leads back to where it comes from");
     trial.Expect(parents.count(edge.from) != 0 && parents.count(edge.to) != 0, "an end is no node that is reported");
-    trial.Expect(edge.bytes_per_second > 0, "its rate is 0");
+    trial.Expect(edge.bytes_per_second > 0 && edge.bytes_per_second <= kFastest,
+                 "its rate is {} bytes/s; 1 to {} are possible", edge.bytes_per_second, kFastest);
+    trial.Expect(edge.latency_ns <= kSlowest, "its latency is {} ns; at most {} are possible", edge.latency_ns,
+                 kSlowest);
   }
 }
 

@@ -9,6 +9,10 @@
 namespace sl::conform::transport {
 namespace {
 
+// What the header calls possible: times and rates are multiplied, and must not overflow.
+constexpr uint64_t kFastest = 1'000'000'000'000'000;
+constexpr uint64_t kSlowest = 1'000'000'000'000;
+
 template <size_t kBytes>
 bool IsText(const char (&text)[kBytes]) {
   return std::memchr(text, 0, kBytes) != nullptr;
@@ -34,6 +38,10 @@ void Facts(Trial& trial) {
     trial.Expect((facts.state & SL_PORT_NEEDS_REGION) == 0 || facts.max_key_bytes > 0,
                  "it needs regions, and has no keys for them");
     trial.Expect(facts.bytes_per_second > 0, "its speed is 0");
+    trial.Expect(facts.bytes_per_second <= kFastest, "its speed is {} bytes/s; at most {} are possible",
+                 facts.bytes_per_second, kFastest);
+    trial.Expect(facts.latency_ns <= kSlowest, "its latency is {} ns; at most {} are possible", facts.latency_ns,
+                 kSlowest);
     trial.Expect(facts.numa_node >= -1, "its NUMA node is {}", facts.numa_node);
   }
   sl_port_t facts = {};

@@ -70,6 +70,7 @@ class Ranks {
 
   Trial& trial() { return trial_; }
   const sl_transport_ops_t& ops() const { return subject_.ops; }
+  const LoadedModule& module() const { return subject_.module(); }
   sl_transport_t* transport(uint32_t rank) const { return transports_[rank]; }
   const sl_address_t& address(uint32_t rank) const { return addresses_[rank]; }
   // Ends its use of the module; everything connected to it goes with it.

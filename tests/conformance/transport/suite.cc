@@ -8,7 +8,8 @@ namespace sl::conform::transport {
 Suite MakeSuite() {
   Suite suite;
   suite.interface = SL_TRANSPORT_ID;
-  for (const auto& tests : {PortTests(), PutTests(), FlowTests(), EndTests(), MemoryTests(), ShortageTests()}) {
+  for (const auto& tests :
+       {PortTests(), PutTests(), FlowTests(), EndTests(), DataTests(), MemoryTests(), ShortageTests()}) {
     suite.tests.insert(suite.tests.end(), tests.begin(), tests.end());
   }
   return suite;

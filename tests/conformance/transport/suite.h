@@ -13,6 +13,7 @@ std::vector<Test> PortTests();
 std::vector<Test> PutTests();
 std::vector<Test> FlowTests();
 std::vector<Test> EndTests();
+std::vector<Test> DataTests();
 std::vector<Test> MemoryTests();
 std::vector<Test> ShortageTests();
 
