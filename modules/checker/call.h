@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "modules/checker/argument.h"
+#include "modules/checker/waits.h"
 
 namespace sl::checker {
 
@@ -114,7 +115,7 @@ struct CheckedSlot<kSlot, kCall, Hook, R (*Ops::*)(Args...)> {
     if (!frame.refused()) frame.Prepare([&] { hook.Before(frame, values); });
     if (frame.refused()) return RefusedResult<R>(frame);
     if constexpr (kCall.ends && std::is_void_v<R>) frame.End();
-    Result result = Invoke(frame, values);
+    Result result = Watched(frame, values);
     bool succeeded = true;
     if constexpr (std::is_same_v<R, sl_status_t>) {
       succeeded = result == SL_OK;
@@ -134,6 +135,21 @@ struct CheckedSlot<kSlot, kCall, Hook, R (*Ops::*)(Args...)> {
       if (frame.refused() && frame.made() == nullptr && !kCall.ends) result = frame.answer();
     }
     if constexpr (!std::is_void_v<R>) return result;
+  }
+
+  // The call, looked at for waits now and then where the header says [data].
+  template <typename Values>
+  static Result Watched(Frame& frame, Values& values) {
+    if constexpr (kCall.words != Words::kData) return Invoke(frame, values);
+    static constinit Waits waits;
+    if (!frame.instance()->looks_for_waits) return Invoke(frame, values);
+    const Waits::Sample sample(&waits);
+    Result result = Invoke(frame, values);
+    if (sample.End()) {
+      frame.Break(RuleId::kDataBlocks, "it slept or waited in %u of the last %u calls that were looked at",
+                  waits.blocked(), waits.looked_at());
+    }
+    return result;
   }
 
   template <typename Values>

@@ -59,6 +59,7 @@ struct sl_instance_t {
   // The modules below, by interface; NULL: none is wrapped.
   std::array<const void*, sl::checker::kInterfaces> ops = {};
   std::array<sl_instance_t*, sl::checker::kInterfaces> inner = {};
+  bool looks_for_waits = true;
   std::atomic<bool> quiesced{false};
   sl::checker::Allocations allocations;
 };

@@ -11,11 +11,12 @@
 namespace sl::checker {
 namespace {
 
-enum Option : uint32_t { kOnViolation, kLinesPerRule };
+enum Option : uint32_t { kOnViolation, kLinesPerRule, kLooksForWaits };
 constexpr sl_option_t kOptions[] = {
     ChoiceOption("on_violation", "what a broken rule does: end the process, fail the call, or only be logged", "error",
                  "abort,error,log"),
     IntOption("lines_per_rule", "", "so many breaches of a rule are logged, further ones counted", "10", 1, 1000000),
+    BoolOption("looks_for_waits", "whether one [data] call of 16 asks the system how often its thread waited", "true"),
 };
 
 // In the order of Interface.
@@ -57,6 +58,7 @@ sl_status_t Open(const sl_host_t* host, const sl_open_args_t* args, sl_instance_
     const OptionReader options(args);
     auto instance = std::make_unique<sl_instance_t>(host, ModeOf(options.String(kOnViolation)),
                                                     static_cast<uint64_t>(options.Int(kLinesPerRule)));
+    instance->looks_for_waits = options.Bool(kLooksForWaits);
     bool wraps = false;
     for (size_t i = 0; i < kInterfaces; ++i) {
       instance->ops[i] = args->bindings[i]->ops;

@@ -40,6 +40,7 @@ struct Rule {
   RULE(StatusPositive, "status-positive", kModule, "sl_base.h", "an int32_t status: SL_OK or negative")                \
   RULE(TextOpen, "text-open", kModule, "sl_base.h", "UTF-8, NUL-terminated")                                           \
   RULE(TypeRange, "type-range", kArgument, "sl_base.h", "an argument is out of its documented range")                  \
+  RULE(DataBlocks, "data-blocks", kModule, "sl_base.h", "never blocks, allocates, locks or logs")                      \
   RULE(AfterQuiesce, "after-quiesce", kState, "sl_module.h", "Refuses new work")                                       \
   /* Transports. */                                                                                                    \
   RULE(PortRange, "port-range", kArgument, "sl_transport.h", "local port index")                                       \

@@ -27,7 +27,8 @@ void CheckerTest::Wrap(const char* id, const void* ops_below, const char* on_vio
   };
   const sl_option_value_t mode = {sizeof mode, SL_OPTION_CHOICE, 0, 0, on_violation};
   const sl_option_value_t lines = {sizeof lines, SL_OPTION_INT, 3, 0, ""};
-  const sl_option_value_t* options[] = {&mode, &lines};
+  const sl_option_value_t looks = {sizeof looks, SL_OPTION_BOOL, 1, 0, ""};
+  const sl_option_value_t* options[] = {&mode, &lines, &looks};
   std::vector<sl_binding_t> bindings;
   std::vector<const sl_binding_t*> pointers;
   bindings.reserve(module_->require_count);
@@ -38,7 +39,7 @@ void CheckerTest::Wrap(const char* id, const void* ops_below, const char* on_vio
   }
   pointers.reserve(bindings.size());
   for (const sl_binding_t& binding : bindings) pointers.push_back(&binding);
-  const sl_open_args_t args = {sizeof args, 2, options, static_cast<uint32_t>(pointers.size()), 0, pointers.data()};
+  const sl_open_args_t args = {sizeof args, 3, options, static_cast<uint32_t>(pointers.size()), 0, pointers.data()};
   ASSERT_EQ(module_->open(&host_, &args, &instance_), SL_OK) << error_;
   for (uint32_t i = 0; i < module_->provide_count; ++i) {
     EXPECT_EQ(module_->provides[i]->flags, SL_INTERFACE_LAYER);

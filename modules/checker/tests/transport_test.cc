@@ -3,6 +3,7 @@
 // Callers and transports that break one word each.
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <thread>
@@ -27,6 +28,7 @@ struct Fake {
   alignas(64) std::array<uint64_t, 64 * 8> signals = {};
   std::array<uint8_t, kWindow> window = {};
   uint32_t connections = 0;
+  bool sleeps = false;  // in put()
   bool writes_on_failure = false;
   bool makes_nothing = false;
   bool nobody_connects = false;
@@ -55,6 +57,7 @@ sl_status_t Progress(sl_transport_t*) {
 
 sl_status_t Put(sl_connection_t* connection, const sl_put_t* put) {
   g_fake->last_put = *put;
+  if (g_fake->sleeps) std::this_thread::sleep_for(std::chrono::microseconds(1));
   if (g_fake->put_status == SL_OK && put->cookie != 0) {
     g_fake->completions.push_back({put->cookie, connection, SL_OK, SL_COMPLETION_PUT});
   }
@@ -237,6 +240,19 @@ TEST_F(Transport, SaysNothingWhenAllWordsAreKept) {
   EXPECT_EQ(t()->wait_object(transport_, &object), SL_OK);
   t()->notify(connection_);
   t()->retire(connection_);
+}
+
+TEST_F(Transport, NamesADataSlotThatSleeps) {
+  fake_.sleeps = true;
+  for (uint64_t value = 1; lines_.empty() && value <= 4096; ++value) Signal(0, value);
+  ASSERT_EQ(lines_.size(), 1u);
+  EXPECT_NE(lines_[0].find("in put(): it slept or waited in "), std::string::npos) << lines_[0];
+  ExpectBroken("data-blocks");
+  // One call that waits, as for a page, is nothing.
+  for (uint64_t value = 4097; value <= 4097 + 4096; ++value) {
+    fake_.sleeps = value % 160 == 0;
+    Signal(0, value);
+  }
 }
 
 TEST_F(Transport, NamesBothThreadsWhenCallsOverlap) {
