@@ -12,6 +12,7 @@
 #include "sl_algorithm.h"
 #include "sl_device.h"
 #include "sl_fault.h"
+#include "sl_transport.h"
 
 namespace sl::kernel {
 namespace {
@@ -142,14 +143,23 @@ class Chooser {
 
   // A refused file is an error when the profile asks for the module and no other file serves it.
   void ReportRefusals() {
+    std::vector<std::string> left_out;
     for (const Refusal& refusal : catalog_.refusals) {
       if (IsDisabled(profile_, refusal.name)) continue;
       if (IsAskedFor(profile_, refusal.name) && !IsChosen(refusal.name)) {
         problems_.push_back(fmt::format("{}: {}", profile_.PlaceOf(refusal.name), refusal.status.message()));
       } else {
-        choice_.warnings.push_back(refusal.status.message());
+        left_out.push_back(refusal.name);
       }
     }
+    // Their neighbours are used all the same; what is wrong with each is told where somebody looks for it.
+    if (left_out.empty()) return;
+    choice_.warnings.push_back(
+        fmt::format("{} of the search path {} refused and left out: {}; `starling modules` says why, enabled = false "
+                    "in [modules.{}] "
+                    "ends this warning",
+                    left_out.size() == 1 ? "a file" : fmt::format("{} files", left_out.size()),
+                    left_out.size() == 1 ? "is" : "are", fmt::join(left_out, ", "), left_out.front()));
   }
 
   // What is not there may be switched off, since a profile is for several machines; a name that is nearly one that is
@@ -259,9 +269,29 @@ class Chooser {
     }
   }
 
+  // The interface that a key of `roles` is about.
+  static std::string_view RoleId(std::string_view key) {
+    return key == "roles.device" ? SL_DEVICE_ID : key == "roles.fault" ? SL_FAULT_ID : SL_TRANSPORT_ID;
+  }
+
+  // What to write for a provider that is not in use: the line that brings its module in, or the nearest name.
+  std::string Remedy(std::string_view id, const std::string& name, const std::vector<std::string>& known) const {
+    for (const auto& module : catalog_.modules) {
+      const sl_module_t& table = module->table();
+      for (uint32_t i = 0; i < table.provide_count; ++i) {
+        if (id != table.provides[i]->id || name != module->NameOf(*table.provides[i])) continue;
+        return fmt::format("; module {} does, once the profile names it: add [modules.{}]", module->name(),
+                           module->name());
+      }
+    }
+    const bool is_unread = profile_.lists_modules() && !catalog_.unread.empty();
+    return NearestHint(name, known) +
+           (is_unread ? fmt::format("; enable does not name {}", fmt::join(catalog_.unread, ", ")) : "");
+  }
+
   void UnknownRole(const std::string& key, const std::string& role, const std::vector<std::string>& known) {
     problems_.push_back(fmt::format("{}: {} is \"{}\", which no module in use provides{}", profile_.Find(key)->place,
-                                    key, role, NearestHint(role, known)));
+                                    key, role, Remedy(RoleId(key), role, known)));
   }
 
   void CheckRoles() {
@@ -294,7 +324,7 @@ class Chooser {
     for (const SelectRule& rule : profile_.select()) {
       if (!rule.algorithm.empty() && !is_known(rule.algorithm)) {
         problems_.push_back(fmt::format("{}: this rule's algorithm is {}, which no module in use provides{}",
-                                        rule.place, rule.algorithm, NearestHint(rule.algorithm, known)));
+                                        rule.place, rule.algorithm, Remedy(SL_ALGORITHM_ID, rule.algorithm, known)));
       }
       if (!rule.prefer.empty() && !is_known(rule.prefer)) {
         problems_.push_back(fmt::format("{}: this rule prefers {}, which no module in use provides{}", rule.place,

@@ -40,16 +40,6 @@ bool IsDevice(const ChosenModule& chosen) {
   return std::any_of(chosen.serves.begin(), chosen.serves.end(), ServesDevice);
 }
 
-// Opens and closes one module: what it says of its hardware.
-Status TryToOpen(const Profile& profile, const ChosenModule& chosen) {
-  ModuleChoice alone;
-  alone.modules.push_back(chosen);
-  Opener opener(profile, alone);
-  static_cast<void>(opener.OpenAll());
-  const Status* status = opener.StateOf(alone.modules.front());
-  return status != nullptr ? *status : Status();
-}
-
 }  // namespace
 
 // Members in the order of their lives: the opener points into the choice, the choice into the catalog.
@@ -175,7 +165,13 @@ Status ModulesText(const char* profile, std::string* out) {
   SL_ASSIGN(const Profile wanted, Profile::Load(profile == nullptr ? "" : profile));
   const Catalog catalog = Catalog::Read(wanted, FindCandidates(wanted), nullptr, true);
   ModuleChoice choice;
-  const Status status = ChooseModules(wanted, catalog, &choice);
+  Status status = ChooseModules(wanted, catalog, &choice);
+  // Whether their hardware is here and their options are good, modules say when they are opened; it uses none of it.
+  Opener opener(wanted, choice);
+  if (status.ok()) {
+    const std::vector<std::string> complaints = opener.Complaints();
+    if (!complaints.empty()) status = Status(SL_ERR_CONFIG, fmt::format("{}", fmt::join(complaints, "\n")));
+  }
   std::vector<std::string> modules;
   for (const auto& module : catalog.modules) {
     const ChosenModule* used = nullptr;
@@ -189,11 +185,9 @@ Status ModulesText(const char* profile, std::string* out) {
       reason = module->is_layer()        ? "a layer that the profile does not name"
                : module->is_on_request() ? "waits for the profile to name it"
                                          : "the profile leaves it out";
-    } else if (IsDevice(*used)) {
-      // Devices come with hardware, which others may lack; opening the module of one uses none of it.
-      const Status opened = TryToOpen(wanted, *used);
-      if (!opened.ok()) state = "left out";
-      reason = opened.message();
+    } else if (const Status* opened = opener.StateOf(*used); opened != nullptr && !opened->ok()) {
+      state = "left out";
+      reason = opened->message();
     }
     modules.push_back(DescribeModule(*module, has_options ? &used->options : nullptr, state, reason));
   }

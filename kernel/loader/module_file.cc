@@ -185,7 +185,8 @@ Status ModuleFile::Load(sl_module_query_fn* out_query) {
   library_ = std::make_unique<Library>();
   std::error_code error;
   namespace load_mode = boost::dll::load_mode;
-  library_->handle.load(UniqueDescriptorPath(fd_), error, load_mode::rtld_now | load_mode::rtld_local);
+  const std::string by_descriptor = UniqueDescriptorPath(fd_);
+  library_->handle.load(by_descriptor, error, load_mode::rtld_now | load_mode::rtld_local);
   if (error) {
     const char* words = dlerror();
     if (access(kDescriptors, F_OK) != 0) {
@@ -195,8 +196,9 @@ Status ModuleFile::Load(sl_module_query_fn* out_query) {
                       "was checked; mount /proc (mount -t proc proc /proc)",
                       path_, kDescriptors));
     }
-    return Status(SL_ERR_UNSUPPORTED, fmt::format("{}: refused: cannot be loaded: {}", path_,
-                                                  words == nullptr ? error.message().c_str() : words));
+    std::string why = words == nullptr ? error.message() : words;
+    if (why.starts_with(by_descriptor + ": ")) why.erase(0, by_descriptor.size() + 2);
+    return Status(SL_ERR_UNSUPPORTED, fmt::format("{}: refused: cannot be loaded: {}", path_, why));
   }
   close(fd_);
   fd_ = -1;

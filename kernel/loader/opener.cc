@@ -97,6 +97,19 @@ Status Opener::OpenAll() {
   return Status();
 }
 
+std::vector<std::string> Opener::Complaints() {
+  std::vector<std::string> complaints;
+  for (const ChosenModule& chosen : choice_.modules) {
+    const Status status = OpenModule(chosen);
+    if (status.ok() || status.code() == SL_ERR_NOT_FOUND) continue;
+    const std::string variables = VariablesOf(chosen);
+    if (!chosen.asked && variables.empty()) continue;
+    const std::string place = variables.empty() ? profile_.PlaceOf(chosen.module->name()) : variables;
+    complaints.push_back(place.empty() ? status.message() : place + ": " + status.message());
+  }
+  return complaints;
+}
+
 Status Opener::OpenModule(const ChosenModule& chosen) {
   const std::string name = chosen.module->name();
   if (const auto known = states_.find(&chosen); known != states_.end()) {

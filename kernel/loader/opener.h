@@ -41,6 +41,9 @@ class Opener {
 
   // Opens everything chosen. A module that was not asked for and fails is left out with a line in the log.
   Status OpenAll();
+  // Opens everything, too, and goes on after failures: what modules say against what the profile or the environment
+  // makes of them, a line each with its place. Absent hardware is nothing: a profile is for several machines.
+  std::vector<std::string> Complaints();
   // Users before those they use.
   Status Quiesce(uint64_t deadline_ns);
   void CloseAll();

@@ -327,5 +327,15 @@ TEST_F(ChoiceTest, PathInTheProfileReplacesTheSearch) {
             std::string::npos);
 }
 
+TEST_F(ChoiceTest, RuleForAModuleThatWaitsToBeNamedSaysTheLineToAdd) {
+  setenv("STARLING_MODULE_PATH", (std::string(getenv("SL_TEST_BUILD_DIR")) + "/lib/starling").c_str(), 1);
+  const std::string error = OpenError("[[select]]\nop = \"broadcast\"\nalgorithm = \"null\"\n", SL_ERR_CONFIG);
+  EXPECT_NE(
+      error.find("this rule's algorithm is null, which no module in use provides; module null-algorithm does, once "
+                 "the profile names it: add [modules.null-algorithm]"),
+      std::string::npos)
+      << error;
+}
+
 }  // namespace
 }  // namespace sl::kernel

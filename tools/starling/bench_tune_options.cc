@@ -46,9 +46,11 @@ TuneOptions ParseTuneOptions(const std::vector<std::string>& arguments) {
   app.add_option("--tune", options.file, "the profile to write the costs into")->required();
   app.add_option("--ranks", options.ranks, "numbers of local ranks, comma-separated (2 and the processors)")
       ->delimiter(',')
+      ->allow_extra_args(false)  // a collective may follow
       ->check(CLI::Range(1, kMaxLocalProcesses));
   app.add_option("--gpus", options.gpus, "numbers of GPUs, comma-separated: measures kernels on GPUs instead")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(2, kMaxLocalProcesses))
       ->excludes("--ranks");
   app.add_option("-b,--minbytes", min_bytes, "smallest size (4)");

@@ -35,6 +35,10 @@ TEST(TuneOptions, TakeEveryCollectiveAndSortedRanks) {
   EXPECT_EQ(Parse({"gather", "reduce"}).collectives,
             (std::vector<Collective>{Collective::kGather, Collective::kReduce}));
   EXPECT_EQ(Parse({}).ranks.front(), 2);
+  const TuneOptions behind = Parse({"--ranks", "2,4", "all_reduce"});
+  EXPECT_EQ(behind.ranks, (std::vector<int>{2, 4}));
+  EXPECT_EQ(behind.collectives, (std::vector<Collective>{Collective::kAllReduce}));
+  EXPECT_EQ(Parse({"--gpus", "2", "all_reduce"}).collectives, behind.collectives);
 }
 
 TEST(TuneOptions, RefuseWhatCannotBeMeasured) {

@@ -21,6 +21,11 @@ std::string EffectiveProfile(const std::string& name) {
 
 void Check(const std::string& name) {
   const std::string text = EffectiveProfile(name);
+  // Modules have the last word about their options.
+  const nlohmann::json modules = nlohmann::json::parse(ModulesJson(name));
+  std::string problems;
+  for (const nlohmann::json& problem : modules["problems"]) problems += problem.get<std::string>() + "\n";
+  if (!problems.empty()) throw CommandError(kExitUsage, problems.substr(0, problems.size() - 1));
   // The first line says which profile it is; warnings stand at the end as comments.
   printf("%s is good\n", name.empty() ? "the profile in effect" : name.c_str());
   for (size_t at = text.find("# warning: "); at != std::string::npos; at = text.find("# warning: ", at + 1)) {

@@ -51,6 +51,15 @@ TEST_F(ProfileCommand, CheckAcceptsTheDefault) {
   EXPECT_NE(outcome.text.find("auto is good"), std::string::npos) << outcome.text;
 }
 
+TEST_F(ProfileCommand, CheckAsksTheModule) {
+  const std::string file = File("[modules.transport-tcp.options]\nlisten_ports = \"abc\"\n");
+  const Outcome outcome = Starling("profile check " + file);
+  EXPECT_EQ(2, outcome.exit_code) << outcome.text;
+  EXPECT_NE(outcome.text.find("transport-tcp: listen_ports: abc is no range of ports"), std::string::npos)
+      << outcome.text;
+  EXPECT_EQ(outcome.text.find("is good"), std::string::npos) << outcome.text;
+}
+
 TEST_F(ProfileCommand, BadInputIsExitTwoWithItsPlace) {
   const struct {
     const char* text;

@@ -106,7 +106,16 @@ constexpr const sl_require_t* const* kRequireArray = nullptr;
 constexpr uint32_t kRequireCount = 0;
 #endif
 
+#ifdef SAMPLE_UNDEFINED
+}  // namespace
+extern "C" void sl_test_nowhere();
+namespace {
+#endif
+
 sl_status_t Open(const sl_host_t* host, const sl_open_args_t* args, sl_instance_t** out_instance) {
+#ifdef SAMPLE_UNDEFINED
+  sl_test_nowhere();
+#endif
   return sl::Guard(host, [&]() -> sl::Status {
     const sl::OptionReader options(args);
     auto* instance = new sl_instance_t{host, static_cast<uint32_t>(options.Int(0)), nullptr, nullptr};
