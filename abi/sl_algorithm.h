@@ -29,13 +29,13 @@ typedef struct sl_device_ops_t sl_device_ops_t;
 typedef struct sl_launch_t sl_launch_t;
 
 #define SL_ALGORITHM_ID "sl.algorithm/1"
-#define SL_ALGORITHM_REVISION 9u
+#define SL_ALGORITHM_REVISION 10u
 
 typedef struct sl_algorithm_t sl_algorithm_t; /* one algorithm of one rank of one communicator */
 typedef struct sl_plan_builder_t sl_plan_builder_t;
 
-/* One operation as its caller stated it. Everything above `send`, but peer, is equal on all ranks, and so is
- * `symmetric`; selection looks at nothing else. */
+/* One operation as its caller stated it. Everything above `send`, but peer, is equal on all ranks, and so are
+ * `symmetric` and `settings`; selection looks at nothing else. */
 #define SL_OP_SEND_SYMMETRIC 1u /* all send buffers lie in a window that all ranks' devices see, at one offset */
 #define SL_OP_RECV_SYMMETRIC 2u /* all receive buffers do */
 typedef struct sl_op_t {
@@ -55,7 +55,7 @@ typedef struct sl_op_t {
   const void* scalar;   /* since 2: where SL_PREMUL_SUM's scalar lies in device memory, read when the operation runs;
                          * NULL: it is scalar_bits */
   uint32_t symmetric;   /* since 5; filled by the kernel: SL_OP_…_SYMMETRIC, of collectives */
-  uint32_t reserved;
+  uint32_t settings;    /* since 10; 0: none; else the number of this call's own, which sl_settings_ops_t knows */
 } sl_op_t;
 
 /* The symmetric heap slice of one algorithm: rank r's memory starts at base + r * stride. Zeroed at creation. */
@@ -94,6 +94,28 @@ typedef struct sl_reach_ops_t {
   sl_status_t (*addresses)(sl_reach_t* reach, const void* memory, uint64_t bytes, uint64_t capture,
                            uint64_t* out_addresses);
 } sl_reach_ops_t;
+
+/* What single calls want otherwise than their communicator (sl_op_t::settings): for one algorithm. */
+typedef struct sl_settings_t sl_settings_t;
+typedef struct sl_op_settings_t {
+  uint32_t struct_size;
+  uint32_t processors_min; /* these four in place of those of sl_comm_shape_t */
+  uint32_t processors_max;
+  uint32_t processor_weight;
+  uint32_t processor_free;
+  uint32_t reserved;
+} sl_op_settings_t;
+typedef struct sl_settings_ops_t {
+  uint32_t struct_size;
+  uint32_t reserved;
+  /* Fills at most out_settings->struct_size bytes.   thread: [data]   blocking: never
+   * returns: SL_OK | SL_ERR_NOT_FOUND no such number   since: 10 */
+  sl_status_t (*get)(sl_settings_t* settings, uint32_t number, sl_op_settings_t* out_settings);
+  /* Whether a call may be served by this way of the algorithm, of those that it knows by name, such as "two_shot". One
+   * that asks is responsible for its ways: estimate() refuses what none of those serves that are allowed.
+   * thread: [data]   blocking: never   returns: 0 or 1, not a status   since: 10 */
+  int32_t (*allows)(sl_settings_t* settings, uint32_t number, const char* way);
+} sl_settings_ops_t;
 
 /* The communicator as an algorithm sees it. */
 typedef struct sl_comm_shape_t {
@@ -134,6 +156,8 @@ typedef struct sl_algorithm_env_t {
   sl_control_t* control;    /* since 2; NULL on devices whose launches the host watches (SL_DEVICE_RUNS_HOST_KERNELS) */
   const sl_reach_ops_t* reach_ops; /* since 3; both NULL where peers do not reach the memory of callers */
   sl_reach_t* reach;
+  const sl_settings_ops_t* settings_ops; /* since 10; both NULL where no call has settings of its own */
+  sl_settings_t* settings;
 } sl_algorithm_env_t;
 
 /* How the result depends on order: what a profile can demand. */
@@ -356,13 +380,20 @@ typedef struct sl_algorithm_ops_t {
 #define SL_CONTROL_SIZE_1_7 48u
 /* Revision 9 added retract. */
 #define SL_ALGORITHM_OPS_SIZE_1_8 88u
+/* Revision 10 added sl_op_settings_t, sl_settings_ops_t, both to environments, and named settings of operations, which
+ * was 0. */
+#define SL_ALGORITHM_ENV_SIZE_1_9 96u
+#define SL_OP_SETTINGS_SIZE_1_9 24u
+#define SL_SETTINGS_OPS_SIZE_1_9 24u
+SL_ASSERT_SIZE(sl_op_settings_t, SL_OP_SETTINGS_SIZE_1_9);
+SL_ASSERT_SIZE(sl_settings_ops_t, SL_SETTINGS_OPS_SIZE_1_9);
 SL_ASSERT_SIZE(sl_control_t, SL_CONTROL_SIZE_1_7);
 SL_ASSERT_SIZE(sl_op_t, SL_OP_SIZE_1_4);
 SL_ASSERT_SIZE(sl_copy_t, SL_COPY_SIZE_1_4);
 SL_ASSERT_SIZE(sl_comm_shape_t, SL_COMM_SHAPE_SIZE_1_3);
 SL_ASSERT_SIZE(sl_demand_t, SL_DEMAND_SIZE_1_0);
 SL_ASSERT_SIZE(sl_reach_ops_t, SL_REACH_OPS_SIZE_1_2);
-SL_ASSERT_SIZE(sl_algorithm_env_t, SL_ALGORITHM_ENV_SIZE_1_2);
+SL_ASSERT_SIZE(sl_algorithm_env_t, SL_ALGORITHM_ENV_SIZE_1_9);
 SL_ASSERT_SIZE(sl_estimate_t, SL_ESTIMATE_SIZE_1_0);
 SL_ASSERT_SIZE(sl_operand_t, SL_OPERAND_SIZE_1_0);
 SL_ASSERT_SIZE(sl_step_t, SL_STEP_SIZE_1_0);

@@ -42,7 +42,8 @@ SL_ASSERT_SIZE(sl_record_t, 64); /* on every platform */
 #define SL_EVENT_LINK_STATE 5u /* value: 1 up, 0 down; value2: epoch */
 #define SL_EVENT_COMM_STATE 6u /* value: state */
 #define SL_EVENT_FAULT 7u      /* value: status, value2: step */
-#define SL_EVENT_KIND_COUNT 8u
+#define SL_EVENT_OP_TAG 8u     /* value: the caller's own number for the operation; after its OP_BEGIN */
+#define SL_EVENT_KIND_COUNT 9u
 
 /* The table a module receives in open(); valid until its close() returns. `ctx` is this module's own context. */
 typedef struct sl_host_t {

@@ -152,7 +152,7 @@ SL_ASSERT_SIZE(sl_open_args_t, SL_OPEN_ARGS_SIZE_1_0);
 SL_ASSERT_SIZE(sl_module_t, SL_MODULE_SIZE_1_0);
 
 /* Identifies the draft headers a module was compiled with; stable interfaces do not look at it. */
-#define SL_ABI_BUILD_ID "2026-11-draft-20"
+#define SL_ABI_BUILD_ID "2026-11-draft-21"
 
 /* The one exported symbol. Pure: no allocation, thread, descriptor or log; the answer is constant.
  * thread: [any]   blocking: never   owns: borrows `hello`; the answer lives as long as the file is loaded

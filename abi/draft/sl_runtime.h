@@ -6,7 +6,7 @@
  *
  * After fork() every call in the child returns SL_ERR_STATE, unless the parent had called unique_id only. Texts are
  * fetched with the two-call idiom: at most `capacity` bytes are written, NUL included, and *out_needed is always the
- * full size. */
+ * full size. size: the table of an interface stands in one file. */
 #ifndef SL_RUNTIME_H
 #define SL_RUNTIME_H
 
@@ -88,7 +88,25 @@ typedef struct sl_group_entry_t {
   sl_comm_t* comm;
   const sl_op_t* op; /* borrowed during the call */
   sl_stream_t* stream;
+  uint64_t tag;         /* for records (SL_EVENT_OP_TAG); 0: none */
+  sl_event_t* launched; /* of the communicator's device; recorded behind the operation's work; NULL: none */
 } sl_group_entry_t;
+
+/* What single collectives want otherwise than their communicator; equal on all ranks. */
+typedef struct sl_call_settings_t {
+  uint32_t struct_size;
+  uint32_t processors_min; /* 0: the communicator's */
+  uint32_t processors_max; /* the communicator's bound holds, too; 0: that alone */
+  uint32_t has_policy;     /* 1: the next two hold in place of the communicator's */
+  uint32_t processor_weight;
+  uint32_t processor_free;
+  uint32_t is_forced; /* 1: operations that no way of `ways` serves are refused; 0: they are served as without it */
+  uint32_t reserved;
+  /* Names of algorithms, of their ways, or both as "symmetric/two_shot": , or  + and  ^ not  | or within a name; case does
+   * not matter, and a name stands for all that it begins. NULL or "": any. */
+  const char* ways;
+  const char* rule; /* NULL, or the keys of a [[select]] rule of the profile, which goes before the profile's */
+} sl_call_settings_t;
 
 #define SL_WINDOW_SYMMETRIC 1u
 
@@ -282,6 +300,12 @@ typedef struct sl_runtime_ops_t {
    * nothing; calls beside it return SL_ERR_ABORTED soon. Only comm_abort or comm_destroy may follow, once they have.
    * thread: [any], also beside a call that waits on `comm`   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*comm_cancel)(sl_comm_t* comm);
+
+  /* The number by which operations of this communicator ask for settings (sl_op_t::settings); of equal ones the same,
+   * on every rank and in every call; 0 where nothing is asked for.
+   * thread: [any]; the first call for settings may allocate   owns: borrows `settings` during the call
+   * returns: SL_OK | SL_ERR_INVALID | SL_ERR_CONFIG a wrong rule, with its place | SL_ERR_LIMIT   since: 1 */
+  sl_status_t (*call_settings)(sl_comm_t* comm, const sl_call_settings_t* settings, uint32_t* out_number);
 } sl_runtime_ops_t;
 
 /* The table of `revision`, constant for the life of the process.   thread: [any]   blocking: never
