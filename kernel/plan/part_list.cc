@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "kernel/events/last_error.h"
+#include "kernel/plan/call_settings.h"
 #include "kernel/plan/signature.h"
 #include "sdk/datatype.h"
 
@@ -70,6 +71,7 @@ sl_op_t PartOp(const sl_part_t& part, const sl_op_t& op) {
   own.send = reinterpret_cast<const void*>(at(part.send_buffer, part.send));
   own.recv = reinterpret_cast<void*>(at(part.recv_buffer, part.recv));
   own.symmetric = part.symmetric;
+  if (own.settings != 0) own.settings |= kPartBit;
   if (HasReduction(part.kind)) return own;
   own.reduction = SL_SUM;  // as of any operation that does not reduce
   own.scalar_bits = 0;

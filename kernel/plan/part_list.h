@@ -18,7 +18,7 @@ Result<std::vector<sl_part_t>> ListParts(const sl_algorithm_ops_t& ops, sl_algor
 const char* WrongPart(const sl_part_t& part, const sl_op_t& op, uint32_t rank, uint32_t size);
 
 // The part as an operation of its own: what it does not state is as in `op`, whose buffers it lies in. seq and
-// signature, too.
+// signature, too; of the call's settings the bounds.
 sl_op_t PartOp(const sl_part_t& part, const sl_op_t& op);
 
 }  // namespace sl::kernel

@@ -19,6 +19,7 @@ namespace sl::kernel {
 namespace {
 
 constexpr uint32_t kWays = 4;
+constexpr uint32_t kSettingsRevision = 10;  // of sl.algorithm/1, since which algorithms know of calls' settings
 
 const char* DeterminismName(uint32_t determinism) {
   constexpr const char* kNames[] = {"any bits", "same bits each run", "same bits on all ranks",
@@ -59,17 +60,17 @@ bool Forbids(const SelectRule& rule, const std::string& name) {
 struct Selector::Key {
   uint64_t what = 0;  // symmetric buffers, kind, data type, reduction, root
   uint64_t count = 0;
-  int64_t peer = 0;
+  uint64_t call = 0;  // settings and peer
 
   static Key Of(const sl_op_t& op) {
     return {uint64_t{op.symmetric} << 56 | uint64_t{op.kind} << 48 | uint64_t{op.datatype & 0xff} << 40 |
                 uint64_t{op.reduction & 0xff} << 32 | static_cast<uint32_t>(op.root),
-            op.count, op.peer};
+            op.count, uint64_t{op.settings} << 32 | static_cast<uint32_t>(op.peer)};
   }
   bool operator==(const Key&) const = default;
 
   uint64_t Hash() const {
-    uint64_t hash = (what ^ std::rotl(count, 24) ^ static_cast<uint64_t>(peer) << 8) * 0x9e3779b97f4a7c15u;
+    uint64_t hash = (what ^ std::rotl(count, 24) ^ std::rotl(call, 8)) * 0x9e3779b97f4a7c15u;
     hash ^= hash >> 29;
     return (hash * 0xbf58476d1ce4e5b9u) >> 32;
   }
@@ -97,6 +98,10 @@ struct Selector::Decision {
   const Candidate* chosen = nullptr;
   const Candidate* compared = nullptr;  // whose cost stands for it
   std::string reason;
+  uint32_t settings = 0;  // Choice::settings
+  uint32_t weight = 0;    // of processors, and whether none are wanted held: the call's, or the shape's
+  bool is_free = false;
+  std::string selected;  // the algorithms that the call insists on; "": any
 };
 
 // Of a sequence.
@@ -171,16 +176,13 @@ bool Selector::Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes
 Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes, Place place) const {
   Verdict verdict;
   verdict.estimate.struct_size = sizeof(sl_estimate_t);
+  const CallSettings* const call = CallOf(op);
+  const uint32_t times_asked = candidate.view != nullptr ? candidate.view->times_asked() : 0;
   const sl_status_t status =
       CallModule("estimate", candidate.ops->estimate, candidate.algorithm, &op, &verdict.estimate);
   verdict.estimate.reason[sizeof(verdict.estimate.reason) - 1] = '\0';
   verdict.measured_ns = costs_.TimeNs(op.kind, candidate.name, bytes);
-  for (const SelectRule& rule : settings_.rules) {
-    if (Applies(rule, op, bytes) && Forbids(rule, candidate.name)) {
-      verdict.excluded = fmt::format("is forbidden by {}", rule.place);
-      return verdict;
-    }
-  }
+  if (verdict.excluded = ForbiddenBy(candidate, op, bytes); !verdict.excluded.empty()) return verdict;
   if (status == SL_ERR_EXCEPTION) {
     verdict.excluded = "cannot: " + Printable(ModuleFailure(status).message());
   } else if (verdict.estimate.run == SL_RUN_SEQUENCE && !settings_.runs_sequences) {  // of what it refuses, too
@@ -200,7 +202,40 @@ Selector::Verdict Selector::Judge(const Candidate& candidate, const sl_op_t& op,
     JudgeParts(candidate, op, &verdict);
     if (verdict.excluded.empty()) verdict.excluded = WhyNot(verdict.estimate);
   }
+  if (call == nullptr || !verdict.excluded.empty()) return verdict;
+  const bool asked = candidate.view != nullptr && candidate.view->times_asked() != times_asked;
+  if ((op.settings & kPartBit) == 0 && !asked && !call->ways.Allows(candidate.name, "")) {
+    verdict.excluded = fmt::format("is not of \"{}\", which this call asks for", call->ways_text);
+  } else if (call->binds && verdict.estimate.processors != 0 && candidate.revision < kSettingsRevision) {
+    verdict.excluded = fmt::format("cannot: this call bounds its SMs, and it speaks revision {} of {}, not {}",
+                                   candidate.revision, SL_ALGORITHM_ID, kSettingsRevision);
+  }
   return verdict;
+}
+
+// NULL: it has none.
+const CallSettings* Selector::CallOf(const sl_op_t& op) const {
+  return op.settings == 0 || settings_.calls == nullptr ? nullptr : settings_.calls->Find(op.settings);
+}
+
+// By a rule of the call or of the profile; "": by none.
+std::string Selector::ForbiddenBy(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const {
+  const auto forbids = [&](const SelectRule& rule) {
+    return Applies(rule, op, bytes) && Forbids(rule, candidate.name);
+  };
+  const CallSettings* const call = CallOf(op);
+  if (call != nullptr && call->rule && forbids(*call->rule)) return "is forbidden by " + call->rule->place;
+  const auto rule = std::find_if(settings_.rules.begin(), settings_.rules.end(), forbids);
+  return rule == settings_.rules.end() ? std::string() : "is forbidden by " + rule->place;
+}
+
+// The first rule that pins: the call's, then the profile's. NULL: none.
+const SelectRule* Selector::PinOf(const sl_op_t& op, uint64_t bytes) const {
+  const auto pins = [&](const SelectRule& rule) { return !rule.algorithm.empty() && Applies(rule, op, bytes); };
+  const CallSettings* const call = CallOf(op);
+  if (call != nullptr && call->rule && pins(*call->rule)) return &*call->rule;
+  const auto rule = std::find_if(settings_.rules.begin(), settings_.rules.end(), pins);
+  return rule == settings_.rules.end() ? nullptr : &*rule;
 }
 
 // A sequence takes what its parts take, one after the other, and is as good as the worst of them.
@@ -259,7 +294,7 @@ std::string Selector::PassOverHolders(Decision* decision) const {
   const auto is_free = [](const Verdict& verdict) {
     return verdict.excluded.empty() && verdict.estimate.processors == 0;
   };
-  if (shape_->processor_free == 0 || std::none_of(decision->verdicts.begin(), decision->verdicts.end(), is_free)) {
+  if (!decision->is_free || std::none_of(decision->verdicts.begin(), decision->verdicts.end(), is_free)) {
     return {};
   }
   std::string names;
@@ -294,7 +329,7 @@ void Selector::ChooseCheapest(Decision* decision) const {
     }
     ++compared;
     const uint64_t time_ns = decision->by_measure ? *verdict.measured_ns : verdict.estimate.time_ns;
-    const uint64_t cost = Weighed(time_ns, verdict.estimate.processors, shape_->processor_weight);
+    const uint64_t cost = Weighed(time_ns, verdict.estimate.processors, decision->weight);
     if (decision->chosen != nullptr && cost >= least) continue;
     least = cost;
     decision->chosen = &candidates_[i];
@@ -304,15 +339,37 @@ void Selector::ChooseCheapest(Decision* decision) const {
   } else if (possible > 1) {
     decision->reason = fmt::format("the cheapest of {}{}{}{}", compared, decision->by_measure ? " measured" : "",
                                    passed_over, unmeasured);
-    if (shape_->processor_weight != 0) {
-      decision->reason += fmt::format("; an SM is worth {} thousandths of its time", shape_->processor_weight);
+    if (decision->weight != 0) {
+      decision->reason += fmt::format("; an SM is worth {} thousandths of its time", decision->weight);
     }
   }
 }
 
+// Where nothing satisfies what the call asks for and does not insist on, as if it had not asked.
 Selector::Decision Selector::Decide(const sl_op_t& op, Place place) const {
+  Decision decision = DecideAsAsked(op, place);
+  const CallSettings* const call = CallOf(op);
+  if (call == nullptr || (op.settings & kPartBit) != 0 || call->ways.is_any() || decision.chosen != nullptr) {
+    return decision;
+  }
+  if (call->is_forced) {
+    decision.selected = call->ways_text;
+    return decision;
+  }
+  sl_op_t unasked = op;
+  unasked.settings |= kPartBit;
+  decision = DecideAsAsked(unasked, place);
+  decision.reason += fmt::format("; nothing serves \"{}\", which this call asks for", call->ways_text);
+  return decision;
+}
+
+Selector::Decision Selector::DecideAsAsked(const sl_op_t& op, Place place) const {
   const uint64_t bytes = OpBytes(op, shape_->size);
+  const CallSettings* const call = CallOf(op);
   Decision decision;
+  decision.settings = op.settings;
+  decision.weight = call != nullptr ? call->shown.processor_weight : shape_->processor_weight;
+  decision.is_free = (call != nullptr ? call->shown.processor_free : shape_->processor_free) != 0;
   for (const Candidate& candidate : candidates_) decision.verdicts.push_back(Judge(candidate, op, bytes, place));
   ChooseCheapest(&decision);
   decision.compared = decision.chosen;
@@ -326,12 +383,10 @@ const Candidate* Selector::CandidateOf(const std::string& name) const {
   return found == candidates_.end() ? nullptr : &*found;
 }
 
-// As the first rule says that pins; false where none does.
+// As the rule of the call says, or the first that pins; false where none does.
 bool Selector::Pin(const sl_op_t& op, uint64_t bytes, Decision* decision) const {
-  const auto pin = std::find_if(settings_.rules.begin(), settings_.rules.end(), [&](const SelectRule& rule) {
-    return !rule.algorithm.empty() && Applies(rule, op, bytes);
-  });
-  if (pin == settings_.rules.end()) return false;
+  const SelectRule* const pin = PinOf(op, bytes);
+  if (pin == nullptr) return false;
   const Candidate* pinned = CandidateOf(pin->algorithm);
   const std::string excluded =
       pinned == nullptr ? "this communicator does not have it" : VerdictOf(pinned, decision).excluded;
@@ -367,13 +422,30 @@ std::string Selector::ReasonOf(const Decision& decision) const {
 }
 
 Status Selector::Refusal(const sl_op_t& op, const Decision& decision) const {
-  std::string text =
-      fmt::format("no algorithm serves {} over {} ranks", DescribeSignature(EncodeSignature(op)), shape_->size);
+  std::string text = fmt::format("no algorithm{} serves {} over {} ranks",
+                                 decision.selected.empty() ? "" : fmt::format(" of \"{}\"", decision.selected),
+                                 DescribeSignature(EncodeSignature(op)), shape_->size);
   for (size_t i = 0; i < candidates_.size(); ++i) {
     text += fmt::format("{} {}: {}", i == 0 ? ":" : ";", candidates_[i].name, decision.verdicts[i].excluded);
   }
   if (candidates_.empty()) text += ": the profile enables none; enable a module such as algo-ring";
+  if (!decision.selected.empty()) text += "; " + WhatCould(op);
   return Status(SL_ERR_UNSUPPORTED, text);
+}
+
+// Of an operation whose call insists on others.
+std::string Selector::WhatCould(const sl_op_t& op) const {
+  sl_op_t unasked = op;
+  unasked.settings |= kPartBit;
+  const Decision decision = DecideAsAsked(unasked, Place::kWhole);
+  std::string names;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const Verdict& verdict = decision.verdicts[i];
+    if (!verdict.excluded.empty()) continue;
+    names +=
+        fmt::format("{}{} ({})", names.empty() ? "" : ", ", candidates_[i].name, Printable(verdict.estimate.reason));
+  }
+  return names.empty() ? "nothing else could either" : "what could: " + names;
 }
 
 Result<std::unique_ptr<const Plan>> Selector::MakePlan(const Candidate& candidate, const sl_op_t& op) const {
@@ -400,11 +472,13 @@ Result<const Choice*> Selector::SelectSlow(const sl_op_t& op) {
   const Decision decision = Decide(op);
   if (decision.chosen == nullptr) return Refusal(op, decision);
   SL_ASSIGN(std::unique_ptr<Choice> choice, MakeChoice(decision, op));
-  TellOfHolders(op, *choice);
+  TellOfHolders(op, decision, *choice);
   return Store(op, std::move(choice));
 }
 
-Result<std::unique_ptr<Choice>> Selector::MakeChoice(const Decision& decision, const sl_op_t& op) const {
+Result<std::unique_ptr<Choice>> Selector::MakeChoice(const Decision& decision, const sl_op_t& asked) const {
+  sl_op_t op = asked;
+  op.settings = decision.settings;
   const auto index = static_cast<uint32_t>(decision.chosen - candidates_.data());
   auto choice = std::make_unique<Choice>();
   choice->index = index;
@@ -415,6 +489,7 @@ Result<std::unique_ptr<Choice>> Selector::MakeChoice(const Decision& decision, c
   choice->revision = decision.chosen->revision;
   choice->estimate = decision.verdicts[index].estimate;
   choice->run = choice->estimate.run;
+  choice->settings = decision.settings;
   choice->reason = ReasonOf(decision);
   if (choice->run == SL_RUN_PLAN) {
     SL_ASSIGN(choice->plan, MakePlan(*decision.chosen, op));
@@ -435,8 +510,8 @@ Result<std::unique_ptr<Choice>> Selector::MakeChoice(const Decision& decision, c
 }
 
 // Once: a program that wants no processors held learns that some are.
-void Selector::TellOfHolders(const sl_op_t& op, const Choice& choice) {
-  if (shape_->processor_free == 0 || choice.estimate.processors == 0 || std::exchange(told_of_holders_, true)) return;
+void Selector::TellOfHolders(const sl_op_t& op, const Decision& decision, const Choice& choice) {
+  if (!decision.is_free || choice.estimate.processors == 0 || std::exchange(told_of_holders_, true)) return;
   Logf(SL_LOG_INFO, "rank {}: {} holds {} SMs, though none are wanted ({}: {})", shape_->rank,
        DescribeSignature(EncodeSignature(op)), choice.estimate.processors, choice.name, choice.reason);
 }

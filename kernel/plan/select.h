@@ -9,7 +9,8 @@
 // which of them is quicker, while estimates still compare the module with others. A measured time and an estimate
 // are not compared: where one algorithm was measured, others that were not are passed over. Times are weighed by the
 // processors that the algorithms hold, as the shape of the communicator says (processor_weight); where it wants none
-// held (processor_free), who holds some is looked at only when all do.
+// held (processor_free), who holds some is looked at only when all do. A call's own settings (call_settings.h) go
+// before the shape's and the profile's; they are part of what choices are cached by.
 //
 // thread: calls on one Selector do not overlap; Find() is [data], the rest is [control].
 #pragma once
@@ -20,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/plan/call_settings.h"
 #include "kernel/plan/copy_list.h"
 #include "kernel/plan/cost_table.h"
 #include "kernel/plan/part_list.h"
@@ -38,12 +40,14 @@ struct Candidate {
   sl_algorithm_t* algorithm = nullptr;
   uint32_t revision = SL_ALGORITHM_REVISION;  // of sl.algorithm/1 that it speaks
   std::string module = {};                    // that provides it; "": unknown
+  const SettingsView* view = nullptr;         // what it is shown of calls' settings; NULL: nothing
 };
 
 struct SelectSettings {
   std::vector<SelectRule> rules;  // of the profile, in its order; a forbidden algorithm is not chosen though pinned
   const Measured* measured = nullptr;          // of the profile; lives as long as the Selector; NULL: nothing
   uint32_t determinism = SL_DETERMINISM_NONE;  // least class wanted
+  const CallSettingsTable* calls = nullptr;    // lives as long as the Selector; NULL: no call has settings
   bool runs_plans = true;                      // the engine reaches the communicator's memory
   bool is_relayed = false;                     // by way of pinned host memory, as people are told
   bool runs_copies = false;                    // ranks signal each other from their streams
@@ -62,6 +66,7 @@ struct Choice {
   sl_algorithm_t* algorithm = nullptr;
   uint32_t revision = SL_ALGORITHM_REVISION;  // of the candidate
   uint32_t run = SL_RUN_PLAN;
+  uint32_t settings = 0;  // of the operation, as they hold: without what nothing could satisfy
   std::unique_ptr<const Plan> plan;
   CopyList copies;
   std::vector<PartChoice> parts;  // in their order
@@ -122,7 +127,11 @@ class Selector {
 
   Result<const Choice*> SelectSlow(const sl_op_t& op);
   Decision Decide(const sl_op_t& op, Place place = Place::kWhole) const;
+  Decision DecideAsAsked(const sl_op_t& op, Place place) const;
   Verdict Judge(const Candidate& candidate, const sl_op_t& op, uint64_t bytes, Place place) const;
+  const CallSettings* CallOf(const sl_op_t& op) const;
+  std::string ForbiddenBy(const Candidate& candidate, const sl_op_t& op, uint64_t bytes) const;
+  const SelectRule* PinOf(const sl_op_t& op, uint64_t bytes) const;
   void JudgeParts(const Candidate& candidate, const sl_op_t& op, Verdict* verdict) const;
   std::string WhyNot(const sl_estimate_t& estimate) const;
   bool Applies(const SelectRule& rule, const sl_op_t& op, uint64_t bytes) const;
@@ -134,9 +143,10 @@ class Selector {
   Verdict& VerdictOf(const Candidate* candidate, Decision* decision) const;
   std::string ReasonOf(const Decision& decision) const;
   Status Refusal(const sl_op_t& op, const Decision& decision) const;
+  std::string WhatCould(const sl_op_t& op) const;
   Result<std::unique_ptr<const Plan>> MakePlan(const Candidate& candidate, const sl_op_t& op) const;
-  Result<std::unique_ptr<Choice>> MakeChoice(const Decision& decision, const sl_op_t& op) const;
-  void TellOfHolders(const sl_op_t& op, const Choice& choice);
+  Result<std::unique_ptr<Choice>> MakeChoice(const Decision& decision, const sl_op_t& asked) const;
+  void TellOfHolders(const sl_op_t& op, const Decision& decision, const Choice& choice);
   const Choice* Store(const sl_op_t& op, std::unique_ptr<Choice> choice);
   void CollectSlow();
 

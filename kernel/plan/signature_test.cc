@@ -86,5 +86,34 @@ TEST(Extents, FollowNcclsCounts) {
   EXPECT_EQ(OpBytes(Op(SL_OP_ALL_REDUCE, 10), 4), 40u);
 }
 
+TEST(Signature, TellsSettingsOfACallApart) {
+  sl_op_t op{};
+  op.kind = SL_OP_ALL_REDUCE;
+  op.datatype = SL_FLOAT32;
+  op.reduction = SL_MAX;
+  op.root = -1;
+  op.count = 1000;
+  const uint64_t plain = EncodeSignature(op);
+  op.settings = 0x1234;
+  const uint64_t one = EncodeSignature(op);
+  EXPECT_NE(plain, one);
+  const std::string text = DescribeSignature(one);
+  EXPECT_EQ(text.rfind("all_reduce of 1000 float32, max, with settings ", 0), 0u) << text;
+  op.settings = 0x1236;
+  EXPECT_NE(EncodeSignature(op), one);
+  op.settings = 0x1234;
+  EXPECT_EQ(EncodeSignature(op), one);
+  op.count = uint64_t{1} << 30;
+  const uint64_t large = EncodeSignature(op);
+  EXPECT_EQ(DescribeSignature(large).rfind("all_reduce of at least 8388608 float32, max, with settings ", 0), 0u);
+  ++op.count;
+  EXPECT_NE(EncodeSignature(op), large);
+  op.kind = SL_OP_BROADCAST;
+  op.root = 3;
+  op.count = 7;
+  const std::string rooted = DescribeSignature(EncodeSignature(op));
+  EXPECT_EQ(rooted.rfind("broadcast of 7 float32, root 3, with settings ", 0), 0u) << rooted;
+}
+
 }  // namespace
 }  // namespace sl::kernel
