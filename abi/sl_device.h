@@ -252,8 +252,8 @@ typedef struct sl_device_ops_t {
   sl_status_t (*event_create)(sl_device_t* device, sl_event_t** out_event);
   /* Streams that wait for it still do.   thread: [control]   owns: frees `event`   returns: SL_OK   since: 1 */
   sl_status_t (*event_destroy)(sl_device_t* device, sl_event_t* event);
-  /* Moves the event to the end of what was issued to `stream`.   thread: [control]   blocking: never
-   * returns: SL_OK   since: 1 */
+  /* Moves the event, or one that the program made with the driver, to the end of what was issued to `stream`.
+   * thread: [control]   blocking: never   returns: SL_OK   since: 1 */
   sl_status_t (*event_record)(sl_device_t* device, sl_event_t* event, sl_stream_t* stream);
   /* Whether its point was reached.   thread: [any]   blocking: never   returns: SL_OK reached | SL_ERR_AGAIN   since: 1
    */

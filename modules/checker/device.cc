@@ -318,7 +318,8 @@ constexpr Call kStreamDestroy = OnPart("stream_destroy", true);
 constexpr Call kWaitIdle = Shared("stream_wait_idle");
 constexpr Call kEventCreate = Shared("event_create", 1, true);
 constexpr Call kEventDestroy = OnPart("event_destroy", true);
-constexpr Call kEventRecord = OnPart("event_record", false);
+constexpr Call kEventRecord = {
+    .name = "event_record", .interface = kInterface, .words = Words::kControl, .subject = 1, .native = true};
 constexpr Call kEventQuery = Shared("event_query");
 constexpr Call kWaitEvent = Shared("stream_wait_event");
 constexpr Call kWriteValue = Shared("stream_write_value");

@@ -67,7 +67,7 @@ void Frame::Identify(const void* handle) {
 // A handle that is not alive never reaches the module below, whatever the mode.
 void* Frame::Take(const void* handle, Kind kind, uint32_t position, bool outside) {
   Object* object = Heap::Find(handle);
-  if (object == nullptr && outside) return const_cast<void*>(handle);
+  if (object == nullptr && (outside || (call_.native && position == call_.subject))) return const_cast<void*>(handle);
   const uint32_t life = object == nullptr ? Object::kFree : object->life.load(std::memory_order_acquire);
   if (life == Object::kEnded && object->kind == kind) {
     const bool again = call_.ends && position == call_.subject;

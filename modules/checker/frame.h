@@ -26,6 +26,7 @@ struct Call {
   uint32_t subject = 0;  // the parameter whose calls must not overlap, and which `ends`
   bool makes = false;    // new work, refused when the module is quiescing
   bool ends = false;     // the subject
+  bool native = false;   // the subject may be of the program's making, which nothing is known of
   bool shared = false;   // calls on the subject may overlap: it is shared by a process
 };
 

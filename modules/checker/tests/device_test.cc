@@ -155,6 +155,7 @@ TEST_F(Device, PassesHandlesOnAsTheModuleBelowKnowsThem) {
   EXPECT_EQ(d()->event_record(device_, event, Below<sl_stream_t>(9)), SL_OK) << "a native stream";
   EXPECT_EQ(fake_.stream, Below<sl_stream_t>(9));
   EXPECT_EQ(d()->event_record(device_, event, nullptr), SL_OK);
+  EXPECT_EQ(d()->event_record(device_, Below<sl_event_t>(10), stream_), SL_OK) << "one of the program's";
   EXPECT_EQ(d()->event_destroy(device_, event), SL_OK);
   EXPECT_EQ(d()->event_record(device_, event, nullptr), SL_ERR_STATE);
   ExpectBroken("used-after-end");
