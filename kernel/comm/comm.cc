@@ -250,6 +250,10 @@ Status Communicator::MakeAlgorithms() {
       env.reach_ops = &kReachOps;
       env.reach = reach_.get();
     }
+    SettingsView* const view =
+        settings_views_.emplace_back(std::make_unique<SettingsView>(&call_settings_, served.name)).get();
+    env.settings_ops = SettingsView::Ops();
+    env.settings = view->handle();
     offset += demands[i];
     sl_algorithm_t* algorithm = nullptr;
     ClearLastError();
@@ -263,13 +267,14 @@ Status Communicator::MakeAlgorithms() {
       return {SL_ERR_INTERNAL,
               "algorithm " + served.name + " said that it was created, and is not; its module is wrong"};
     } else {
-      algorithms_.push_back({served.name, served.ops, algorithm, served.revision, served.module});
+      algorithms_.push_back({served.name, served.ops, algorithm, served.revision, served.module, view});
     }
   }
   SelectSettings settings;
   settings.rules = process_->profile().select();
   settings.measured = &process_->profile().measured();
   settings.determinism = process_->profile().settings().determinism;
+  settings.calls = &call_settings_;
   settings.runs_plans = device().is_addressable() || is_relayed();
   settings.is_relayed = is_relayed();
   settings.runs_copies = signals_.valid() && !device().is_watched();
@@ -285,6 +290,7 @@ void Communicator::DestroyAlgorithms() {
     Logf(SL_LOG_ERROR, "algorithm {}: {}", candidate.name, LastError());
   }
   algorithms_.clear();
+  settings_views_.clear();
 }
 
 void Communicator::RetractBuffers(uint64_t deadline_ns) const {

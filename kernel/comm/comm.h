@@ -180,6 +180,9 @@ class Communicator {
   Process* process() const { return process_; }
   const Device& device() const { return *config_.device; }
   Selector* selector() { return selector_.get(); }
+  // What single calls want otherwise.   [any]
+  CallSettingsTable& call_settings() { return call_settings_; }
+  const CallSettingsTable& call_settings() const { return call_settings_; }
   RunPool* runs() { return runs_.get(); }
   // NULL where peers do not reach the memory of callers.
   Reach* reach() { return reach_.get(); }
@@ -312,6 +315,8 @@ class Communicator {
   std::atomic<bool> has_signals_{false};
   bool is_attached_ = false;  // log_heap_ is, to the device
   std::unique_ptr<LinkTable> links_;
+  CallSettingsTable call_settings_{&shape_};
+  std::vector<std::unique_ptr<SettingsView>> settings_views_;  // of algorithms_
   std::vector<Candidate> algorithms_;
   std::unique_ptr<Selector> selector_;
   std::unique_ptr<RunPool> runs_;  // set under mutex_

@@ -75,7 +75,7 @@ class GroupSchedule {
 
 }  // namespace
 
-Status IssueGroup(const sl_group_entry_t* entries, uint32_t count) {
+Status IssueEntries(const sl_group_entry_t* entries, uint32_t count) {
   if (count == 1) return MarkAndIssue(entries[0].comm, *entries[0].op, entries[0].stream);
   alignas(std::max_align_t) std::byte memory[kArenaBytes];
   std::pmr::monotonic_buffer_resource arena(memory, sizeof(memory));

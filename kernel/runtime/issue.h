@@ -11,6 +11,8 @@ namespace sl::kernel {
 // As sl_runtime_ops_t::enqueue and enqueue_group; errors with text.
 Status Issue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream);
 Status IssueGroup(const sl_group_entry_t* entries, uint32_t count);
+// The same without what entries have besides their operations.
+Status IssueEntries(const sl_group_entry_t* entries, uint32_t count);
 // As Issue, of a call that its caller has not marked.
 Status MarkAndIssue(sl_comm_t* handle, const sl_op_t& op, sl_stream_t* stream);
 

@@ -88,6 +88,7 @@ Result<const Choice*> Choose(Pending* pending) {
   sl_comm_t* handle = pending->handle;
   SL_ASSIGN(const Choice* choice, handle->comm.selector()->Select(pending->op));
   handle->last_choice = choice;
+  pending->op.settings = choice->settings;
   if (pending->op.seq != 0) handle->comm.op_log()->WriteChoice(pending->op.seq, choice->tag);
   TellBegin(*pending, choice->index);
   return choice;

@@ -265,6 +265,20 @@ Result<sl::kernel::Selector*> SelectorOf(sl_comm_t& comm) {
   return comm.comm.selector();
 }
 
+sl_status_t CallSettings(sl_comm_t* comm, const sl_call_settings_t* settings, uint32_t* out_number) {
+  return CallOn(comm, [&]() -> Status {
+    if (settings == nullptr || settings->struct_size < sizeof(uint32_t) || out_number == nullptr) {
+      return {SL_ERR_INVALID, "call_settings needs settings with their struct_size set, and out_number"};
+    }
+    const sl::kernel::Visit visit(comm);
+    SL_TRY(SelectorOf(*comm).status());
+    sl_call_settings_t wanted{};
+    std::memcpy(&wanted, settings, std::min<size_t>(settings->struct_size, sizeof(wanted)));
+    SL_ASSIGN(*out_number, comm->comm.call_settings().NumberOf(wanted));
+    return {};
+  });
+}
+
 sl_status_t Explain(sl_comm_t* comm, const sl_op_t* op, char* text, uint64_t capacity, uint64_t* out_needed) {
   return CallOn(comm, [&]() -> Status {
     SL_ASSIGN(sl::kernel::Selector* const selector, SelectorOf(*comm));
@@ -375,6 +389,7 @@ const sl_runtime_ops_t kOps = {
     .wait_signals = WaitSignalsOf,
     .comm_decline = CommDecline,
     .comm_cancel = CommCancel,
+    .call_settings = CallSettings,
 };
 
 // Before the first descriptor is made here. In a daemon that has closed its standard ones, ours would get their

@@ -18,7 +18,7 @@ constexpr uint32_t kLeastRoom = 4096;
 
 // What selection may look at.
 struct OpKey {
-  uint32_t kind, datatype, reduction, symmetric;
+  uint32_t kind, datatype, reduction, symmetric, settings;
   int32_t root, peer;
   uint64_t count;
   auto operator<=>(const OpKey&) const = default;  // NOLINT(modernize-use-nullptr): its 0 is no pointer
@@ -26,6 +26,9 @@ struct OpKey {
 
 // Callers of earlier releases know no symmetric buffers.
 uint32_t SymmetricOf(const sl_op_t& op) { return SL_HAS(&op, sl_op_t, symmetric) ? op.symmetric : 0; }
+
+// As symmetric buffers. Where it has a name now, callers of earlier releases have 0.
+uint32_t SettingsOf(const sl_op_t& op) { return SL_HAS(&op, sl_op_t, settings) ? op.settings : 0; }
 
 struct Answer {
   sl_status_t status = SL_OK;
@@ -152,7 +155,7 @@ struct EstimateHook : NoHook {
   }
 
   static void Remember(Frame& frame, AlgorithmFacts* facts, const sl_op_t& op, const Answer& answer) {
-    const OpKey key = {op.kind, op.datatype, op.reduction, SymmetricOf(op), op.root, op.peer, op.count};
+    const OpKey key = {op.kind, op.datatype, op.reduction, SymmetricOf(op), SettingsOf(op), op.root, op.peer, op.count};
     auto& remembered = facts->remembered;
     const auto known = std::lower_bound(remembered.begin(), remembered.end(), key,
                                         [](const auto& one, const OpKey& wanted) { return one.first < wanted; });
