@@ -76,10 +76,18 @@ using sl::algo_copy::kStartNs;
 using sl::algo_copy::MoveNs;
 using sl::algo_copy::PartOf;
 
+bool sl_algorithm_t::IsAskedFor(const sl_op_t& op) const {
+  sl_op_settings_t wanted = {};
+  wanted.struct_size = sizeof wanted;
+  const bool has_settings = settings_ops_ != nullptr && SL_HAS(&op, sl_op_t, settings) && op.settings != 0;
+  if (!has_settings || settings_ops_->get(settings_, op.settings, &wanted) != SL_OK) return is_asked_for_;
+  return wanted.processor_free != 0;
+}
+
 const char* sl_algorithm_t::Refuses(const sl_op_t& op) const {
   // Of these one rank may be in place and the others not, which know nothing of it: programs that ask for copies obey
   // their rules, others need not.
-  if ((op.kind == SL_OP_SCATTER || op.kind == SL_OP_GATHER) && !is_asked_for_)
+  if ((op.kind == SL_OP_SCATTER || op.kind == SL_OP_GATHER) && !IsAskedFor(op))
     return "nobody asked for CTA policy ZERO";
   switch (op.kind) {
     case SL_OP_ALL_GATHER:

@@ -19,9 +19,15 @@ class CopyWriter;
 }  // namespace sl::algo_copy
 
 struct sl_algorithm_t {
-  // `is_asked_for`: by CTA policy ZERO.
-  sl_algorithm_t(const sl_host_t* its_host, uint32_t rank, uint32_t size, bool is_asked_for)
-      : host(its_host), rank_(rank), size_(size), is_asked_for_(is_asked_for) {}
+  // `is_asked_for`: by CTA policy ZERO. `settings_ops`, `settings`: what is told of calls; NULL: nothing.
+  sl_algorithm_t(const sl_host_t* its_host, uint32_t rank, uint32_t size, bool is_asked_for,
+                 const sl_settings_ops_t* settings_ops, sl_settings_t* settings)
+      : host(its_host),
+        rank_(rank),
+        size_(size),
+        is_asked_for_(is_asked_for),
+        settings_ops_(settings_ops),
+        settings_(settings) {}
 
   sl_status_t Estimate(const sl_op_t& op, sl_estimate_t* out) const;
   sl::Status Copies(const sl_op_t& op, std::span<sl_copy_t> out_copies, uint32_t* out_count) const;
@@ -31,6 +37,8 @@ struct sl_algorithm_t {
  private:
   // NULL: it is served.
   const char* Refuses(const sl_op_t& op) const;
+  // By the call itself, or by its communicator.
+  bool IsAskedFor(const sl_op_t& op) const;
   uint64_t PhaseNs(uint64_t sent_bytes) const;
   // A broadcast of so many bytes, in one phase or in two.
   uint64_t WholeBroadcastNs(uint64_t bytes) const;
@@ -44,4 +52,6 @@ struct sl_algorithm_t {
   const uint32_t rank_;
   const uint32_t size_;
   const bool is_asked_for_;
+  const sl_settings_ops_t* const settings_ops_;
+  sl_settings_t* const settings_;
 };

@@ -15,13 +15,15 @@ namespace sl::algo_symmetric {
 // For one rank of one communicator; one thread at a time.
 class ChoiceCache {
  public:
-  // What Choose says, of settings that are the same at every call. Valid until the next call.
-  const Choice& Of(const sl_op_t& op, uint32_t rank, uint32_t size, const GpuSettings& settings) {
-    const Key key{op.count, op.kind, op.datatype, op.reduction, op.root};
+  // What `choose` says of an operation, which is the same at every call. `number`: of the call's own settings, 0: none.
+  // Valid until the next call.
+  template <typename Choosing>
+  const Choice& Of(const sl_op_t& op, uint32_t number, Choosing&& choose) {
+    const Key key{op.count, op.kind, op.datatype, op.reduction, op.root, number};
     Slot& slot = slots_[key.Hash() % kSlots];
     if (!slot.is_used || !(slot.key == key)) {
       const FloatMode mode;  // all ranks choose alike, by costs that are rounded alike
-      slot = {true, key, Choose(op, rank, size, settings)};
+      slot = {true, key, choose()};
     }
     return slot.choice;
   }
@@ -29,20 +31,21 @@ class ChoiceCache {
  private:
   static constexpr uint64_t kSlots = 64;
 
-  // All of an operation that Choose looks at.
+  // All of an operation that choosing looks at.
   struct Key {
     uint64_t count;
     sl_op_kind_t kind;
     sl_datatype_t datatype;
     sl_reduction_t reduction;
     int32_t root;
+    uint32_t number;
 
     bool operator==(const Key&) const = default;
     // The multiplier of Fibonacci hashing (Knuth, TAOCP 3, 6.4), whose upper bits are the mixed ones.
     uint64_t Hash() const {
       const uint64_t what = uint64_t{kind} << 56 ^ uint64_t { datatype } << 48 ^ uint64_t { reduction } << 40 ^
                             static_cast<uint64_t>(static_cast<uint32_t>(root));
-      return ((count ^ what) * 0x9e3779b97f4a7c15u) >> 32;
+      return ((count ^ what ^ uint64_t{number} << 20) * 0x9e3779b97f4a7c15u) >> 32;
     }
   };
   struct Slot {

@@ -83,6 +83,7 @@ CudaAlgorithm::CudaAlgorithm(const sl_host_t* host_of, const sl_algorithm_env_t&
       control_(env.control),
       reach_ops_(env.reach_ops),
       reach_(env.reach),
+      wishes_(CallWishes::Of(env)),
       rank_(env.shape->rank),
       size_(env.shape->size),
       p2p_(env.shape->size, env.reach_ops, env.reach, WaysOf(settings_, env.shape->size), settings_.budget),
@@ -149,8 +150,13 @@ sl_status_t CudaAlgorithm::Estimate(const sl_op_t& op, sl_estimate_t* out) const
     std::snprintf(out->reason, sizeof(out->reason), "%s, on %u SMs", how, out->processors);
     return SL_OK;
   }
-  const Choice choice = Choose(op, rank_, size_, settings_);
-  if (settings_.forced && settings_.strict && choice.family != settings_.family) {
+  const std::optional<Choice> chosen = ChooseFor(op, rank_, size_, settings_, wishes_);
+  if (!chosen) {
+    std::snprintf(out->reason, sizeof(out->reason), "no family that this call allows can serve it");
+    return SL_ERR_UNSUPPORTED;
+  }
+  const Choice& choice = *chosen;
+  if (wishes_.NumberOf(op) == 0 && settings_.forced && settings_.strict && choice.family != settings_.family) {
     std::snprintf(out->reason, sizeof(out->reason), "%s cannot serve it, and gpu_family_only is set",
                   FamilyName(settings_.family));
     return SL_ERR_UNSUPPORTED;
@@ -246,7 +252,10 @@ sl_status_t CudaAlgorithm::Launch(const sl_op_t& op, void* args, sl_launch_t* ou
     const sl_status_t status = FillMail(&op, 1, args, out);
     return status != SL_ERR_LIMIT ? status : FillGroup<FewestMessages>(&op, 1, kFewest, args, out);
   }
-  const Choice& choice = choices_.Of(op, rank_, size_, settings_);
+  const Choice& choice = choices_.Of(op, wishes_.NumberOf(op), [&] {
+    // Of what estimate() has allowed; a launch that nobody asked about before runs as any.
+    return ChooseFor(op, rank_, size_, settings_, wishes_).value_or(Choose(op, rank_, size_, settings_));
+  });
   ++operations_;
   if (choice.family == settings_.family) ++served_;
   KernelRef kernel = KernelFor(choice.family, HasReduction(op.kind), op.datatype);

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "modules/algo-symmetric/algorithm.h"
+#include "modules/algo-symmetric/call_choice.h"
 #include "modules/algo-symmetric/choice.h"
 #include "modules/algo-symmetric/choice_cache.h"
 #include "modules/algo-symmetric/image_shelf.h"
@@ -62,6 +63,7 @@ class CudaAlgorithm final : public sl_algorithm_t {
   sl_control_t* const control_;
   const sl_reach_ops_t* const reach_ops_;  // NULL: peers reach nothing of callers
   sl_reach_t* const reach_;
+  const CallWishes wishes_;
   const uint32_t rank_;
   const uint32_t size_;
   ChoiceCache choices_;

@@ -38,9 +38,27 @@ TEST(ChoiceCache, SaysWhatChoosingWould) {
     op.root = static_cast<int32_t>(below(2));
     op.count = uint64_t{1} << below(26);
     SCOPED_TRACE(testing::Message() << OpKindName(op.kind) << " of " << op.count << ", root " << op.root);
-    ExpectAlike(cache.Of(op, 1, 4, settings), Choose(op, 1, 4, settings));
+    const Choice wanted = Choose(op, 1, 4, settings);
+    ExpectAlike(cache.Of(op, 0, [&] { return wanted; }), wanted);
     if (HasFailure()) return;
   }
+}
+
+TEST(ChoiceCache, KeepsCallsWithSettingsOfTheirOwnApart) {
+  const GpuSettings settings = GpuTeam::SettingsOf(24);
+  GpuSettings bound = settings;
+  bound.budget.most = 4;
+  sl_op_t op{};
+  op.struct_size = sizeof(op);
+  op.kind = SL_OP_ALL_REDUCE;
+  op.datatype = SL_FLOAT32;
+  op.count = 1 << 22;
+  ChoiceCache cache;
+  const Choice plain = cache.Of(op, 0, [&] { return Choose(op, 1, 4, settings); });
+  const Choice held = cache.Of(op, 6, [&] { return Choose(op, 1, 4, bound); });
+  EXPECT_GT(plain.blocks, 4u);
+  EXPECT_EQ(held.blocks, 4u);
+  ExpectAlike(cache.Of(op, 0, [&] { return Choose(op, 1, 4, settings); }), plain);
 }
 
 }  // namespace
