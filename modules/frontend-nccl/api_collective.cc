@@ -5,6 +5,7 @@
 // goes to Refuse(), which finds out again, slowly, what is wrong.
 #include <cstdint>
 
+#include "modules/frontend-nccl/coll_config.h"
 #include "modules/frontend-nccl/comm.h"
 #include "modules/frontend-nccl/group.h"
 #include "modules/frontend-nccl/red_op.h"
@@ -138,6 +139,20 @@ ncclResult_t FindFault(const Kind& kind, const Call& call) {
 
 // ---- The hot path ----
 
+inline sl_op_t OpOf(const Kind& kind, const Call& call) {
+  sl_op_t op{};
+  op.struct_size = sizeof(op);
+  op.kind = kind.op;
+  op.datatype = call.datatype;
+  op.reduction = SL_SUM;
+  op.root = kind.has_root ? call.target : kNone;
+  op.peer = kind.has_peer ? call.target : kNone;
+  op.count = call.count;
+  op.send = call.send;
+  op.recv = call.recv;
+  return op;
+}
+
 // The operator's number as the kernel wants it. False: unknown, made for another type, or its communicator is ending.
 inline bool Reduction(const Call& call, ncclComm* comm, sl_op_t* op) {
   if (call.reduction < kBuiltinOps) [[likely]] {
@@ -176,7 +191,7 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
 [[gnu::cold, gnu::noinline]] ncclResult_t IssueBeside(const Kind& kind, const PendingOp& pending) {
   const Pin comm(pending.comm);
   if (const ncclResult_t ready = RequireReady(kind.function, comm); ready != ncclSuccess) return ready;
-  const sl_group_entry_t entry{comm->kernel, &pending.op, pending.stream};
+  const sl_group_entry_t entry{comm->kernel, &pending.op, pending.stream, pending.tag, pending.launched};
   const sl_status_t status = LoadedRuntime().enqueue_group(&entry, 1);
   return status == SL_OK ? ncclSuccess : FailWith(kind.function, status);
 }
@@ -195,22 +210,7 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
       PendingOp pending;
       pending.comm = comm;
       pending.stream = reinterpret_cast<sl_stream_t*>(call.stream);
-      pending.op = {sizeof(sl_op_t),
-                    kind.op,
-                    call.datatype,
-                    SL_SUM,
-                    kind.has_root ? call.target : kNone,
-                    kind.has_peer ? call.target : kNone,
-                    call.count,
-                    call.send,
-                    call.recv,
-                    0,
-                    0,
-                    0,
-                    0,
-                    nullptr,
-                    0,
-                    0};
+      pending.op = OpOf(kind, call);
       if (ArgumentsGood(kind, call, comm) && (!kind.reduces || Reduction(call, comm, &pending.op))) [[likely]] {
         if (t_group_depth != 0) return Grouped(kind, pending);
         if (!OpMark::Set(comm)) [[unlikely]]
@@ -230,10 +230,41 @@ inline bool ArgumentsGood(const Kind& kind, const Call& call, const ncclComm* co
   }
 }
 
+// ---- With settings of the call's own ----
+
+ncclResult_t IssueAs(const Kind& kind, const Call& call, const ncclCollConfig_t& user) {
+  const Pin comm = CheckComm(kind.function, call.comm);
+  if (const ncclResult_t ready = RequireReady(kind.function, comm); ready != ncclSuccess) return ready;
+  CallConfig config;
+  if (const ncclResult_t read = ReadCallConfig(kind.function, user, comm, &config); read != ncclSuccess) return read;
+  if (const ncclResult_t fault = FindFault(kind, call); fault != ncclSuccess) return fault;
+  PendingOp pending{comm, reinterpret_cast<sl_stream_t*>(call.stream), OpOf(kind, call), config.tag, config.launched};
+  if (kind.reduces && !Reduction(call, comm, &pending.op)) return RefuseReduction(kind, call, comm);
+  pending.op.settings = config.settings;
+  if (t_group_depth != 0) return SubmitOp(kind.function, pending);
+  const sl_group_entry_t entry{comm->kernel, &pending.op, pending.stream, pending.tag, pending.launched};
+  const sl_status_t status = LoadedRuntime().enqueue_group(&entry, 1);
+  if (status == SL_OK) return ncclSuccess;
+  const ncclResult_t failed = FailWith(kind.function, status);
+  return status == SL_ERR_UNSUPPORTED && config.is_forced ? ncclInvalidArgument : failed;
+}
+
+ncclResult_t IssueConfigured(const Kind& kind, const Call& call, const ncclCollConfig_t* config) {
+  if (config == nullptr) return Issue(kind, call);
+  return NoteInGroup(Guarded(kind.function, [&] { return IssueAs(kind, call, *config); }));
+}
+
+// The same function under its other name.
+constexpr Kind Named(Kind kind, const char* function) {
+  kind.function = function;
+  return kind;
+}
+
 }  // namespace
 }  // namespace sl::frontend_nccl
 
 using sl::frontend_nccl::Issue;
+using sl::frontend_nccl::IssueConfigured;
 namespace fe = sl::frontend_nccl;
 
 SL_NCCL_API(ncclResult_t, ncclAllReduce, const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
@@ -293,4 +324,60 @@ SL_NCCL_API(ncclResult_t, ncclSend, const void* sendbuff, size_t count, ncclData
 SL_NCCL_API(ncclResult_t, ncclRecv, void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
             cudaStream_t stream) {
   return Issue(fe::kRecv, {nullptr, recvbuff, count, fe::Number(datatype), fe::Number(ncclSum), peer, comm, stream});
+}
+
+SL_NCCL_API(ncclResult_t, ncclAllReduceConfig, const void* sendbuff, void* recvbuff, size_t count,
+            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+            const ncclCollConfig_t* config) {
+  return IssueConfigured(fe::Named(fe::kAllReduce, "ncclAllReduceConfig"),
+                         {sendbuff, recvbuff, count, fe::Number(datatype), fe::Number(op), 0, comm, stream}, config);
+}
+
+SL_NCCL_API(ncclResult_t, ncclBroadcastConfig, const void* sendbuff, void* recvbuff, size_t count,
+            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return IssueConfigured(fe::Named(fe::kBroadcast, "ncclBroadcastConfig"),
+                         {sendbuff, recvbuff, count, fe::Number(datatype), fe::Number(ncclSum), root, comm, stream},
+                         config);
+}
+
+SL_NCCL_API(ncclResult_t, ncclReduceConfig, const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+            ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return IssueConfigured(fe::Named(fe::kReduce, "ncclReduceConfig"),
+                         {sendbuff, recvbuff, count, fe::Number(datatype), fe::Number(op), root, comm, stream}, config);
+}
+
+SL_NCCL_API(ncclResult_t, ncclAllGatherConfig, const void* sendbuff, void* recvbuff, size_t sendcount,
+            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return IssueConfigured(fe::Named(fe::kAllGather, "ncclAllGatherConfig"),
+                         {sendbuff, recvbuff, sendcount, fe::Number(datatype), fe::Number(ncclSum), 0, comm, stream},
+                         config);
+}
+
+SL_NCCL_API(ncclResult_t, ncclReduceScatterConfig, const void* sendbuff, void* recvbuff, size_t recvcount,
+            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+            const ncclCollConfig_t* config) {
+  return IssueConfigured(fe::Named(fe::kReduceScatter, "ncclReduceScatterConfig"),
+                         {sendbuff, recvbuff, recvcount, fe::Number(datatype), fe::Number(op), 0, comm, stream},
+                         config);
+}
+
+SL_NCCL_API(ncclResult_t, ncclAlltoAllConfig, const void* sendbuff, void* recvbuff, size_t count,
+            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return IssueConfigured(fe::Named(fe::kAlltoAll, "ncclAlltoAllConfig"),
+                         {sendbuff, recvbuff, count, fe::Number(datatype), fe::Number(ncclSum), 0, comm, stream},
+                         config);
+}
+
+SL_NCCL_API(ncclResult_t, ncclGatherConfig, const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+            int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return IssueConfigured(fe::Named(fe::kGather, "ncclGatherConfig"),
+                         {sendbuff, recvbuff, count, fe::Number(datatype), fe::Number(ncclSum), root, comm, stream},
+                         config);
+}
+
+SL_NCCL_API(ncclResult_t, ncclScatterConfig, const void* sendbuff, void* recvbuff, size_t count,
+            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream, const ncclCollConfig_t* config) {
+  return IssueConfigured(fe::Named(fe::kScatter, "ncclScatterConfig"),
+                         {sendbuff, recvbuff, count, fe::Number(datatype), fe::Number(ncclSum), root, comm, stream},
+                         config);
 }

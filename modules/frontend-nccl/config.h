@@ -24,6 +24,9 @@ struct CommSettings {
   bool blocking() const { return values.blocking != 0; }
 };
 
+// NCCL_CTA_POLICY_… as the kernel has it: what an SM is worth, and whether none are wanted held.
+void FillPolicy(int policy, uint32_t* out_weight, uint32_t* out_free);
+
 // What a program's field says, as text for ncclParamGet… and the reference page.
 struct ConfigField {
   const char* name;

@@ -98,11 +98,11 @@ ncclResult_t IssueOps(Group& group) {
   group.entries.clear();
   for (PendingOp& pending : group.ops) {
     if (!pins.Hold()) return EndedMeanwhile();
-    group.entries.push_back({pending.comm->kernel, &pending.op, pending.stream});
+    group.entries.push_back({pending.comm->kernel, &pending.op, pending.stream, pending.tag, pending.launched});
   }
   sl_status_t status = SL_OK;
-  if (group.entries.size() == 1) {
-    const sl_group_entry_t& only = group.entries[0];
+  const sl_group_entry_t& only = group.entries[0];
+  if (group.entries.size() == 1 && only.tag == 0 && only.launched == nullptr) {
     const OpMark mark(group.ops[0].comm);  // beside another call the kernel refuses it as a group
     status = mark.is_alone() ? runtime.enqueue(only.comm, only.op, only.stream) : runtime.enqueue_group(&only, 1);
   } else {

@@ -91,6 +91,8 @@ struct PendingOp {
   ncclComm* comm;
   sl_stream_t* stream;
   sl_op_t op;
+  uint64_t tag = 0;                // as in sl_group_entry_t
+  sl_event_t* launched = nullptr;  // the same
 };
 
 // A put with its signal, a signal alone (0 bytes), or a wait for signals. The caller has checked it.

@@ -18,10 +18,6 @@
 namespace sl::frontend_nccl {
 namespace {
 
-// What an SM is worth under NCCL_CTA_POLICY_EFFICIENCY, in thousandths of an operation's time: one of the 132 of an
-// H100 to a program that computes all the while.
-constexpr uint32_t kEfficientWeight = 8;
-
 sl_comm_config_t KernelConfig(const Job& job, const CommSettings& settings) {
   sl_comm_config_t config{};
   config.struct_size = sizeof(config);
@@ -34,9 +30,7 @@ sl_comm_config_t KernelConfig(const Job& job, const CommSettings& settings) {
   config.device_ordinal = job.device;
   config.processors_min = settings.least_ctas;
   config.processors_max = settings.most_ctas;
-  const bool saves = (settings.values.CTAPolicy & NCCL_CTA_POLICY_EFFICIENCY) != 0;
-  config.processor_weight = saves ? kEfficientWeight : 0;
-  config.processor_free = (settings.values.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0 ? 1 : 0;
+  FillPolicy(settings.values.CTAPolicy, &config.processor_weight, &config.processor_free);
   config.call_mark = job.comm != nullptr ? &job.comm->in_call : nullptr;
   config.name = settings.comm_name.empty() ? nullptr : settings.comm_name.c_str();
   return config;

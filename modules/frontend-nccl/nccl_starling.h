@@ -6,6 +6,11 @@
 
 #include "nccl.h"
 
+/* For ncclCollConfig_t::ext. The rule is a text (val.s), the keys of one [[select]] rule of a profile, which goes
+ * before the profile's for this one call: "algorithm = \"tree\"", "forbid = [\"ring\"]". */
+#define NCCL_STARLING_VENDOR_ID 0x53544c
+#define NCCL_STARLING_OPTION_RULE 1
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -73,6 +73,20 @@ const Mismatch kMismatches[] = {
                         : ncclAllReduce(a, b, count, ncclFloat32, ncclSum, comm, nullptr);
      },
      {"reduce of", "all_reduce of"}},
+    {"Settings",
+     [](int rank, float* a, float* b, size_t count, ncclComm_t comm) {
+       ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+       config.maxCTAs = rank == 1 ? 4 : 8;
+       return ncclAllReduceConfig(a, b, count, ncclFloat32, ncclSum, comm, nullptr, &config);
+     },
+     {"sum, with settings", "float32"}},
+    {"SettingsOfOne",
+     [](int rank, float* a, float* b, size_t count, ncclComm_t comm) {
+       ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+       config.algSelection = "ring";
+       return ncclAllReduceConfig(a, b, count, ncclFloat32, ncclSum, comm, nullptr, rank == 1 ? &config : nullptr);
+     },
+     {"sum, with settings", "float32"}},
 };
 
 // Words 0 and 1: how many ranks saw a failure, and how many of them saw what both sides called.

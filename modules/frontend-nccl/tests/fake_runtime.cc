@@ -26,12 +26,16 @@ void FakeRuntime::Reset() {
   const std::lock_guard<std::mutex> lock(mutex);
   calls.clear();
   ops.clear();
+  settings.clear();
+  tags.clear();
+  events.clear();
   logs.clear();
   error_text.clear();
   in_comm_state = in_window_deregister = nullptr;
   on_call = nullptr;
   estimate_ns = 0;
   create_status = wait_status = state_status = enqueue_status = window_status = SL_OK;
+  settings_status = SL_OK;
 }
 
 namespace {
@@ -232,7 +236,34 @@ sl_status_t EnqueueGroup(const sl_group_entry_t* entries, uint32_t count) {
   NoteOn(entries[0].comm, "enqueue_group " + std::to_string(count));
   if (Fake().enqueue_status != SL_OK) return Answer(Fake().enqueue_status);
   const std::lock_guard<std::mutex> lock(Fake().mutex);
-  for (uint32_t i = 0; i < count; ++i) Fake().ops.push_back(*entries[i].op);
+  for (uint32_t i = 0; i < count; ++i) {
+    Fake().ops.push_back(*entries[i].op);
+    if (entries[i].tag != 0) Fake().tags.push_back(entries[i].tag);
+    if (entries[i].launched != nullptr) Fake().events.push_back(entries[i].launched);
+  }
+  return SL_OK;
+}
+
+std::string InWords(const sl_call_settings_t& wanted) {
+  std::string text = std::to_string(wanted.processors_min) + " to " + std::to_string(wanted.processors_max) + " SMs";
+  if (wanted.has_policy != 0) {
+    text += ", worth " + std::to_string(wanted.processor_weight) + (wanted.processor_free != 0 ? ", none wanted" : "");
+  }
+  if (wanted.ways != nullptr) text += std::string(wanted.is_forced != 0 ? ", by " : ", rather by ") + wanted.ways;
+  if (wanted.rule != nullptr) text += std::string(", rule ") + wanted.rule;
+  return text;
+}
+
+sl_status_t CallSettings(sl_comm_t* comm, const sl_call_settings_t* settings, uint32_t* out_number) {
+  if (settings->ways != nullptr && Fake().settings_status != SL_OK) return Answer(Fake().settings_status);
+  const std::string text = InWords(*settings);
+  *out_number = 0;
+  if (text == "0 to 0 SMs") return SL_OK;
+  NoteOn(comm, "call_settings");
+  const std::lock_guard<std::mutex> lock(Fake().mutex);
+  std::vector<std::string>& known = Fake().settings;
+  if (std::find(known.begin(), known.end(), text) == known.end()) known.push_back(text);
+  *out_number = 2 * static_cast<uint32_t>(std::find(known.begin(), known.end(), text) - known.begin() + 1);
   return SL_OK;
 }
 
@@ -319,6 +350,7 @@ sl_runtime_ops_t MakeTable() {
   table.comm_cancel = CommCancel;
   table.enqueue = Enqueue;
   table.enqueue_group = EnqueueGroup;
+  table.call_settings = CallSettings;
   table.memory_allocate = MemoryAllocate;
   table.memory_release = MemoryRelease;
   table.register_memory = RegisterMemory;

@@ -30,8 +30,11 @@ struct FakeComm {
 
 struct FakeRuntime {
   std::mutex mutex;
-  std::vector<std::string> calls;  // "comm_create 0/2", "enqueue all_reduce", … in order
-  std::vector<sl_op_t> ops;        // of every enqueue and group, in order
+  std::vector<std::string> calls;     // "comm_create 0/2", "enqueue all_reduce", … in order
+  std::vector<sl_op_t> ops;           // of every enqueue and group, in order
+  std::vector<std::string> settings;  // of calls, in words; number 2 is the first one's
+  std::vector<uint64_t> tags;         // of entries of groups that have one
+  std::vector<sl_event_t*> events;    // the same
   std::vector<std::string> logs;
   std::map<uint64_t, uint32_t> arrived;  // communicator -> ranks that have come
   std::map<uint64_t, uint32_t> finalizing;
@@ -49,6 +52,7 @@ struct FakeRuntime {
   sl_status_t state_status = SL_OK;
   sl_status_t enqueue_status = SL_OK;
   sl_status_t window_status = SL_OK;
+  sl_status_t settings_status = SL_OK;  // of settings that name algorithms
 
   // How often a call with this beginning was made.
   int Count(const std::string& beginning);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An observer that does its users harm, in the way of the one HOSTILE_… that is defined; and a mark that it did. With
-// HOSTILE_COUNTS it harms nobody, and the mark says what it saw and how it ended.
+// An observer that does its users harm, in the way of the one HOSTILE_… that is defined; and a mark that it did. Two
+// harm nobody: of HOSTILE_COUNTS the mark says what it saw and how it ended, of HOSTILE_KEEPS the tags of operations.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -72,6 +72,16 @@ sl_status_t Consume([[maybe_unused]] sl_observer_t* observer, [[maybe_unused]] c
   throw 7;
 #elif defined(HOSTILE_FAILS)
   return SL_ERR_INTERNAL;
+#elif defined(HOSTILE_KEEPS)
+  const char* path = std::getenv("SL_TEST_MARK");
+  const int fd = path == nullptr ? -1 : open(path, O_APPEND | O_WRONLY | O_CLOEXEC);
+  for (uint64_t i = 0; fd >= 0 && i < batch->count; ++i) {
+    const sl_record_t& record = batch->records[i];
+    if (record.kind != SL_EVENT_OP_TAG) continue;
+    dprintf(fd, "rank %u operation %llu tag %llu\n", record.rank, static_cast<unsigned long long>(record.op_seq),
+            static_cast<unsigned long long>(record.value));
+  }
+  if (fd >= 0) close(fd);
 #elif defined(HOSTILE_LIES)
   // It says that it took more than there is, and overwrites what it only borrows.
   std::memset(const_cast<sl_record_t*>(batch->records), 0xff, batch->count * sizeof(sl_record_t));
