@@ -5,8 +5,8 @@
 //
 // What speaks, strongest first: what a rule or the wanted determinism excludes; a rule that pins; the least measured
 // time, where the profile has one of any algorithm that can serve; the least estimate. Where the cheapest is one of a
-// module's algorithms, a rule may prefer another one of that module: the module's author, or a site that measured, knows
-// which of them is quicker, while estimates still compare the module with others. A measured time and an estimate
+// module's algorithms, a rule may prefer another one of that module: the module's author, or a site that measured,
+// knows which of them is quicker, while estimates still compare the module with others. A measured time and an estimate
 // are not compared: where one algorithm was measured, others that were not are passed over. Times are weighed by the
 // processors that the algorithms hold, as the shape of the communicator says (processor_weight); where it wants none
 // held (processor_free), who holds some is looked at only when all do. A call's own settings (call_settings.h) go

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "sl_device.h"
 #include "tools/starling/bench_error.h"
 #include "tools/starling/bench_options.h"
 #include "tools/starling/bench_types.h"
@@ -37,13 +38,14 @@ struct ExplainOptions {
   int ranks = 2;  // of each host
   int hosts = 1;
   std::string profile;
+  int device_kind = -1;  // of ranks: SL_DEVICE_…; -1: what the runtime takes
 
   int total() const { return ranks * hosts; }
 };
 
 ExplainOptions ParseExplainOptions(int argc, char** argv) {
   ExplainOptions options;
-  std::string collective, type = "float", op = "sum";
+  std::string collective, type = "float", op = "sum", device;
   std::vector<std::string> sizes;
   CLI::App app("Says which algorithm serves an operation, and why.", "starling explain");
   app.add_option("operation", collective, "as for starling bench, e.g. all_reduce")->required();
@@ -52,6 +54,8 @@ ExplainOptions ParseExplainOptions(int argc, char** argv) {
   app.add_option("-o,--op", op, "reduction (sum)");
   app.add_option("--ranks", options.ranks, "ranks of each host (2)")->check(CLI::Range(1, kMaxRanks));
   app.add_option("--hosts", options.hosts, "hosts to be thought of (1)")->check(CLI::Range(1, kMaxRanks));
+  app.add_option("--device", device, "host, or cuda: each rank has a GPU of its own")
+      ->check(CLI::IsMember({"host", "cuda"}));
   app.add_option("--profile", options.profile, "profile name or file");
   try {
     app.parse(argc, argv);
@@ -61,6 +65,7 @@ ExplainOptions ParseExplainOptions(int argc, char** argv) {
     throw CommandError(kExitUsage, std::string(error.what()) + " (starling explain --help lists every option)");
   }
   options.collective = ParseCollective(collective);
+  if (!device.empty()) options.device_kind = device == "cuda" ? SL_DEVICE_CUDA : SL_DEVICE_HOST;
   for (const std::string& size : sizes) options.sizes.push_back(ParseSize("size", size));
   if (ParseDataTypes(type).size() != 1) throw CommandError(kExitUsage, "-d all: explain one data type at a time");
   options.type = ParseDataTypes(type)[0];
@@ -130,8 +135,8 @@ void RunRank(const ExplainOptions& options, uint32_t rank, const sl_unique_id_t&
   config.id_count = 1;
   config.rank = rank;
   config.size = static_cast<uint32_t>(options.total());
-  config.device_kind = -1;
-  config.device_ordinal = -1;
+  config.device_kind = options.device_kind;
+  config.device_ordinal = options.device_kind == SL_DEVICE_CUDA ? static_cast<int32_t>(rank) : -1;
   config.name = "explain";
   sl_comm_t* comm = nullptr;
   *out_status = Runtime().comm_create(&config, &comm);
