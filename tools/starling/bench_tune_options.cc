@@ -17,13 +17,13 @@ constexpr char kFooter[] =
     "FILE is a profile. What it says is in effect while measuring; its section [measured] is written, or written\n"
     "anew, and nothing else of it is touched. A file that is not there is made.\n"
     "Exit code: 0 good (also when time ran out, which is said), 1 wrong result or failure, 2 bad usage.\n"
-    "With --gpus it is the families of algo-symmetric's kernels that are measured, in graphs, and its option "
-    "gpu_choices\n"
-    "that is written.\n"
+    "With --gpus the algorithms of GPUs are measured instead, in graphs. A profile holds the costs of one tuning: "
+    "tune\n"
+    "hosts and GPUs into files of their own.\n"
     "Examples: starling bench --tune site.toml --ranks 2,4,8\n"
     "          starling bench --tune site.toml --gpus 2,4";
 
-// Those that a row can name and bench/gpu can run.
+// Those that bench/gpu can run.
 bool IsMeasuredOnGpus(Collective collective) {
   return collective != Collective::kGather && collective != Collective::kScatter && collective != Collective::kSendRecv;
 }

@@ -17,9 +17,6 @@ namespace {
 
 constexpr char kBegin[] = "# measured by `starling bench --tune`: begin. The next tuning replaces all up to the end.";
 constexpr char kEnd[] = "# measured: end";
-constexpr char kGpuBegin[] =
-    "# measured on GPUs by `starling bench --tune`: begin. The next tuning replaces all up to the end.";
-constexpr char kGpuEnd[] = "# measured on GPUs: end";
 constexpr double kAhead = 1.03;  // times; less is noise
 
 std::string Quoted(const std::string& text) {
@@ -65,7 +62,7 @@ const TuneCurve* QuickestAt(const std::vector<const TuneCurve*>& curves, size_t 
   return quickest;
 }
 
-// A family serves from behind `low` on, at the latest from `high` on, where it was seen to be the quickest.
+// An algorithm serves from behind `low` on, at the latest from `high` on, where it was seen to be the quickest.
 struct Change {
   const TuneCurve* from;  // nullptr for the first
   const TuneCurve* to;
@@ -90,26 +87,6 @@ std::vector<Change> Changes(const std::vector<const TuneCurve*>& curves) {
     last = bytes;
   }
   return changes;
-}
-
-// The last size that is left to the family before.
-size_t LastBefore(const Change& change) {
-  const double* old_low = TimeAt(*change.from, change.low);
-  const double* old_high = TimeAt(*change.from, change.high);
-  const double* new_low = TimeAt(*change.to, change.low);
-  if (old_low == nullptr || new_low == nullptr || old_high == nullptr) return change.low;
-  const double lead = std::max(*new_low - *old_low, 0.0);
-  const double lag = *old_high - *TimeAt(*change.to, change.high);
-  return change.low + static_cast<size_t>(static_cast<double>(change.high - change.low) * lead / (lead + lag));
-}
-
-std::string ChoiceRow(const std::vector<const TuneCurve*>& curves) {
-  std::string row;
-  for (const Change& change : Changes(curves)) {
-    if (change.from != nullptr) row += " " + std::to_string(LastBefore(change)) + ", ";
-    row += change.to->algorithm;
-  }
-  return row;
 }
 
 using CurveGroups = std::map<std::pair<int, Collective>, std::vector<const TuneCurve*>>;
@@ -145,7 +122,9 @@ std::string TuneSection(const TuneTable& table) {
   out << "]\n";
   for (const TuneCurve& curve : table.curves) {
     out << "\n[[measured.cost]]\nop = \"" << OpName(curve.collective) << "\"\nranks = " << curve.ranks
-        << "\nalgorithm = " << Quoted(curve.algorithm) << "\npoints = [";
+        << "\nalgorithm = " << Quoted(curve.algorithm);
+    if (table.device != "host") out << "\ndevice = " << Quoted(table.device);
+    out << "\npoints = [";
     for (size_t i = 0; i < curve.points.size(); ++i) {
       out << (i == 0 ? "" : ", ") << "[" << curve.points[i].first << ", " << Nanoseconds(curve.points[i].second) << "]";
     }
@@ -180,14 +159,6 @@ size_t MiddleOf(const TuneGap& gap, DataType type) {
   return bytes > gap.low && bytes < gap.high ? bytes : 0;
 }
 
-std::string ChoiceRows(const std::vector<TuneCurve>& curves) {
-  std::string rows;
-  for (const auto& [key, group] : GroupsOf(curves)) {
-    rows += std::string(OpName(key.second)) + " " + std::to_string(key.first) + ": " + ChoiceRow(group) + "\n";
-  }
-  return rows;
-}
-
 std::string TimesText(const std::vector<TuneCurve>& curves) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(2);
@@ -198,27 +169,11 @@ std::string TimesText(const std::vector<TuneCurve>& curves) {
     }
     for (const auto& [bytes, times] : sizes) {
       out << "# " << OpName(key.second) << " " << key.first << " of " << bytes << " bytes:";
-      for (const auto& [us, family] : times) out << " " << family << " " << us;
+      for (const auto& [us, algorithm] : times) out << " " << algorithm << " " << us;
       out << " us\n";
     }
   }
   return out.str();
-}
-
-std::string GpuSection(const TuneTable& table) {
-  return std::string(kGpuBegin) + "\n# " + table.machine + ", " + table.date + ", starling " + table.starling + ", " +
-         table.datatype + "\n[modules.algo-symmetric.options]\ngpu_choices = \"\"\"\n" + ChoiceRows(table.curves) +
-         "\"\"\"\n" + kGpuEnd + "\n";
-}
-
-std::string WithoutGpuSection(const std::string& text, const std::string& file) {
-  std::string rest = Without(text, kGpuBegin, kGpuEnd, file);
-  if (std::regex_search(rest, std::regex("(^|\n)[ \t]*\\[[ \t]*modules\\.algo-symmetric\\.options[ \t]*\\]"))) {
-    throw CommandError(kExitUsage, file +
-                                       ": it has a section [modules.algo-symmetric.options] that was not written by "
-                                       "tuning; tune into another file and copy gpu_choices");
-  }
-  return rest;
 }
 
 std::string WinnersText(const TuneTable& table) {

@@ -25,6 +25,7 @@ struct TuneTable {
   std::string date;
   std::string starling;
   std::string datatype;
+  std::string device = "host";       // kind of memory, as rules name it
   std::vector<std::string> modules;  // "name version"
   std::vector<TuneCurve> curves;
 };
@@ -36,29 +37,19 @@ std::string TuneSection(const TuneTable& table);
 // outside the marks: they were written by hand, and are not ours to replace.
 std::string WithoutTuneSection(const std::string& text, const std::string& file);
 
-// Two sizes that were measured one after the other, between which another family becomes the quickest.
+// Two sizes that were measured one after the other, between which another algorithm becomes the quickest.
 struct TuneGap {
   int ranks;
   Collective collective;
   size_t low, high;
 };
-// Where the rows below have their changes.
+// Where that is; an algorithm that is ahead by less than 3 % does not count.
 std::vector<TuneGap> ChangesOf(const std::vector<TuneCurve>& curves);
 // A size between both, by ratio, that the collective can have and that is round; 0 where they are too close for one.
 size_t MiddleOf(const TuneGap& gap, DataType type);
 
-// Rows of algo-symmetric's option gpu_choices (modules/algo-symmetric/choice_table.h), of curves whose algorithms are
-// its families and whose ranks are GPUs. Between two sizes the change is where straight lines through both families'
-// times meet; a family that is ahead by less than 3 % does not take over.
-std::string ChoiceRows(const std::vector<TuneCurve>& curves);
-// For people: what each family took, a line for each size, the quickest first.
+// For people: what each algorithm took, a line for each size, the quickest first.
 std::string TimesText(const std::vector<TuneCurve>& curves);
-// The section that sets them, with its marks; ends in a newline.
-std::string GpuSection(const TuneTable& table);
-// As WithoutTuneSection. Throws CommandError (usage) also when the profile sets options of algo-symmetric elsewhere: a
-// TOML table stands in one place.
-std::string WithoutGpuSection(const std::string& text, const std::string& file);
-
 // For people: which algorithm is quickest in which range of sizes, a line for each collective and number of ranks.
 std::string WinnersText(const TuneTable& table);
 

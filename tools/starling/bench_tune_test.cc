@@ -169,18 +169,14 @@ TuneTable GpuTable() {
   return table;
 }
 
-TEST(TuneTable, MakesRowsOfFamilies) {
-  EXPECT_EQ(ChoiceRows(GpuTable().curves), "all_reduce 2: b 1250, a 3000, c\nall_to_all 4: b\n");
-}
-
-TEST(TuneTable, SaysWhatEachFamilyTook) {
+TEST(TuneTable, SaysWhatEachAlgorithmTook) {
   EXPECT_EQ(TimesText(GpuTable().curves),
             "# all_reduce 2 of 1000 bytes: b 4.00 a 5.00 us\n# all_reduce 2 of 2000 bytes: a 6.00 c 6.10 b 9.00 us\n"
             "# all_reduce 2 of 3000 bytes: c 9.80 a 10.00 us\n# all_reduce 2 of 4000 bytes: c 8.00 a 12.00 us\n"
             "# all_to_all 4 of 8 bytes: b 1.00 us\n");
 }
 
-TEST(TuneTable, SaysBetweenWhichSizesFamiliesChange) {
+TEST(TuneTable, SaysBetweenWhichSizesAlgorithmsChange) {
   std::string text;
   for (const TuneGap& gap : ChangesOf(GpuTable().curves)) {
     text += std::string(Name(gap.collective)) + " " + std::to_string(gap.ranks) + ": " + std::to_string(gap.low) +
@@ -200,17 +196,15 @@ TEST(TuneTable, HasRoundSizesBetweenOthers) {
   EXPECT_EQ(middle(4, 8), 0u);
 }
 
-TEST(TuneTable, ReplacesRowsOfFamiliesAndNothingElse) {
-  const std::string before = "# mine\nprofile_version = 1\n";
-  const std::string behind = "[link]\nlanes = 1\n";
-  const std::string section = GpuSection(GpuTable());
-  EXPECT_NE(section.find("[modules.algo-symmetric.options]\ngpu_choices = \"\"\"\nall_reduce 2: b"), std::string::npos)
+TEST(TuneTable, SaysThatCostsAreOfGpus) {
+  TuneTable table = GpuTable();
+  table.device = "cuda";
+  const std::string section = TuneSection(table);
+  EXPECT_NE(
+      section.find("op = \"all_to_all\"\nranks = 4\nalgorithm = \"b\"\ndevice = \"cuda\"\npoints = [[8, 1000]]\n"),
+      std::string::npos)
       << section;
-  EXPECT_EQ(WithoutGpuSection(before + section + behind, "x.toml"), before + behind);
-  EXPECT_EQ(WithoutTuneSection(before + section, "x.toml"), before + section);
-  EXPECT_EQ(WithoutGpuSection(before + TuneSection(Table()), "x.toml"), before + TuneSection(Table()));
-  EXPECT_THROW(WithoutGpuSection(before + "[modules.algo-symmetric.options]\ngpu_sms = 8\n", "x.toml"), CommandError);
-  EXPECT_THROW(WithoutGpuSection(section.substr(0, section.size() / 2), "x.toml"), CommandError);
+  EXPECT_EQ(TuneSection(Table()).find("device"), std::string::npos) << "hosts are what is meant without";
 }
 
 TEST(TunePart, TravelsAsText) {

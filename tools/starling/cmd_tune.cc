@@ -7,8 +7,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 #include <thread>
 
@@ -18,9 +16,9 @@
 #include "tools/starling/bench_tune_session.h"
 #include "tools/starling/bench_tune_table.h"
 #include "tools/starling/bench_worker.h"
-#include "tools/starling/cmd_module_tables.h"
 #include "tools/starling/cmd_runtime.h"
 #include "tools/starling/cmd_tune_gpu.h"
+#include "tools/starling/cmd_tune_modules.h"
 #include "tools/starling/launch_identity.h"
 #include "tools/starling/launch_local.h"
 #include "tools/starling/launch_segment.h"
@@ -28,43 +26,7 @@
 namespace sl::tools {
 namespace {
 
-struct Modules {
-  std::vector<std::string> algorithms;
-  std::vector<std::string> versions;  // "name version" of those that have algorithms
-};
-
-// The algorithms that the profile `path` puts to use.
-Modules FindModules(const std::string& path) {
-  Modules found;
-  std::set<std::string> names;
-  const nlohmann::json document = nlohmann::json::parse(ModulesJson(path));
-  for (const nlohmann::json& problem : document["problems"]) throw CommandError(kExitUsage, problem.get<std::string>());
-  for (const nlohmann::json& module : document["modules"]) {
-    if (module["state"] != "in use") continue;
-    bool serves = false;
-    for (const nlohmann::json& provide : module["provides"]) {
-      if (provide["id"] != SL_ALGORITHM_ID || provide["layer"].get<bool>()) continue;
-      names.insert(provide["name"].get<std::string>());
-      serves = true;
-    }
-    if (serves)
-      found.versions.push_back(module["name"].get<std::string>() + " " + module["version"].get<std::string>());
-  }
-  found.algorithms.assign(names.begin(), names.end());
-  if (found.algorithms.empty())
-    throw CommandError(kExitFailure, "the profile lets in no algorithm: nothing to measure");
-  return found;
-}
-
-// A profile in which only `algorithm` may serve: forbidding the others holds against pins, too.
-std::string OnlyProfile(const std::string& base, const std::vector<std::string>& algorithms,
-                        const std::string& algorithm) {
-  std::string others;
-  for (const std::string& other : algorithms) {
-    if (other != algorithm) others += (others.empty() ? "\"" : ", \"") + other + "\"";
-  }
-  return others.empty() ? base : base + "\n[[select]]\nforbid = [" + others + "]\n";
-}
+constexpr int kExplainedRanks = 64;  // at most
 
 class Tuner {
  public:
@@ -101,16 +63,7 @@ class Tuner {
   }
 
   void Prepare(const std::string& rest) {
-    const std::string base = scratch_.Add("base.toml", rest);
-    try {
-      modules_ = FindModules(base);
-    } catch (const CommandError& error) {
-      std::string text = error.what();  // speaks of the copy
-      for (size_t at = text.find(base); at != std::string::npos; at = text.find(base)) {
-        text.replace(at, base.size(), options_.file);
-      }
-      throw CommandError(error.exit_code(), text);
-    }
+    modules_ = FindModules(rest, options_.file, "host", std::min(options_.ranks.front(), kExplainedRanks), &scratch_);
     const auto most = static_cast<int>(static_cast<size_t>(kMaxLocalProcesses) / modules_.algorithms.size());
     for (const int ranks : options_.ranks) {
       if (ranks <= most) continue;
@@ -198,7 +151,7 @@ class Tuner {
   const TuneOptions options_;
   const std::vector<std::string> arguments_;
   Scratch scratch_;
-  Modules modules_;
+  TunedModules modules_;
   std::vector<std::string> profiles_;
   TuneTable table_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `starling bench --tune FILE --gpus N,…`: which family of kernels is quickest at which size.
+// `starling bench --tune FILE --gpus N,…`: what every algorithm costs on GPUs.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace sl::tools {
 
-// Measures every family in a process of its own, since a profile is a process's, and writes rows into the profile; or,
-// where `identity` is such a process's, measures. Returns an exit code; throws CommandError.
+// Measures every algorithm in a process of its own, since a profile is a process's, and writes [measured] into the
+// profile; or, where `identity` is such a process's, measures. Returns an exit code; throws CommandError.
 int TuneGpus(TuneOptions options, const std::vector<std::string>& arguments, const Identity& identity);
 
 }  // namespace sl::tools
