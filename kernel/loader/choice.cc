@@ -413,6 +413,23 @@ Status ChooseModules(const Profile& profile, const Catalog& catalog, ModuleChoic
   return Chooser(profile, catalog, out_choice).Choose();
 }
 
+namespace {
+
+// What decides among a module's algorithms is no option of it. "": it has one at most, or `name` is a slip of the pen.
+std::string RuleHint(const LoadedModule& module, const std::string& name, const std::vector<std::string>& known) {
+  std::vector<std::string> algorithms;
+  for (uint32_t i = 0; i < module.table().provide_count; ++i) {
+    const sl_provide_t& provide = *module.table().provides[i];
+    if (provide.id == std::string_view(SL_ALGORITHM_ID)) algorithms.push_back(module.NameOf(provide));
+  }
+  if (algorithms.size() < 2 || !NearestName(name, known).empty()) return {};
+  return fmt::format(
+      "; which of its algorithms serves is said by a rule: [[select]] with prefer = or algorithm = one of {}",
+      fmt::join(algorithms, ", "));
+}
+
+}  // namespace
+
 std::vector<OptionValue> EffectiveOptions(const Profile& profile, const LoadedModule& module,
                                           std::vector<std::string>* problems) {
   const sl_module_t& table = module.table();
@@ -442,7 +459,8 @@ std::vector<OptionValue> EffectiveOptions(const Profile& profile, const LoadedMo
   }
   for (const auto& [name, place] : entry.option_key_places) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    problems->push_back(fmt::format("{}: unknown option {}{}{}", place, prefix, name, NearestHint(name, known)));
+    problems->push_back(fmt::format("{}: unknown option {}{}{}{}", place, prefix, name, NearestHint(name, known),
+                                    RuleHint(module, name, known)));
   }
   return values;
 }

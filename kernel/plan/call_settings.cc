@@ -88,8 +88,11 @@ bool WayExpression::Allows(std::string_view algorithm, std::string_view way) con
   const std::string whole = LowerCase(algorithm);
   const std::string part = LowerCase(way);
   const std::string both = whole + "/" + part;
+  // One of a module's algorithms is also known by what follows the module's name: direct of symmetric_direct.
+  const std::string short_name = whole.substr(whole.find('_') + 1);
   const auto stands_for_it = [&](const std::string& name) {
-    return whole.starts_with(name) || (!part.empty() && (part.starts_with(name) || both.starts_with(name)));
+    return whole.starts_with(name) || short_name.starts_with(name) ||
+           (!part.empty() && (part.starts_with(name) || both.starts_with(name)));
   };
   const auto holds = [&](const Name& name) {
     return std::any_of(name.any.begin(), name.any.end(), stands_for_it) != name.is_excluded;

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Choices of operations that were met before. Choosing weighs every family, which takes a processor half a microsecond,
-// of the four to five that an eager call takes altogether.
+// How operations that were met before are cut. Cutting takes a processor some fifty nanoseconds, of which an eager call
+// has no more to give away.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
-#include "modules/algo-symmetric/choice.h"
+#include "modules/algo-symmetric/families/family.h"
 #include "sdk/float_mode.h"
 
 namespace sl::algo_symmetric {
 
-// For one rank of one communicator; one thread at a time.
+// For one family and one rank of one communicator; one thread at a time.
 class ChoiceCache {
  public:
-  // What `choose` says of an operation, which is the same at every call. `number`: of the call's own settings, 0: none.
+  // What `cut` says of an operation, which is the same at every call. `number`: of the call's own settings, 0: none.
   // Valid until the next call.
-  template <typename Choosing>
-  const Choice& Of(const sl_op_t& op, uint32_t number, Choosing&& choose) {
+  template <typename Cutting>
+  const Choice& Of(const sl_op_t& op, uint32_t number, Cutting&& cut) {
     const Key key{op.count, op.kind, op.datatype, op.reduction, op.root, number};
     Slot& slot = slots_[key.Hash() % kSlots];
     if (!slot.is_used || !(slot.key == key)) {
-      const FloatMode mode;  // all ranks choose alike, by costs that are rounded alike
-      slot = {true, key, choose()};
+      const FloatMode mode;  // all ranks cut alike, by costs that are rounded alike
+      slot = {true, key, cut()};
     }
     return slot.choice;
   }
 
  private:
-  static constexpr uint64_t kSlots = 64;
+  static constexpr uint64_t kSlots = 32;
 
-  // All of an operation that choosing looks at.
+  // All of an operation that cutting looks at.
   struct Key {
     uint64_t count;
     sl_op_kind_t kind;

@@ -1,28 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// algo-symmetric: collectives by direct loads and stores on symmetric memory. The ABI face; the work is in
-// host_algorithm.h and cuda_algorithm.h.
-#include "modules/algo-symmetric/cuda_algorithm.h"
+// algo-symmetric: collectives by direct loads and stores on symmetric memory. The ABI face: one algorithm on hosts, and
+// on GPUs one for each family of kernels and one for sends and receives. The work is in host_algorithm.h, families/ and
+// transfer_algorithm.h.
+#include "modules/algo-symmetric/family_algorithm.h"
 #include "modules/algo-symmetric/host_algorithm.h"
+#include "modules/algo-symmetric/transfer_algorithm.h"
 #include "sdk/algorithm_module.h"
 #include "sdk/device/vigil.h"
 
-using sl::algo_symmetric::ChoiceTable;
-using sl::algo_symmetric::CudaAlgorithm;
+using sl::algo_symmetric::CallBounds;
+using sl::algo_symmetric::CudaRank;
+using sl::algo_symmetric::CudaRanks;
 using sl::algo_symmetric::Family;
+using sl::algo_symmetric::FamilyAlgorithm;
 using sl::algo_symmetric::GpuSettings;
 using sl::algo_symmetric::HostAlgorithm;
 using sl::algo_symmetric::ImageShelf;
 using sl::algo_symmetric::Layout;
 using sl::algo_symmetric::Sizes;
+using sl::algo_symmetric::TransferAlgorithm;
 using sl::algo_symmetric::kernels::Trigger;
+namespace families = sl::algo_symmetric::families;
 
 struct sl_instance_t {
   const sl_host_t* host;
   Sizes sizes;
   GpuSettings gpu;
-  std::unique_ptr<const sl::algo_symmetric::ChoiceTable> table;  // what gpu.table points to; stays where it is
   std::unique_ptr<ImageShelf> images;
+  std::unique_ptr<CudaRanks> ranks;
 };
 
 namespace {
@@ -37,16 +43,13 @@ const sl_option_t kOptions[] = {
                   sl::algo_symmetric::kernels::kStagedBlocks),
     sl::IntOption("gpu_graph_lanes", "",
                   "lanes of GPU memory for captured graphs; graphs that share one must not overlap", "2", 1, 16),
-    sl::ChoiceOption("gpu_family", "protocol of GPU kernels, where it can serve the operation", "auto",
-                     "auto,one_shot,two_shot,staged,direct,lamport_one_shot,lamport_two_shot,bulk,push"),
     sl::IntOption("gpu_dawdle_ns", "ns",
                   "for tests: GPU threads stop by chance for up to so long between the steps of a protocol", "0", 0,
                   sl::dev::kMostDawdleNs),
     sl::IntOption("gpu_first_epoch", "", "for tests: where the counters of GPU kernels begin that wrap at 2^32", "0", 0,
                   UINT32_MAX - 1),
-    sl::StringOption("gpu_choices",
-                     "families of collectives on GPUs by size; modules/algo-symmetric/README.md says how", ""),
-    sl::BoolOption("gpu_family_only", "for tuning: collectives that gpu_family cannot serve are refused", "false"),
+    sl::IntOption("gpu_mail_bytes", "bytes", "longest message that goes by packets, where they have room for it",
+                  "524288", 0, 524288),
     sl::BoolOption("gpu_dependent_launch",
                    "a kernel is put on the GPU while the one before it in its stream ends; in graphs, by programmatic "
                    "edges",
@@ -58,17 +61,28 @@ const sl_option_t kOptions[] = {
                      "exit", "exit,heard,sent"),
 };
 
-sl_status_t Demand(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
-  out->symmetric_bytes = 0;
-  if (shape->domain_size != shape->size) return SL_OK;
-  if (shape->device_kind == SL_DEVICE_HOST) out->symmetric_bytes = Layout::Of(instance->sizes).total;
-  if (shape->device_kind == SL_DEVICE_CUDA && ImageShelf::HasImages()) {
-    out->symmetric_bytes = CudaAlgorithm::SliceBytes(shape->size, instance->gpu.On(*shape));
-  }
+sl_status_t DemandOfHost(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
+  const bool serves = shape->domain_size == shape->size && shape->device_kind == SL_DEVICE_HOST;
+  out->symmetric_bytes = serves ? Layout::Of(instance->sizes).total : 0;
   return SL_OK;
 }
 
+// The slices of all families, demanded by the one that serves every collective.
+sl_status_t DemandOfCuda(sl_instance_t* instance, const sl_comm_shape_t* shape, sl_demand_t* out) {
+  const bool serves =
+      shape->domain_size == shape->size && shape->device_kind == SL_DEVICE_CUDA && ImageShelf::HasImages();
+  out->symmetric_bytes = serves ? CudaRank::SliceBytes(shape->size, instance->gpu.On(*shape)) : 0;
+  return SL_OK;
+}
+
+sl::Status SharesNoMemory() { return {SL_ERR_UNSUPPORTED, "algo-symmetric: not all ranks share memory with this one"}; }
+
 sl::Result<std::unique_ptr<sl_algorithm_t>> MakeForHost(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
+  if (env.shape->device_kind != SL_DEVICE_HOST) {
+    return sl::Status(SL_ERR_UNSUPPORTED,
+                      "algo-symmetric: symmetric is for hosts; on GPUs each family serves by itself");
+  }
+  if (env.shape->domain_size != env.shape->size || env.symmetric.base == nullptr) return SharesNoMemory();
   static_assert(sizeof(sl::algo_symmetric::Work) <= 4096, "kernels promise arguments of at least 4,096 bytes");
   if (env.shape->size > instance.sizes.stage_bytes / sl::dev::kLineBytes) {
     return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: stage_bytes is too small for " +
@@ -79,28 +93,30 @@ sl::Result<std::unique_ptr<sl_algorithm_t>> MakeForHost(const sl_instance_t& ins
   return std::unique_ptr<sl_algorithm_t>(std::move(algorithm));
 }
 
-sl::Result<std::unique_ptr<sl_algorithm_t>> MakeForCuda(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
+sl::Result<std::shared_ptr<CudaRank>> RankOf(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
+  if (env.shape->device_kind != SL_DEVICE_CUDA) {
+    return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: it is for GPUs; hosts are served by symmetric");
+  }
   if (!ImageShelf::HasImages()) {
     return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: built without GPU kernels, for want of nvcc");
   }
+  if (env.shape->domain_size != env.shape->size) return SharesNoMemory();
   if (env.control == nullptr) {
     return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: a GPU communicator needs a control block");
   }
-  auto algorithm = std::make_unique<CudaAlgorithm>(instance.host, env, instance.gpu);
-  SL_TRY(algorithm->LoadKernels(instance.images.get()));
-  if (instance.gpu.first_epoch != 0) SL_TRY(algorithm->WindCounters());
-  return std::unique_ptr<sl_algorithm_t>(std::move(algorithm));
+  return instance.ranks->For(env, instance.gpu, instance.images.get());
 }
 
-sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
-  if (env.shape->device_kind == SL_DEVICE_CUDA && !ImageShelf::HasImages()) return MakeForCuda(instance, env);
-  if (env.shape->domain_size != env.shape->size || env.symmetric.base == nullptr) {
-    return sl::Status(SL_ERR_UNSUPPORTED, "algo-symmetric: not all ranks share memory with this one");
-  }
-  if (env.shape->device_kind == SL_DEVICE_HOST) return MakeForHost(instance, env);
-  if (env.shape->device_kind == SL_DEVICE_CUDA) return MakeForCuda(instance, env);
-  return sl::Status(SL_ERR_UNSUPPORTED,
-                    "algo-symmetric: no kernels for devices of kind " + std::to_string(env.shape->device_kind));
+template <const Family* kFamily>
+sl::Result<std::unique_ptr<sl_algorithm_t>> MakeFamily(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
+  SL_ASSIGN(std::shared_ptr<CudaRank> rank, RankOf(instance, env));
+  return std::unique_ptr<sl_algorithm_t>(new FamilyAlgorithm(instance.host, *kFamily, std::move(rank), CallBounds(env)));
+}
+
+sl::Result<std::unique_ptr<sl_algorithm_t>> MakeTransfers(const sl_instance_t& instance,
+                                                          const sl_algorithm_env_t& env) {
+  SL_ASSIGN(std::shared_ptr<CudaRank> rank, RankOf(instance, env));
+  return std::unique_ptr<sl_algorithm_t>(new TransferAlgorithm(instance.host, std::move(rank)));
 }
 
 sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& options) {
@@ -108,25 +124,14 @@ sl::Result<sl_instance_t> Open(const sl_host_t* host, const sl::OptionReader& op
   GpuSettings gpu{};
   gpu.staged_blocks = static_cast<uint32_t>(value(3));
   gpu.graph_lanes = static_cast<uint32_t>(value(4));
-  const std::string family = options.String(5);
-  gpu.forced = family != "auto";
-  for (uint32_t i = 0; i < sl::algo_symmetric::kFamilies; ++i) {
-    if (FamilyOption(static_cast<Family>(i)) == family) gpu.family = static_cast<Family>(i);
-  }
-  gpu.dawdle_ns = static_cast<uint32_t>(value(6));
-  gpu.first_epoch = static_cast<uint32_t>(value(7));
-  SL_ASSIGN(ChoiceTable table, ChoiceTable::Parse(options.String(8)));
-  sl_instance_t instance{host,
-                         {value(0), value(1), value(2)},
-                         gpu,
-                         std::make_unique<ChoiceTable>(std::move(table)),
-                         std::make_unique<ImageShelf>()};
-  instance.gpu.table = instance.table.get();
-  instance.gpu.strict = options.Bool(9);
-  instance.gpu.depends = options.Bool(10);
-  const std::string trigger = options.String(11);
-  instance.gpu.trigger = trigger == "sent" ? Trigger::kSent : trigger == "heard" ? Trigger::kHeard : Trigger::kExit;
-  return instance;
+  gpu.dawdle_ns = static_cast<uint32_t>(value(5));
+  gpu.first_epoch = static_cast<uint32_t>(value(6));
+  gpu.mailed_bytes = value(7);
+  gpu.depends = options.Bool(8);
+  const std::string trigger = options.String(9);
+  gpu.trigger = trigger == "sent" ? Trigger::kSent : trigger == "heard" ? Trigger::kHeard : Trigger::kExit;
+  return sl_instance_t{
+      host, {value(0), value(1), value(2)}, gpu, std::make_unique<ImageShelf>(), std::make_unique<CudaRanks>()};
 }
 
 sl_status_t LaunchGroup(sl_algorithm_t* algorithm, const sl_op_t* ops, uint32_t count, void* args,
@@ -134,14 +139,36 @@ sl_status_t LaunchGroup(sl_algorithm_t* algorithm, const sl_op_t* ops, uint32_t 
   return algorithm->LaunchGroup(ops, count, args, args_capacity, out);
 }
 
-constexpr sl_algorithm_ops_t kOps = [] {
-  sl_algorithm_ops_t ops = sl::kLaunchingOps<Make, Demand>;
+constexpr sl_algorithm_ops_t kHostOps = sl::kLaunchingOps<MakeForHost, DemandOfHost>;
+template <const Family* kFamily>
+constexpr sl_algorithm_ops_t kFamilyOps = [] {
+  sl_algorithm_ops_t ops = sl::kLaunchingOps<MakeFamily<kFamily>, nullptr>;
+  ops.retract = sl::AlgorithmCalls<MakeFamily<kFamily>>::Retract;
+  return ops;
+}();
+constexpr sl_algorithm_ops_t kStagedOps = sl::kLaunchingOps<MakeFamily<&families::kStaged>, DemandOfCuda>;
+constexpr sl_algorithm_ops_t kTransferOps = [] {
+  sl_algorithm_ops_t ops = sl::kLaunchingOps<MakeTransfers, nullptr>;
   ops.launch_group = LaunchGroup;
-  ops.retract = sl::AlgorithmCalls<Make>::Retract;
+  ops.retract = sl::AlgorithmCalls<MakeTransfers>::Retract;
   return ops;
 }();
 
-const sl_provide_t kProvides[] = {sl::ProvideAlgorithm("symmetric", &kOps, 0, sl::dev::kVigilRevision)};
+constexpr sl_provide_t Provide(const char* name, const sl_algorithm_ops_t* ops) {
+  return sl::ProvideAlgorithm(name, ops, 0, sl::dev::kVigilRevision);
+}
+const sl_provide_t kProvides[] = {
+    Provide("symmetric", &kHostOps),
+    Provide("symmetric_bulk", &kFamilyOps<&families::kBulk>),
+    Provide("symmetric_direct", &kFamilyOps<&families::kDirect>),
+    Provide("symmetric_lamport_one_shot", &kFamilyOps<&families::kLamportOneShot>),
+    Provide("symmetric_lamport_two_shot", &kFamilyOps<&families::kLamportTwoShot>),
+    Provide("symmetric_one_shot", &kFamilyOps<&families::kOneShot>),
+    Provide(TransferAlgorithm::kName, &kTransferOps),
+    Provide("symmetric_push", &kFamilyOps<&families::kPush>),
+    Provide("symmetric_staged", &kStagedOps),
+    Provide("symmetric_two_shot", &kFamilyOps<&families::kTwoShot>),
+};
 // It launches kernels on the communicator's device.
 const sl_require_t kRequirements[] = {{sizeof(sl_require_t), 0, SL_DEVICE_ID, 1, SL_DEVICE_REVISION}};
 

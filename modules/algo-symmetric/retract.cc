@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 
-#include "modules/algo-symmetric/cuda_algorithm.h"
+#include "modules/algo-symmetric/cuda_rank.h"
 #include "modules/algo-symmetric/kernels/meeting.h"
 #include "modules/algo-symmetric/kernels/p2p_args.h"
 
@@ -49,8 +49,8 @@ class Clearing {
 
 }  // namespace
 
-Status CudaAlgorithm::Retract(uint64_t deadline_ns) {
-  if (reach_ops_ == nullptr) return {};
+Status CudaRank::Retract(uint64_t deadline_ns) const {
+  if (reach_ops_ == nullptr || !has_slices()) return {};
   Clearing clearing(device_ops_, device_);
   for (uint32_t lane = 0; lane <= settings_.graph_lanes; ++lane) {
     const kernels::Team team = TeamFor(lane);

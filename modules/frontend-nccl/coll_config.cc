@@ -33,12 +33,12 @@ constexpr struct {
 } kMeanings[] = {
     {"ring_simple", "ring"},
     {"tree_simple", "tree"},
-    {"symk_agxll_r", "symmetric/one_shot|symmetric/lamport_one_shot"},
-    {"symk_rsxld_agxst", "symmetric/direct|symmetric/push|symmetric/two_shot|symmetric/lamport_two_shot"},
-    {"symk_ll", "symmetric/one_shot|symmetric/lamport_one_shot"},
-    {"symk_st", "symmetric/direct"},
-    {"symk_ld", "symmetric/direct|symmetric/push"},
-    {"symk_tmast", "symmetric/bulk"},
+    {"symk_agxll_r", "symmetric_one_shot|symmetric_lamport_one_shot"},
+    {"symk_rsxld_agxst", "symmetric_direct|symmetric_push|symmetric_two_shot|symmetric_lamport_two_shot"},
+    {"symk_ll", "symmetric_one_shot|symmetric_lamport_one_shot"},
+    {"symk_st", "symmetric_direct"},
+    {"symk_ld", "symmetric_direct|symmetric_push"},
+    {"symk_tmast", "symmetric_bulk"},
 };
 constexpr const char kAnySymmetric[] = "symk_";  // what is shorter stands for all of them
 

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/loader/catalog.h"
 #include "kernel/loader/loader.h"
 #include "kernel/plan/select.h"
 #include "kernel/plan/signature.h"
@@ -129,7 +130,7 @@ class Chooser {
       if (!on_host) env.reach = reinterpret_cast<sl_reach_t*>(&device_);
       sl_algorithm_t* algorithm = nullptr;
       if (ops->create(provider.instance, &env, &algorithm) != SL_OK) continue;
-      candidates_.push_back({provider.name, ops, algorithm, provider.revision});
+      candidates_.push_back({provider.name, ops, algorithm, provider.revision, provider.module->name()});
     }
     SelectSettings settings;
     settings.rules = profile_->select();
@@ -143,7 +144,7 @@ class Chooser {
 
   std::string NameOf(const Choice& choice) {
     if (choice.run == SL_RUN_COPIES) return choice.name;
-    std::string text = Short(FamilyOf(choice)) + " " + std::to_string(choice.estimate.processors);
+    std::string text = Short(choice.name) + " " + std::to_string(choice.estimate.processors);
     if (choice.run != SL_RUN_SEQUENCE) return text;
     text = std::string(choice.name) + " (";
     for (const PartChoice& part : choice.parts) {
@@ -155,24 +156,6 @@ class Chooser {
   static std::string Short(const std::string& name) {
     const std::string prefix = "symmetric_";
     return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
-  }
-
-  static std::string FamilyOf(const Choice& choice) {
-    static const std::map<std::string, std::string> kFamilies = {
-        {"one-shot packets", "symmetric_one_shot"},
-        {"two-shot packets", "symmetric_two_shot"},
-        {"one-shot Lamport packets", "symmetric_lamport_one_shot"},
-        {"two-shot Lamport packets", "symmetric_lamport_two_shot"},
-        {"staged", "symmetric_staged"},
-        {"direct", "symmetric_direct"},
-        {"bulk copies", "symmetric_bulk"},
-        {"pushes", "symmetric_push"},
-    };
-    const std::string name = choice.name;
-    if (name != "symmetric") return name;
-    const std::string reason = choice.estimate.reason;
-    const auto found = kFamilies.find(reason.substr(0, reason.find(" on ")));
-    return found != kFamilies.end() ? found->second : "symmetric_p2p";
   }
 
   sl_device_ops_t device_ops_{};

@@ -193,7 +193,7 @@ TEST_F(GpuReach, LateSendLeavesMemoryOfAnAbortedRankAlone) { ExpectMemoryLeftAlo
 
 // Other memory is mapped at the same address.
 TEST_F(GpuReach, LateAllReduceLeavesWhatIsMappedAnewAlone) {
-  const integration::Environment direct("STARLING_ALGO_SYMMETRIC_GPU_FAMILY", "direct");
+  const Pinned direct("symmetric_direct");
   const auto run = [](Team& team) {
     constexpr size_t kCount = kPieceBytes / sizeof(uint32_t);
     LateLaunch late(team, LateLaunch::Call::kAllReduce);

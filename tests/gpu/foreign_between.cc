@@ -32,7 +32,7 @@ struct Places {
 
 class Chain {
  public:
-  Chain(uint32_t ranks, const algo_symmetric::GpuSettings& settings, bool messages)
+  Chain(uint32_t ranks, const TeamSettings& settings, bool messages)
       : team_(ranks, settings),
         foreign_(team_),
         messages_(messages),
@@ -159,7 +159,7 @@ void CheckChain(Verdicts* verdicts, const OrderEffort& effort, const std::string
                             : trigger == Trigger::kHeard ? ", when heard"
                                                          : ", when sent");
   for (const bool captured : {false, true}) {
-    algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family);
+    TeamSettings settings = GpuTeam::SettingsOf(family);
     settings.trigger = trigger;
     Chain chain(effort.ranks, settings, messages);
     const std::string what = name + (captured ? ", in graphs" : ", eager") + ", around a kernel that never waits";

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 
 namespace sl::gpu {
 
@@ -23,6 +24,17 @@ int CountGpus() {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 0;
   }();
   return kCount;
+}
+
+Pinned::Pinned(const std::string& algorithm)
+    : path_(testing::TempDir() + "pinned-" + std::to_string(getpid()) + ".toml") {
+  std::ofstream(path_) << "profile_version = 1\n[[select]]\nalgorithm = \"" << algorithm << "\"\n";
+  setenv("STARLING_PROFILE", path_.c_str(), 1);
+}
+
+Pinned::~Pinned() {
+  unsetenv("STARLING_PROFILE");
+  unlink(path_.c_str());
 }
 
 int Ranks() { return FromEnvironment("SL_GPU_RANKS", std::max(2, CountGpus())); }

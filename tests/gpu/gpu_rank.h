@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "tests/gpu/gpu_buffers.h"
 #include "tests/integration/team.h"
@@ -38,6 +39,18 @@ struct GpuRank {
 };
 void RunGpuRanks(int ranks, const std::function<void(GpuRank&)>& body,
                  const integration::TeamOptions& options = Patient());
+
+// While it lives, processes that start have a profile whose rule pins an algorithm.
+class Pinned {
+ public:
+  explicit Pinned(const std::string& algorithm);
+  ~Pinned();
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  const std::string path_;
+};
 
 // One operation, its end and its result; `rank` and `size` are those in `comm`.
 void ExpectRight(const integration::NcclCase& test, int rank, int size, ncclComm_t comm, CudaStream stream);

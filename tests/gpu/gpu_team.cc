@@ -9,10 +9,16 @@
 #include <cstring>
 #include <thread>
 
+#include "modules/algo-symmetric/tests/cheapest.h"
+#include "modules/algo-symmetric/transfer.h"
+
 namespace sl::gpu_test {
 
-using algo_symmetric::CudaAlgorithm;
+using algo_symmetric::CudaRank;
 using algo_symmetric::Family;
+using algo_symmetric::FamilyAlgorithm;
+using algo_symmetric::kFamilies;
+using algo_symmetric::TransferAlgorithm;
 using algo_symmetric::kernels::kEpochWords;
 using algo_symmetric::kernels::kPacketBlocks;
 using algo_symmetric::kernels::kSliceHeadBytes;
@@ -24,11 +30,11 @@ constexpr uint32_t kLanes = 2;          // eager, and one for graphs
 constexpr uint64_t kGranule = 2 << 20;  // of a heap
 constexpr uint32_t kSharedSms = 112;    // of a GPU that several ranks share: all that wait for one another are resident
 
-Family FamilyOf(const std::string& name) {
-  for (uint32_t i = 0; i < algo_symmetric::kFamilies; ++i) {
-    if (name == algo_symmetric::FamilyOption(static_cast<Family>(i))) return static_cast<Family>(i);
+const Family* FamilyOf(const std::string& name) {
+  for (const Family* family : kFamilies) {
+    if ("symmetric_" + name == family->name) return family;
   }
-  return Family::kStaged;
+  return nullptr;
 }
 
 // The driver's functions by name, so that the program starts where there is no driver.
@@ -40,7 +46,7 @@ Function Driver(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// The part of sl.device/1 that CudaAlgorithm asks for.
+// The part of sl.device/1 that CudaRank asks for.
 struct LoadedImage {
   cudaLibrary_t library;
   std::vector<cudaKernel_t> kernels;
@@ -172,15 +178,23 @@ Heap::~Heap() {
   Demand(free_addresses(base_, stride_ * slices_.size()), "free addresses");
 }
 
-algo_symmetric::GpuSettings GpuTeam::SettingsOf(const std::string& family, uint32_t blocks) {
-  return {blocks, kLanes - 1, !family.empty(), FamilyOf(family), true};
+TeamSettings GpuTeam::SettingsOf(const std::string& name, uint32_t blocks) {
+  TeamSettings settings{};
+  settings.staged_blocks = blocks;
+  settings.graph_lanes = kLanes - 1;
+  settings.family = FamilyOf(name);
+  settings.serves_all = settings.family != nullptr;
+  const bool is_staged = settings.family == &algo_symmetric::families::kStaged;
+  settings.reaches = !is_staged;
+  if (is_staged || (settings.family != nullptr && settings.family->is_direct)) settings.mailed_bytes = 0;
+  return settings;
 }
 
 namespace {
 
-algo_symmetric::GpuSettings SettingsOf(const std::string& family, uint32_t blocks, bool pushes, uint32_t dawdle_ns,
-                                       uint64_t drawn_bytes) {
-  algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family, blocks);
+TeamSettings SettingsOf(const std::string& family, uint32_t blocks, bool pushes, uint32_t dawdle_ns,
+                        uint64_t drawn_bytes) {
+  TeamSettings settings = GpuTeam::SettingsOf(family, blocks);
   settings.pushes = pushes;
   settings.dawdle_ns = dawdle_ns;
   settings.drawn_bytes = drawn_bytes;
@@ -193,7 +207,7 @@ GpuTeam::GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks, boo
                  uint64_t drawn_bytes)
     : GpuTeam(ranks, gpu_test::SettingsOf(family, blocks, pushes, dawdle_ns, drawn_bytes)) {}
 
-GpuTeam::GpuTeam(uint32_t ranks, const algo_symmetric::GpuSettings& settings) : settings_(settings), ranks_(ranks) {
+GpuTeam::GpuTeam(uint32_t ranks, const TeamSettings& settings) : settings_(settings), ranks_(ranks) {
   int devices = 0;
   Demand(cudaGetDeviceCount(&devices), "count GPUs");
   ConnectAll(devices);
@@ -205,10 +219,10 @@ GpuTeam::GpuTeam(uint32_t ranks, const algo_symmetric::GpuSettings& settings) : 
     shape.processors_max = kSharedSms / sharing;
     settings_.staged_blocks = std::min(settings_.staged_blocks, shape.processors_max);
   }
-  settings_ = settings_.On(shape);
+  static_cast<algo_symmetric::GpuSettings&>(settings_) = settings_.On(shape);
   std::vector<int> device_of;
   for (uint32_t r = 0; r < ranks; ++r) device_of.push_back(static_cast<int>(r) % devices);
-  const uint64_t bytes = CudaAlgorithm::SliceBytes(ranks, settings_);
+  const uint64_t bytes = CudaRank::SliceBytes(ranks, settings_);
   heap_ = std::make_unique<Heap>(ranks, bytes, device_of, settings_.on_host);
   for (uint32_t r = 0; r < ranks; ++r) {
     Rank& rank = ranks_[r];
@@ -226,10 +240,15 @@ GpuTeam::GpuTeam(uint32_t ranks, const algo_symmetric::GpuSettings& settings) : 
     env.symmetric = {heap_->base(), heap_->stride(), bytes};
     env.control = rank.control;
     rank.reach.ranks = ranks;
-    env.reach_ops = &kReachOps;
+    if (settings_.reaches) env.reach_ops = &kReachOps;
     env.reach = reinterpret_cast<sl_reach_t*>(&rank.reach);
-    rank.algorithm = std::make_unique<CudaAlgorithm>(nullptr, env, settings_);
-    if (!rank.algorithm->LoadKernels(&images_).ok()) Demand(cudaErrorUnknown, "load kernels");
+    const auto member = std::make_shared<CudaRank>(env, settings_);
+    if (!member->LoadKernels(&images_).ok()) Demand(cudaErrorUnknown, "load kernels");
+    if (!member->Take(env.symmetric).ok()) Demand(cudaErrorUnknown, "wind counters");
+    for (const Family* family : kFamilies) {
+      rank.families.push_back(std::make_unique<FamilyAlgorithm>(nullptr, *family, member));
+    }
+    rank.transfers = std::make_unique<TransferAlgorithm>(nullptr, member);
   }
 }
 
@@ -243,15 +262,23 @@ GpuTeam::~GpuTeam() {
 void GpuTeam::Launch(uint32_t r, const sl_op_t& op) {
   alignas(64) uint8_t args[4096];
   sl_launch_t launch{};
-  if (ranks_[r].algorithm->Launch(op, args, &launch) != SL_OK) Demand(cudaErrorUnknown, "fill a launch");
+  if (AlgorithmFor(r, op)->Launch(op, args, &launch) != SL_OK) Demand(cudaErrorUnknown, "fill a launch");
   Issue(r, launch);
+}
+
+sl_algorithm_t* GpuTeam::AlgorithmFor(uint32_t r, const sl_op_t& op) {
+  if (algo_symmetric::IsTransfer(op)) return ranks_[r].transfers.get();
+  const Family* chosen = settings_.family != nullptr ? ChooseOf(*settings_.family, op, r, size(), settings_).family
+                                                     : Choose(op, r, size(), settings_).family;
+  const auto place = std::find(kFamilies.begin(), kFamilies.end(), chosen) - kFamilies.begin();
+  return ranks_[r].families[static_cast<size_t>(place)].get();
 }
 
 void GpuTeam::LaunchGroup(uint32_t r, const std::vector<sl_op_t>& ops) {
   alignas(64) static thread_local uint8_t args[32764];
   sl_launch_t launch{};
   const auto count = static_cast<uint32_t>(ops.size());
-  if (ranks_[r].algorithm->LaunchGroup(ops.data(), count, args, sizeof(args), &launch) != SL_OK) {
+  if (ranks_[r].transfers->LaunchGroup(ops.data(), count, args, sizeof(args), &launch) != SL_OK) {
     Demand(cudaErrorUnknown, "fill a group");
   }
   Issue(r, launch);

@@ -12,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "modules/algo-symmetric/cuda_algorithm.h"
+#include "modules/algo-symmetric/family_algorithm.h"
+#include "modules/algo-symmetric/transfer_algorithm.h"
 
 namespace sl::gpu_test {
 
@@ -56,8 +57,13 @@ struct Rank {
   uint32_t asked = 0;       // how often SaysThatItWaits has asked
   SameAddresses reach;
   cudaStream_t stream = nullptr;
-  sl_control_t* control = nullptr;  // pinned
-  std::unique_ptr<algo_symmetric::CudaAlgorithm> algorithm;
+  sl_control_t* control = nullptr;                                         // pinned
+  std::vector<std::unique_ptr<algo_symmetric::FamilyAlgorithm>> families;  // as kFamilies
+  std::unique_ptr<algo_symmetric::TransferAlgorithm> transfers;
+};
+
+struct TeamSettings : algo_symmetric::GpuSettings {
+  const algo_symmetric::Family* family = nullptr;  // serves all that it can, rounds the rest; NULL: the cheapest serves
 };
 
 class GpuTeam {
@@ -66,10 +72,11 @@ class GpuTeam {
   // blocks, if need be.
   GpuTeam(uint32_t ranks, const std::string& family, uint32_t blocks = 24, bool pushes = true, uint32_t dawdle_ns = 0,
           uint64_t drawn_bytes = algo_symmetric::kDrawnBytes);
-  GpuTeam(uint32_t ranks, const algo_symmetric::GpuSettings& settings);
+  GpuTeam(uint32_t ranks, const TeamSettings& settings);
   ~GpuTeam();
-  // As the first constructor makes them.
-  static algo_symmetric::GpuSettings SettingsOf(const std::string& family, uint32_t blocks = 24);
+  // As the first constructor makes them. Where staged serves, messages go through inboxes; where a direct family does,
+  // into buffers.
+  static TeamSettings SettingsOf(const std::string& family, uint32_t blocks = 24);
   GpuTeam(const GpuTeam&) = delete;
   GpuTeam& operator=(const GpuTeam&) = delete;
 
@@ -95,9 +102,10 @@ class GpuTeam {
   void InThreads(const std::function<void(uint32_t)>& work);
 
  private:
+  sl_algorithm_t* AlgorithmFor(uint32_t r, const sl_op_t& op);
   void Issue(uint32_t r, const sl_launch_t& launch);
 
-  algo_symmetric::GpuSettings settings_;
+  TeamSettings settings_;
   algo_symmetric::ImageShelf images_;
   std::unique_ptr<Heap> heap_;
   std::vector<Rank> ranks_;

@@ -47,8 +47,8 @@ class HostHeap {
   }
 
  private:
-  static algo_symmetric::GpuSettings SettingsOn(const std::string& family) {
-    algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family);
+  static TeamSettings SettingsOn(const std::string& family) {
+    TeamSettings settings = GpuTeam::SettingsOf(family);
     settings.on_host = true;
     settings.trigger = algo_symmetric::kernels::Trigger::kSent;  // which is not to matter here
     return settings;

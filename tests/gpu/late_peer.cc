@@ -55,7 +55,7 @@ constexpr uint64_t kBufferBytes = 32 << 20;
 
 // Ranks with a buffer each for what they send and what they receive.
 struct Party {
-  Party(uint32_t ranks, const algo_symmetric::GpuSettings& settings) : team(ranks, settings), foreign(team) {
+  Party(uint32_t ranks, const TeamSettings& settings) : team(ranks, settings), foreign(team) {
     for (uint32_t r = 0; r < ranks; ++r) {
       send.push_back(std::make_unique<DeviceMemory>(team[r].device, kBufferBytes));
       recv.push_back(std::make_unique<DeviceMemory>(team[r].device, kBufferBytes));
@@ -99,8 +99,8 @@ struct How {
   bool depends;
   Trigger trigger;
 
-  algo_symmetric::GpuSettings On(const std::string& family) const {
-    algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family);
+  TeamSettings On(const std::string& family) const {
+    TeamSettings settings = GpuTeam::SettingsOf(family);
     settings.depends = depends;
     settings.trigger = trigger;
     return settings;

@@ -13,8 +13,8 @@
   --ranks N          this alone: random calls on N processes and, with --nccl-tests, its programs on as many. More ranks than
                      GPUs share them, under an MPS daemon that this starts and ends
   --families [N]     this alone, on as many ranks as --ranks says: N random calls (10,000), and N / 200 aborts in their
-                     middle, with every family of kernels forced in turn, each once as it is and once with hostile timing
-                     and epochs that wrap
+                     middle, with every family of kernels pinned in turn by a rule, each once as it is and once with
+                     hostile timing and epochs that wrap
   --sanitize         this alone: compute-sanitizer's memcheck, racecheck and synccheck over some calls of every kernel, on
                      two ranks
 
@@ -229,30 +229,49 @@ def needs_mpi(program):
 
 
 def families_of(starling, environment):
-    """The families that algo-symmetric can be told to use, by its own words."""
+    """The families of kernels: what algo-symmetric provides for collectives on GPUs."""
     done = subprocess.run([starling, "modules", "--json"], capture_output=True, text=True, check=True, env=environment)
     modules = {module["name"]: module for module in json.loads(done.stdout)["modules"]}
-    options = {option["name"]: option for option in modules["algo-symmetric"]["options"]}
-    return options["gpu_family"]["choices"].split(",")
+    names = [provide["name"] for provide in modules["algo-symmetric"]["provides"]]
+    return [name for name in names if name.startswith("symmetric_") and name != "symmetric_p2p"]
+
+
+def family_profile(family, families, out):
+    """A profile in which this family serves all collectives that it can, and rounds the rest."""
+    path = os.path.join(os.path.abspath(out), f"{family}.toml")
+    others = ", ".join(f'"{name}"' for name in families if name not in (family, "symmetric_staged"))
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(f'profile_version = 1\n[[select]]\nalgorithm = "{family}"\nforbid = [{others}]\n')
+    return path
 
 
 def served_by_family(log):
-    """What the communicators of all ranks say when they go: operations, those served as was forced, those out of reach."""
-    lines = re.findall(r"of (\d+) operations on the GPU (\d+) ran as .*; (\d+) had a buffer out of reach", log)
-    return [sum(int(line[column]) for line in lines) for column in range(3)]
+    """What the algorithms of all ranks say when they go: operations of each, and those with a buffer out of reach."""
+    served = {}
+    for name, operations, away in re.findall(r"(symmetric_\w+) served (\d+) operations, (\d+) with a buffer out of reach", log):
+        one = served.setdefault(name, [0, 0])
+        one[0] += int(operations)
+        one[1] += int(away)
+    return served
 
 
-def judge_family(log):
-    operations, served, _ = served_by_family(log)
-    return "" if operations == 0 or served != 0 else f"of {operations} operations none ran as was forced"
+def judge_family(family):
+    def judge(log):
+        served = served_by_family(log)
+        return "" if not served or family in served else f"none ran so, but {', '.join(sorted(served))}"
+    return judge
 
 
-def note_family(log):
-    operations, served, away = served_by_family(log)
-    return f"{served} of {operations} operations ran so, {away} with a buffer out of reach" if operations else ""
+def note_family(family):
+    def note(log):
+        served = served_by_family(log)
+        total = sum(one[0] for one in served.values())
+        operations, away = served.get(family, (0, 0))
+        return f"{operations} of {total} operations ran so, {away} with a buffer out of reach" if total else ""
+    return note
 
 
-def family_jobs(arguments, build, environment, gpus):
+def family_jobs(arguments, build, environment, gpus, out):
     calls = os.path.join(build, "tests", "gpu.calls_test")
     hostile = {"STARLING_ALGO_SYMMETRIC_GPU_DAWDLE_NS": "20000", "STARLING_ALGO_SYMMETRIC_GPU_FIRST_EPOCH": str(2**32 - 300)}
     tests = ("Gpu.EndsRandomCallsRightOnProcesses", "Gpu.EndsRandomCallsRightOnThreads", "GpuLaunches.AbortsInAnyPhase")
@@ -261,12 +280,15 @@ def family_jobs(arguments, build, environment, gpus):
         tests = tests[:1]
         ranks.update(part_of_gpu(arguments.ranks, gpus))
     numbers = ["--calls", str(arguments.families), "--aborts", str(max(arguments.families // 200, 5))]
-    for seed, family in enumerate(families_of(os.path.join(build, "bin", "starling"), environment), 1):
+    families = families_of(os.path.join(build, "bin", "starling"), environment)
+    for seed, family in enumerate(families, 1):
+        messages = {} if "_shot" in family else {"STARLING_ALGO_SYMMETRIC_GPU_MAIL_BYTES": "0"}
         for how, more in (("", {}), (", hostile timing", hostile)):
-            forced = {"STARLING_ALGO_SYMMETRIC_GPU_FAMILY": family, "STARLING_LOG": "info", **ranks, **more}
+            forced = {"STARLING_PROFILE": family_profile(family, families, out), "STARLING_LOG": "debug", **messages, **ranks,
+                      **more}
             for test in tests:
                 yield Job(f"{family}{how}: {test}", [calls, f"--gtest_filter={test}", *numbers, "--seed", str(seed)], 1500,
-                          judge_family, forced, note_family)
+                          judge_family(family), forced, note_family(family))
 
 
 def judge_sanitizer(log):
@@ -382,7 +404,7 @@ def main():
     os.makedirs(out, exist_ok=True)
     gpus = count_gpus()
     if arguments.families or arguments.sanitize:
-        jobs = [*(family_jobs(arguments, build, environment, gpus) if arguments.families else []),
+        jobs = [*(family_jobs(arguments, build, environment, gpus, out) if arguments.families else []),
                 *(sanitizer_jobs(build) if arguments.sanitize else [])]
     elif arguments.ranks:
         jobs = list(process_jobs(arguments, build, gpus))

@@ -80,7 +80,7 @@ struct Effort {
 void CheckFamily(Verdicts* verdicts, const Effort& effort, uint32_t ranks, const std::string& family,
                  bool pushes = true, bool refused = false, bool drawn = false, Trigger trigger = Trigger::kExit) {
   const Clock::time_point start = Clock::now();
-  algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf(family);
+  TeamSettings settings = GpuTeam::SettingsOf(family);
   settings.pushes = pushes;
   settings.dawdle_ns = effort.dawdle_ns;
   if (drawn) settings.drawn_bytes = 1;

@@ -230,7 +230,7 @@ void SweepTriggers(uint32_t ranks) {
   };
   std::vector<std::unique_ptr<GpuTeam>> teams;
   for (const Trigger trigger : {Trigger::kExit, Trigger::kHeard, Trigger::kSent, Trigger::kExit}) {
-    algo_symmetric::GpuSettings settings = GpuTeam::SettingsOf("");
+    TeamSettings settings = GpuTeam::SettingsOf("");
     settings.trigger = trigger;
     settings.depends = teams.size() < 3;
     teams.push_back(std::make_unique<GpuTeam>(ranks, settings));

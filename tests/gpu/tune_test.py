@@ -10,8 +10,9 @@ import unittest
 
 BUILD = os.environ["SL_TEST_BUILD_DIR"]
 PATIENCE_S = 500
-SERVE = ("symmetric",)
-REFUSE = {"all_reduce": ("ring",), "all_gather": ("sequence",)}
+SERVE = ("symmetric_one_shot", "symmetric_staged", "symmetric_direct", "symmetric_lamport_one_shot")
+REFUSE = {"all_reduce": ("symmetric_push", "symmetric_bulk", "symmetric_p2p", "symmetric"),
+          "all_gather": ("symmetric_push", "symmetric_two_shot", "sequence")}
 MINE = 'profile_version = 1\n# as I wrote it\n[comm]\nreach_mib = 1000\n'
 
 
@@ -47,7 +48,9 @@ class TuneGpus(unittest.TestCase):
         done = self.starling("explain", "reduce_scatter", "8", "256M", "--ranks", "2", "--device", "cuda", "--profile",
                              self.profile)
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertRegex(done.stdout, r"(?m)^\* symmetric .* us  launch, same bits on all ranks: pushes on 24 SMs$")
+        self.assertRegex(done.stdout, r"(?m)^\* symmetric_one_shot +1\.95\d us  launch, same bits on all ranks: one-shot packets")
+        self.assertRegex(done.stdout, r"(?m)^\* symmetric_push .* us  launch, same bits on all ranks: pushes on 24 SMs$")
+        self.assertRegex(done.stdout, r"(?m)^  symmetric_bulk +-  cannot: copy units do not reduce$")
 
     def test_writes_a_profile_that_serves_and_replaces_only_what_it_wrote(self):
         first = self.tune("all_reduce")

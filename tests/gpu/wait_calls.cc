@@ -17,7 +17,7 @@ namespace {
 TEST_F(GpuLaunches, EndsNoLaunchThatWaitsShortlyOneAfterTheOther) {
   if (std::getenv("SL_FAKE_CUDA_DEVICES") != nullptr) GTEST_SKIP() << "threads that run kernels may be late themselves";
   const integration::Environment limit("STARLING_COMM_OPERATION_TIMEOUT_MS", "100");
-  const integration::Environment family("STARLING_ALGO_SYMMETRIC_GPU_FAMILY", "two_shot");
+  const Pinned two_shot("symmetric_two_shot");
   RunGpuRanks(2, [](GpuRank& me) {
     constexpr int kCalls = 134;
     constexpr std::chrono::milliseconds kLate{15};

@@ -176,6 +176,24 @@ TEST_F(ProfileCommand, ExplainFollowsAPinnedRule) {
   EXPECT_NE(outcome.text.find("chosen: ring"), std::string::npos) << outcome.text;
 }
 
+// Options that once chose among a module's algorithms: the error says what to write instead.
+TEST_F(ProfileCommand, NamesTheRuleInPlaceOfAnOptionThatWentAway) {
+  for (const char* option :
+       {"gpu_family = \"direct\"", "gpu_family_only = true", "gpu_choices = \"all_reduce 2: direct\""}) {
+    const Outcome outcome =
+        Starling("profile check " + File(std::string("[modules.algo-symmetric.options]\n") + option + "\n"));
+    if (outcome.text.find("algo-symmetric is not") != std::string::npos) GTEST_SKIP() << outcome.text;
+    EXPECT_EQ(2, outcome.exit_code) << outcome.text;
+    EXPECT_NE(outcome.text.find(":3:1: unknown option modules.algo-symmetric.options.gpu_"), std::string::npos)
+        << outcome.text;
+    EXPECT_NE(
+        outcome.text.find("which of its algorithms serves is said by a rule: [[select]] with prefer = or algorithm = "
+                          "one of symmetric, symmetric_bulk, symmetric_direct"),
+        std::string::npos)
+        << outcome.text;
+  }
+}
+
 TEST_F(ProfileCommand, TuneWritesCostsThatDecideAndLeavesTheRestAlone) {
   if (!MissingModule().empty()) GTEST_SKIP() << MissingModule() << " is not built";
   const std::string mine = "# mine\n[link]\nlanes = 3\n[[select]]\nforbid = [\"tree\"]\n";

@@ -19,7 +19,7 @@
 // the number tells them apart for ever, also where it wraps; fresh memory holds 0, which is m - 2 of no meeting but the
 // second, whose low half is 2.
 //
-// A rank that has given up takes back what it has told (CudaAlgorithm::Retract): zeros, which are of no meeting that a
+// A rank that has given up takes back what it has told (CudaRank::Retract): zeros, which are of no meeting that a
 // launch waits for, but for one in 2^32, which they tell that the buffers are out of reach.
 #pragma once
 

@@ -24,11 +24,11 @@ void ExpectAlike(const Choice& got, const Choice& wanted) {
 }
 
 // More operations than there are slots, which differ in one thing each, many of them met again while they are kept.
-TEST(ChoiceCache, SaysWhatChoosingWould) {
+TEST(ChoiceCache, SaysWhatCuttingWould) {
   const GpuSettings settings = GpuTeam::SettingsOf(24);
   std::mt19937 random(1);
   const auto below = [&random](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
-  ChoiceCache cache;
+  std::vector<ChoiceCache> caches(kFamilies.size());
   for (int i = 0; i < 20'000; ++i) {
     sl_op_t op{};
     op.struct_size = sizeof(op);
@@ -38,8 +38,10 @@ TEST(ChoiceCache, SaysWhatChoosingWould) {
     op.root = static_cast<int32_t>(below(2));
     op.count = uint64_t{1} << below(26);
     SCOPED_TRACE(testing::Message() << OpKindName(op.kind) << " of " << op.count << ", root " << op.root);
-    const Choice wanted = Choose(op, 1, 4, settings);
-    ExpectAlike(cache.Of(op, 0, [&] { return wanted; }), wanted);
+    const size_t family = below(kFamilies.size());
+    if (kFamilies[family]->refuses(op, 4, settings) != nullptr) continue;
+    const Choice wanted = Cut(*kFamilies[family], op, 1, 4, settings);
+    ExpectAlike(caches[family].Of(op, 0, [&] { return wanted; }), wanted);
     if (HasFailure()) return;
   }
 }
@@ -53,12 +55,13 @@ TEST(ChoiceCache, KeepsCallsWithSettingsOfTheirOwnApart) {
   op.kind = SL_OP_ALL_REDUCE;
   op.datatype = SL_FLOAT32;
   op.count = 1 << 22;
+  const auto cut = [&op](const GpuSettings& by) { return Cut(families::kStaged, op, 1, 4, by); };
   ChoiceCache cache;
-  const Choice plain = cache.Of(op, 0, [&] { return Choose(op, 1, 4, settings); });
-  const Choice held = cache.Of(op, 6, [&] { return Choose(op, 1, 4, bound); });
+  const Choice plain = cache.Of(op, 0, [&] { return cut(settings); });
+  const Choice held = cache.Of(op, 6, [&] { return cut(bound); });
   EXPECT_GT(plain.blocks, 4u);
   EXPECT_EQ(held.blocks, 4u);
-  ExpectAlike(cache.Of(op, 0, [&] { return Choose(op, 1, 4, settings); }), plain);
+  ExpectAlike(cache.Of(op, 0, [&] { return cut(settings); }), plain);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ Case Case::Random(uint32_t size, std::mt19937& random) {
   one.op.reduction = static_cast<sl_reduction_t>(random() % SL_REDUCTION_COUNT);
   one.op.root = static_cast<int32_t>(random() % size);
   one.op.count = kCounts[random() % std::size(kCounts)];
-  one.family = static_cast<Family>(random() % kFamilies);
+  one.family = kFamilies[random() % kFamilies.size()];
   one.offset = random() % 3 == 0 ? random() % 16 : 0;
   if (random() % 4 == 0) one.askew = static_cast<int32_t>(random() % size);
   one.in_place = random() % 4 == 0 && one.op.kind != SL_OP_REDUCE_SCATTER && one.op.kind != SL_OP_SCATTER;
@@ -107,7 +107,7 @@ std::string Case::Wrong() {
     wrong = std::string(OpKindName(op.kind)) + " " + DatatypeName(op.datatype) + " " + ReductionName(op.reduction) +
             " count " + std::to_string(op.count) + " root " + std::to_string(op.root) + " offset " +
             std::to_string(offset) + (askew < 0 ? "" : ", of rank " + std::to_string(askew) + " one more,") +
-            (in_place ? " in place, " : ", ") + FamilyName(family) + ": rank " + std::to_string(r) + " of " +
+            (in_place ? " in place, " : ", ") + family->words + ": rank " + std::to_string(r) + " of " +
             std::to_string(size) + ": " + what;
   };
   WithFormat(op.datatype, [&](auto* format) {

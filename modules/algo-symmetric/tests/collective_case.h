@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "modules/algo-symmetric/choice.h"
+#include "modules/algo-symmetric/families/family.h"
 #include "sdk/datatype.h"
 #include "sdk/device/element.h"
 
@@ -65,7 +65,7 @@ struct Image {
 // Elements are small whole numbers, which every format holds, also summed over a few ranks.
 struct Case {
   sl_op_t op{};
-  Family family = Family::kStaged;
+  const Family* family = &families::kStaged;
   uint32_t size = 0;
   uint32_t offset = 0;  // of the buffers in their images, in elements
   int32_t askew = -1;   // the only rank whose buffers begin an element further on; -1: none

@@ -210,11 +210,15 @@ TEST(GpuP2p, LandsMessagesWhenTheLowHalfOfTheirNumberWraps) {
 TEST(GpuP2p, DeliversUnderHostileTiming) {
   constexpr uint64_t kBytes[] = {1, 4096, 16385, 50000, 400000};
   constexpr uint32_t kSize = 3;
-  for (Family family : {Family::kStaged, Family::kDirect, Family::kOneShot}) {
-    const bool forced = family != Family::kOneShot;
+  struct Way {
+    const char* name;
+    uint64_t mailed_bytes;
+    bool reaches;
+  };
+  for (const Way& way : {Way{"inbox", 0, false}, Way{"buffer", 0, true}, Way{"as it is", UINT64_MAX, true}}) {
     GpuSettings settings = GpuTeam::SettingsOf(1);
-    settings.forced = forced;
-    settings.family = family;
+    settings.mailed_bytes = way.mailed_bytes;
+    settings.reaches = way.reaches;
     settings.dawdle_ns = 20000;
     settings.first_epoch = UINT32_MAX - 3;
     GpuTeam team(kSize, settings);
@@ -226,10 +230,10 @@ TEST(GpuP2p, DeliversUnderHostileTiming) {
     }
     RunGroup(team, transfers, random);
     for (const Transfer& transfer : transfers) {
-      ASSERT_TRUE(HasArrived(transfer)) << (forced ? FamilyName(family) : "as it chooses") << " from " << transfer.from
-                                        << " to " << transfer.to << " bytes " << transfer.sent.size() - 1;
+      ASSERT_TRUE(HasArrived(transfer)) << way.name << " from " << transfer.from << " to " << transfer.to << " bytes "
+                                        << transfer.sent.size() - 1;
     }
-    EXPECT_EQ(team.reach(0).asked != 0, family != Family::kStaged);
+    EXPECT_EQ(team.reach(0).asked != 0, way.reaches);
   }
 }
 
@@ -680,19 +684,19 @@ TEST(GpuMail, HoldsAsManyBlocksAsFit) {
   EXPECT_EQ(grid.blocks, AnyMailArgs::kMost);
 }
 
-// Forced families that are none of packets have no mail.
-TEST(GpuMail, IsNoneWhereOtherWaysAreForced) {
-  for (const Family family : {Family::kStaged, Family::kDirect}) {
+TEST(GpuMail, IsAsLongAsTheSettingsAllow) {
+  std::mt19937 random(1);
+  for (const uint64_t most : {0, 8, 5000, 100000}) {
     GpuSettings settings = GpuTeam::SettingsOf(1);
-    settings.forced = true;
-    settings.family = family;
+    settings.mailed_bytes = most;
     MailGroup group(0, 2, WaysOf(settings, 2));
-    std::mt19937 random(1);
-    Transfer transfer = MakeTransfer(0, 1, 8, random);
-    const sl_op_t op = OpOf(transfer, SL_OP_SEND);
-    AnyMailArgs args{};
-    MailGrid grid{};
-    EXPECT_EQ(group.Fill(&op, 1, &args, &grid), SL_ERR_LIMIT);
+    for (const uint64_t bytes : {8, 5000, 100000, 200000}) {
+      Transfer transfer = MakeTransfer(0, 1, bytes, random);
+      const sl_op_t op = OpOf(transfer, SL_OP_SEND);
+      AnyMailArgs args{};
+      MailGrid grid{};
+      EXPECT_EQ(group.Fill(&op, 1, &args, &grid), bytes <= most ? SL_OK : SL_ERR_LIMIT) << bytes << " of " << most;
+    }
   }
 }
 

@@ -65,12 +65,9 @@ TEST(Grid, HoldsNoMoreThanTheBudget) {
 }
 
 TEST(Grid, HoldsNoMoreThanTheBudgetWhicheverFamilyIsForced) {
-  for (uint32_t f = 0; f < kFamilies; ++f) {
+  for (uint32_t f = 0; f < kFamilies.size(); ++f) {
     ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t) {
-      GpuSettings settings = WithBudget({0, 3, 0});
-      settings.forced = true;
-      settings.family = static_cast<Family>(f);
-      EXPECT_LE(Choose(op, 0, size, settings).blocks, 3u) << FamilyName(settings.family);
+      EXPECT_LE(ChooseOf(*kFamilies[f], op, 0, size, WithBudget({0, 3, 0})).blocks, 3u) << kFamilies[f]->words;
     });
   }
 }
@@ -82,7 +79,7 @@ TEST(Grid, HoldsWhatTheWireNeedsWhereNothingIsAsked) {
     if (bytes < kLongBytes) return;
     // Of two ranks, half of what blocks move stays at home, and who pushes reduces as much: fewer would cost more than
     // 3 %.
-    const bool needs_all = size == 2 && (!HasReduction(op.kind) || choice.family == Family::kPush);
+    const bool needs_all = size == 2 && (!HasReduction(op.kind) || choice.family == &families::kPush);
     EXPECT_LE(choice.blocks, needs_all ? kSms : 16u);
     EXPECT_GE(choice.blocks, HasReduction(op.kind) ? kReducingBlocks : kStoringBlocks);
   });
@@ -96,30 +93,32 @@ TEST(Grid, PushesLongReduceScatters) {
     ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t bytes) {
       const Choice choice = Choose(op, 0, size, settings);
       if (op.kind != SL_OP_REDUCE_SCATTER) {
-        EXPECT_NE(choice.family, Family::kPush);
+        EXPECT_NE(choice.family, &families::kPush);
       } else if (bytes >= 1 << 30) {
-        EXPECT_EQ(choice.family, Family::kPush);
+        EXPECT_EQ(choice.family, &families::kPush);
         EXPECT_FALSE(choice.send_reached || choice.recv_reached);
       } else if (reaches && bytes <= 4 << 20) {
-        EXPECT_NE(choice.family, Family::kPush) << "a unit is long on its way";
+        EXPECT_NE(choice.family, &families::kPush) << "a unit is long on its way";
       }
       sl_op_t scaled = op;
       scaled.reduction = SL_PREMUL_SUM;
-      EXPECT_NE(Choose(scaled, 0, size, settings).family, Family::kPush);
+      EXPECT_NE(Choose(scaled, 0, size, settings).family, &families::kPush);
     });
   }
   const auto family = [](uint32_t size, const GpuSettings& settings) {
     return Choose(OpOf(SL_OP_REDUCE_SCATTER, 1 << 30, size), 0, size, settings).family;
   };
-  EXPECT_EQ(Choose(OpOf(SL_OP_REDUCE_SCATTER, 128 << 20, 2), 0, 2, WithBudget({})).family, Family::kDirect)
+  EXPECT_EQ(Choose(OpOf(SL_OP_REDUCE_SCATTER, 128 << 20, 2), 0, 2, WithBudget({})).family, &families::kDirect)
       << "24 blocks instead of 16 for 2 %";
-  EXPECT_EQ(family(4, WithBudget({0, 16, 0})), Family::kPush);
-  EXPECT_EQ(family(4, WithBudget({0, 15, 0})), Family::kDirect) << "it takes 16 blocks";
-  GpuSettings forced = GpuTeam::SettingsOf(1);
-  forced.forced = true;
-  forced.family = Family::kPush;
-  EXPECT_EQ(family(2, forced), Family::kPush);
-  EXPECT_NE(family(32, forced), Family::kPush) << "there is no room for a unit of each";
+  EXPECT_EQ(family(4, WithBudget({0, 16, 0})), &families::kPush);
+  EXPECT_EQ(family(4, WithBudget({0, 15, 0})), &families::kDirect) << "it takes 16 blocks";
+  const auto refuses = [](uint32_t size) {
+    GpuSettings all = GpuTeam::SettingsOf(1);
+    all.serves_all = true;
+    return families::kPush.refuses(OpOf(SL_OP_REDUCE_SCATTER, 1 << 30, size), size, all);
+  };
+  EXPECT_STREQ(refuses(2), nullptr);
+  EXPECT_STREQ(refuses(32), "slices have no room for units of so many ranks");
 }
 
 TEST(Grid, GoesByHowPartsAreAligned) {
@@ -128,14 +127,14 @@ TEST(Grid, GoesByHowPartsAreAligned) {
     op.count += more_elements;
     return Choose(op, 0, size, WithBudget({})).family;
   };
-  EXPECT_EQ(family(SL_OP_ALL_GATHER, 1 << 30, 0), Family::kBulk);
-  EXPECT_EQ(family(SL_OP_ALL_GATHER, 1 << 30, 8), Family::kDirect) << "bulk copies of parts of lines are slow";
-  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 1 << 30, 8), Family::kPush);
-  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 1 << 30, 1), Family::kDirect) << "own contributions would be loaded twice";
-  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 32 << 20, 0, 2), Family::kDirect);
-  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 32 << 20, 1, 2), Family::kPush) << "results would be stored in parts";
-  EXPECT_EQ(family(SL_OP_ALL_GATHER, 256 << 10, 0), Family::kLamportOneShot);
-  EXPECT_EQ(family(SL_OP_ALL_GATHER, 128 << 10, 1), Family::kOneShot) << "long packets are put together from parts";
+  EXPECT_EQ(family(SL_OP_ALL_GATHER, 1 << 30, 0), &families::kBulk);
+  EXPECT_EQ(family(SL_OP_ALL_GATHER, 1 << 30, 8), &families::kDirect) << "bulk copies of parts of lines are slow";
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 1 << 30, 8), &families::kPush);
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 1 << 30, 1), &families::kDirect) << "own contributions would be loaded twice";
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 32 << 20, 0, 2), &families::kDirect);
+  EXPECT_EQ(family(SL_OP_REDUCE_SCATTER, 32 << 20, 1, 2), &families::kPush) << "results would be stored in parts";
+  EXPECT_EQ(family(SL_OP_ALL_GATHER, 256 << 10, 0), &families::kLamportOneShot);
+  EXPECT_EQ(family(SL_OP_ALL_GATHER, 128 << 10, 1), &families::kOneShot) << "long packets are put together from parts";
 }
 
 TEST(Grid, CutsVectorsAtLinesOfTheWire) {
@@ -154,8 +153,8 @@ TEST(Grid, CutsVectorsAtLinesOfTheWire) {
     return Choose(OpOf(SL_OP_BROADCAST, bytes, size), 0, size, WithBudget({})).family;
   };
   for (uint32_t size : {3u, 4u, 8u}) {
-    EXPECT_EQ(family(4 << 20, size), Family::kDirect);
-    EXPECT_EQ(family(128 << 20, size), Family::kBulk) << "thirds begin at lines, too";
+    EXPECT_EQ(family(4 << 20, size), &families::kDirect);
+    EXPECT_EQ(family(128 << 20, size), &families::kBulk) << "thirds begin at lines, too";
   }
 }
 
@@ -163,9 +162,9 @@ TEST(Grid, GoesInTwoShotsWhereOneWouldMeetSeveralTimes) {
   const auto family = [](uint64_t bytes, uint32_t size) {
     return Choose(OpOf(SL_OP_ALL_REDUCE, bytes, size), 0, size, WithBudget({})).family;
   };
-  EXPECT_EQ(family(128 << 10, 3), Family::kLamportOneShot);
-  EXPECT_EQ(family(512 << 10, 3), Family::kLamportTwoShot) << "352 units of three ranks meet 170 at a time";
-  EXPECT_EQ(family(512 << 10, 2), Family::kLamportOneShot) << "two ranks' packets do not meet there";
+  EXPECT_EQ(family(128 << 10, 3), &families::kLamportOneShot);
+  EXPECT_EQ(family(512 << 10, 3), &families::kLamportTwoShot) << "352 units of three ranks meet 170 at a time";
+  EXPECT_EQ(family(512 << 10, 2), &families::kLamportOneShot) << "two ranks' packets do not meet there";
 }
 
 TEST(Grid, HandsLongerBroadcastsByPacketsOn) {
@@ -173,16 +172,15 @@ TEST(Grid, HandsLongerBroadcastsByPacketsOn) {
     return Choose(OpOf(SL_OP_BROADCAST, bytes, size), 0, size, settings).family;
   };
   const GpuSettings settings = WithBudget({});
-  EXPECT_EQ(family(128 << 10, 4, settings), Family::kLamportOneShot);
-  for (uint32_t size : {3u, 4u}) EXPECT_EQ(family(512 << 10, size, settings), Family::kLamportTwoShot);
-  EXPECT_EQ(family(512 << 10, 2, settings), Family::kLamportOneShot) << "nobody is there to hand it on";
-  EXPECT_EQ(family(2 << 20, 4, settings), Family::kDirect) << "more than there is room for";
-  GpuSettings forced = settings;
-  forced.forced = true;
-  forced.family = Family::kLamportTwoShot;
-  EXPECT_EQ(family(512 << 10, 4, forced), Family::kLamportTwoShot);
-  forced.on_host = true;
-  EXPECT_NE(family(512 << 10, 4, forced), Family::kLamportTwoShot) << "one store to the host serves all peers";
+  EXPECT_EQ(family(128 << 10, 4, settings), &families::kLamportOneShot);
+  for (uint32_t size : {3u, 4u}) EXPECT_EQ(family(512 << 10, size, settings), &families::kLamportTwoShot);
+  EXPECT_EQ(family(512 << 10, 2, settings), &families::kLamportOneShot) << "nobody is there to hand it on";
+  EXPECT_EQ(family(2 << 20, 4, settings), &families::kDirect) << "more than there is room for";
+  const sl_op_t op = OpOf(SL_OP_BROADCAST, 512 << 10, 4);
+  EXPECT_STREQ(families::kLamportTwoShot.refuses(op, 4, settings), nullptr);
+  GpuSettings on_host = settings;
+  on_host.on_host = true;
+  EXPECT_STREQ(families::kLamportTwoShot.refuses(op, 4, on_host), "one store to host memory serves all peers");
 }
 
 TEST(Grid, HoldsAtLeastWhatIsAskedWhereThereIsWork) {
@@ -231,7 +229,7 @@ TEST(Grid, HoldsFewSmsWhereTheBusBinds) {
   settings.reaches = false;
   ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t bytes) {
     const Choice choice = Choose(op, 0, size, settings);
-    EXPECT_NE(choice.family, Family::kDirect);
+    EXPECT_NE(choice.family, &families::kDirect);
     EXPECT_LE(choice.blocks, kPacketBlocks);
     if (bytes >= 1 << 30) {
       EXPECT_GT(choice.time_ns, 5 * Choose(op, 0, size, WithBudget({})).time_ns);
@@ -242,15 +240,12 @@ TEST(Grid, HoldsFewSmsWhereTheBusBinds) {
       EXPECT_EQ(other.blocks, choice.blocks);
     }
   });
-  EXPECT_LT(CudaAlgorithm::SliceBytes(8, settings), CudaAlgorithm::SliceBytes(8, WithBudget({})));
+  EXPECT_LT(CudaRank::SliceBytes(8, settings), CudaRank::SliceBytes(8, WithBudget({})));
 }
 
 TEST(Grid, CutsRoundsAlike) {
-  GpuSettings settings = WithBudget({});
-  settings.forced = true;
-  settings.family = Family::kStaged;
   ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t) {
-    const Choice choice = Choose(op, 0, size, settings);
+    const Choice choice = Cut(families::kStaged, op, 0, size, WithBudget({}));
     EXPECT_GE(choice.piece_elements * choice.rounds, choice.share_elements);
     EXPECT_LT(choice.piece_elements * (choice.rounds - 1), choice.share_elements);
     const uint64_t short_of = choice.piece_elements * choice.rounds - choice.share_elements;
@@ -261,12 +256,10 @@ TEST(Grid, CutsRoundsAlike) {
 // Whatever a block's share: which rank's which unit it is.
 TEST(Grid, FindsUnitsWithoutDividing) {
   for (uint32_t size : {2u, 3u, 8u, 31u}) {
-    GpuSettings settings = WithBudget({});
-    settings.forced = true;
-    for (Family family : {Family::kOneShot, Family::kTwoShot, Family::kLamportOneShot, Family::kLamportTwoShot}) {
-      settings.family = family;
+    for (const Family* family :
+         {&families::kOneShot, &families::kTwoShot, &families::kLamportOneShot, &families::kLamportTwoShot}) {
       for (uint64_t bytes = 2; bytes < 3 << 20; bytes += bytes / 2 + 2) {
-        const Choice choice = Choose(OpOf(SL_OP_ALL_REDUCE, bytes, size), 0, size, settings);
+        const Choice choice = ChooseOf(*family, OpOf(SL_OP_ALL_REDUCE, bytes, size), 0, size, WithBudget({}));
         if (choice.family != family) continue;
         const uint32_t units = choice.packets.share_units;
         ASSERT_GT(units, 0u);
@@ -321,6 +314,35 @@ TEST(Grid, RunsRightWithinABudget) {
     team.RunAll(cases);
     for (Case& one : cases) ASSERT_EQ(one.Wrong(), "");
   }
+}
+
+TEST(Grid, SparesNoBlocksWhereResultsBeginAtNoVector) {
+  for (const uint32_t size : {3u, 4u, 8u}) {
+    sl_op_t op = OpOf(SL_OP_REDUCE_SCATTER, 512 << 20, size);
+    op.count = op.count / 8 * 8;
+    EXPECT_LT(Choose(op, 0, size, WithBudget({})).blocks, kOddReducingBlocks) << size;
+    ++op.count;
+    const Choice choice = Choose(op, 0, size, WithBudget({}));
+    EXPECT_EQ(choice.family, &families::kDirect) << size;
+    EXPECT_EQ(choice.blocks, kOddReducingBlocks) << size;
+  }
+}
+
+// What is asked of a family that refuses it has a reason to be read in `starling explain`.
+TEST(Grid, IsCutWhereNothingIsRefused) {
+  const GpuSettings settings = WithBudget({});
+  ForEachCollective([&](const sl_op_t& op, uint32_t size, uint64_t) {
+    for (const Family* family : kFamilies) {
+      if (const char* reason = family->refuses(op, size, settings); reason != nullptr) {
+        EXPECT_STRNE(reason, "") << family->name;
+        continue;
+      }
+      const Choice choice = Cut(*family, op, 0, size, settings);
+      EXPECT_GE(choice.blocks, 1u) << family->name;
+      EXPECT_GT(choice.time_ns, 0u) << family->name;
+    }
+    EXPECT_STREQ(families::kStaged.refuses(op, size, settings), nullptr) << "it serves all";
+  });
 }
 
 TEST(SmBudget, IsNotReadFromAShorterShape) {

@@ -27,11 +27,13 @@ TEST(Revisions, WithAShorterControlAreNotOffered) {
   hello.container_max = SL_CONTAINER_VERSION;
   const sl_module_t* module = nullptr;
   ASSERT_EQ(query(&hello, &module), SL_OK);
-  ASSERT_EQ(module->provide_count, 1u);
-  const sl_provide_t& provide = *module->provides[0];
-  EXPECT_STREQ(provide.id, SL_ALGORITHM_ID);
-  EXPECT_GE(provide.revision_min, 8u);
-  EXPECT_GE(provide.revision, provide.revision_min);
+  ASSERT_NE(module->provide_count, 0u);
+  for (uint32_t i = 0; i < module->provide_count; ++i) {
+    const sl_provide_t& provide = *module->provides[i];
+    EXPECT_STREQ(provide.id, SL_ALGORITHM_ID);
+    EXPECT_GE(provide.revision_min, 8u) << provide.name;
+    EXPECT_GE(provide.revision, provide.revision_min) << provide.name;
+  }
 }
 
 }  // namespace

@@ -19,13 +19,13 @@ GpuSettings SettingsWith(Trigger trigger) {
 }
 
 // An operation that the family serves itself.
-Case CaseOf(Family family, uint64_t count) {
+Case CaseOf(const Family* family, uint64_t count) {
   std::mt19937 random(1);
   Case one = Case::Random(2, random);
   one.family = family;
-  one.op.kind = family == Family::kPush   ? SL_OP_REDUCE_SCATTER
-                : family == Family::kBulk ? SL_OP_ALL_GATHER
-                                          : SL_OP_ALL_REDUCE;
+  one.op.kind = family == &families::kPush   ? SL_OP_REDUCE_SCATTER
+                : family == &families::kBulk ? SL_OP_ALL_GATHER
+                                             : SL_OP_ALL_REDUCE;
   one.op.datatype = SL_UINT32;
   one.op.reduction = SL_SUM;
   one.op.count = count;
@@ -68,10 +68,10 @@ Entries EntriesOf(GpuTeam& team, Case& one) {
 }
 
 TEST(Triggers, LetNobodyInBeforeABlockHasHeardAll) {
-  for (uint32_t family = 0; family < kFamilies; ++family) {
+  for (uint32_t family = 0; family < kFamilies.size(); ++family) {
     for (const uint64_t count : {2, 3001}) {
-      SCOPED_TRACE(std::string(FamilyName(static_cast<Family>(family))) + " of " + std::to_string(count));
-      Case one = CaseOf(static_cast<Family>(family), count);
+      SCOPED_TRACE(std::string(kFamilies[family]->words) + " of " + std::to_string(count));
+      Case one = CaseOf(kFamilies[family], count);
       GpuTeam by_exit(2, SettingsWith(Trigger::kExit));
       const Entries exits = EntriesOf(by_exit, one);
       EXPECT_EQ(exits.in_all, 0u) << "by the exit of blocks alone";
@@ -79,14 +79,14 @@ TEST(Triggers, LetNobodyInBeforeABlockHasHeardAll) {
       GpuTeam by_call(2, SettingsWith(Trigger::kHeard));
       const Entries calls = EntriesOf(by_call, one);
       EXPECT_EQ(calls.meanwhile, 0u);
-      EXPECT_EQ(calls.in_all, IsLamport(one.family) ? 0 : calls.blocks) << "what makes places blank exits";
+      EXPECT_EQ(calls.in_all, one.family->is_lamport ? 0 : calls.blocks) << "what makes places blank exits";
     }
   }
 }
 
 // A block's first call counts, so that a smallest operation that calls again at its end lets nobody in then.
 TEST(Triggers, LetOthersInEarlyWhereAsked) {
-  Case one = CaseOf(Family::kOneShot, 2);
+  Case one = CaseOf(&families::kOneShot, 2);
   GpuTeam team(2, SettingsWith(Trigger::kSent));
   ASSERT_TRUE(team.IsPromptOn(0, one.For(0)));
   const Entries entries = EntriesOf(team, one);
@@ -120,9 +120,10 @@ uint32_t* EpochWord(GpuTeam& team, uint32_t rank, uint32_t word) {
 
 // Rank 0's launch before is in the middle of epoch 1, which rank 1 has ended already.
 TEST(Triggers, AwaitTheEndOfAnEpochThatAnotherLaunchHasBegun) {
-  for (const Family family : {Family::kOneShot, Family::kTwoShot, Family::kLamportOneShot, Family::kLamportTwoShot}) {
+  for (const Family* family :
+       {&families::kOneShot, &families::kTwoShot, &families::kLamportOneShot, &families::kLamportTwoShot}) {
     for (const uint64_t count : {2, 301}) {
-      SCOPED_TRACE(std::string(FamilyName(family)) + " of " + std::to_string(count));
+      SCOPED_TRACE(std::string(family->words) + " of " + std::to_string(count));
       Case one = CaseOf(family, count);
       GpuTeam team(2, SettingsWith(Trigger::kHeard));
       const uint32_t blocks = team.ChoiceFor(0, one.op, family).blocks;
@@ -156,10 +157,10 @@ TEST(Triggers, AwaitTheEndOfAnEpochThatAnotherLaunchHasBegun) {
 
 // What gave up in the middle of an epoch has ended, too.
 TEST(Triggers, FindALaunchThatGaveUpWhereTheyAwaitItsEnd) {
-  Case one = CaseOf(Family::kOneShot, 2);
+  Case one = CaseOf(&families::kOneShot, 2);
   GpuTeam team(2, SettingsWith(Trigger::kHeard));
   *EpochWord(team, 0, 1) = 1;
-  std::thread second([&] { team.Run(0, one.For(0), Family::kOneShot); });
+  std::thread second([&] { team.Run(0, one.For(0), &families::kOneShot); });
   dev::StoreRelease(EpochWord(team, 0, 0), kEndedEpoch);
   second.join();
   EXPECT_EQ(*EpochWord(team, 0, 0), kEndedEpoch);
