@@ -26,7 +26,7 @@ Result<std::unique_ptr<Algorithms>> Algorithms::LoadWith(const std::string& modu
   const std::string name = kernel::ModuleNameOfFile(std::filesystem::path(path).filename().string());
   if (name.empty() || !std::filesystem::exists(path, error)) {
     return Status(SL_ERR_NOT_FOUND,
-                  fmt::format("{} is not the file of a module, such as build/lib/starling/algo-ring.so", module_path));
+                  fmt::format("{} is not the file of a module, such as build/lib/starling/NAME.so", module_path));
   }
   const std::string text = fmt::format("profile_version = 1\n[modules.\"{}\"]\npath = '{}'\n", name, path);
   SL_ASSIGN(kernel::Profile profile, kernel::Profile::Parse(text, "--module"));
@@ -65,7 +65,7 @@ Status Algorithms::OpenHostDevice() {
   if (const std::string why = kernel::WhyNoHostDevice(profile_); !why.empty()) return {SL_ERR_CONFIG, why};
   std::string folders;
   for (const std::string& folder : kernel::ModuleFolders()) folders += (folders.empty() ? "" : ", ") + folder;
-  return {SL_ERR_NOT_FOUND, "no module provides a host device: looked for device-host.so in " + folders};
+  return {SL_ERR_NOT_FOUND, "no module provides a host device; looked for one in " + folders};
 }
 
 }  // namespace sl::verify
