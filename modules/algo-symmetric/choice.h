@@ -7,7 +7,7 @@
 
 #include "modules/algo-symmetric/grid.h"
 #include "modules/algo-symmetric/kernels/args.h"
-#include "modules/algo-symmetric/kernels/direct.h"
+#include "modules/algo-symmetric/kernels/direct/direct.h"
 #include "modules/algo-symmetric/pattern.h"
 
 namespace sl::algo_symmetric {

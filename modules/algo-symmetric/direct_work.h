@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank does of a collective that goes from callers' buffers to callers' buffers (kernels/direct.h).
+// What a rank does of a collective that goes from callers' buffers to callers' buffers (kernels/direct/direct.h).
 #pragma once
 
-#include "modules/algo-symmetric/kernels/direct.h"
+#include "modules/algo-symmetric/kernels/direct/direct.h"
 #include "sl_algorithm.h"
 
 namespace sl::algo_symmetric {

@@ -5,7 +5,7 @@
 #include <new>
 #include <string>
 
-#include "modules/algo-symmetric/kernels/prompt.h"
+#include "modules/algo-symmetric/kernels/packets/prompt.h"
 #include "modules/algo-symmetric/transfer.h"
 #include "sdk/datatype.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "modules/algo-symmetric/kernels/move.h"
-#include "modules/algo-symmetric/kernels/packet_format.h"
+#include "modules/algo-symmetric/kernels/packets/packet_format.h"
 #include "modules/algo-symmetric/transfer.h"
 
 namespace sl::algo_symmetric {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "modules/algo-symmetric/grid.h"
-#include "modules/algo-symmetric/kernels/mail_args.h"
+#include "modules/algo-symmetric/kernels/p2p/mail_args.h"
 
 namespace sl::algo_symmetric {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "modules/algo-symmetric/choice.h"
-#include "modules/algo-symmetric/kernels/p2p_args.h"
+#include "modules/algo-symmetric/kernels/p2p/p2p_args.h"
 
 namespace sl::algo_symmetric {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Bulk: direct moves by the copy unit of an SM (kernels/bulk_spread.h).
+// Bulk: direct moves by the copy unit of an SM (kernels/direct/bulk_spread.h).
 #include "modules/algo-symmetric/families/cost.h"
 #include "modules/algo-symmetric/families/direct_cut.h"
 #include "modules/algo-symmetric/families/rounds.h"

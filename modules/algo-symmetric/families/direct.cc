@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Direct: from buffer to buffer, where all ranks reach them (kernels/direct.h).
+// Direct: from buffer to buffer, where all ranks reach them (kernels/direct/direct.h).
 #include "modules/algo-symmetric/families/cost.h"
 #include "modules/algo-symmetric/families/direct_cut.h"
 #include "modules/algo-symmetric/families/rounds.h"

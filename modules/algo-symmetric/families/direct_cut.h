@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the families share whose blocks meet (kernels/meeting.h) and then move or reduce what lies in callers' buffers.
+// What the families share whose blocks meet (kernels/direct/meeting.h) and then move or reduce what lies in callers'
+// buffers.
 #pragma once
 
 #include "modules/algo-symmetric/choice.h"

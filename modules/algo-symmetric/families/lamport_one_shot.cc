@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One-shot packets without a flag, which have come when they are not blank (kernels/packet_format.h).
+// One-shot packets without a flag, which have come when they are not blank (kernels/packets/packet_format.h).
 #include "modules/algo-symmetric/families/cost.h"
 #include "modules/algo-symmetric/families/family.h"
 #include "modules/algo-symmetric/families/packets.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two-shot packets without a flag (kernels/packet_format.h).
+// Two-shot packets without a flag (kernels/packets/packet_format.h).
 #include "modules/algo-symmetric/families/cost.h"
 #include "modules/algo-symmetric/families/family.h"
 #include "modules/algo-symmetric/families/packets.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One-shot packets: every rank pushes to each peer what that peer takes, as packets that carry their epoch
-// (kernels/one_shot.h, kernels/prompt.h).
+// (kernels/packets/one_shot.h, kernels/packets/prompt.h).
 #include "modules/algo-symmetric/families/cost.h"
 #include "modules/algo-symmetric/families/family.h"
 #include "modules/algo-symmetric/families/packets.h"

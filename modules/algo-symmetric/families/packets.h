@@ -5,7 +5,7 @@
 
 #include "modules/algo-symmetric/choice.h"
 #include "modules/algo-symmetric/grid.h"
-#include "modules/algo-symmetric/kernels/packet_format.h"
+#include "modules/algo-symmetric/kernels/packets/packet_format.h"
 #include "modules/algo-symmetric/kernels/slice.h"
 
 namespace sl::algo_symmetric {

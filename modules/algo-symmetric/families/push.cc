@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Push: contributions to a reduce-scatter are stored to slots of whoever reduces them (kernels/push_reduce.h).
+// Push: contributions to a reduce-scatter are stored to slots of whoever reduces them (kernels/direct/push_reduce.h).
 #include <algorithm>
 
 #include "modules/algo-symmetric/families/cost.h"
 #include "modules/algo-symmetric/families/direct_cut.h"
 #include "modules/algo-symmetric/families/family.h"
 #include "modules/algo-symmetric/image_shelf.h"
-#include "modules/algo-symmetric/kernels/direct.h"
+#include "modules/algo-symmetric/kernels/direct/direct.h"
 #include "sdk/datatype.h"
 
 namespace sl::algo_symmetric {

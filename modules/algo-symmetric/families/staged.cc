@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Staged: rounds through slots of the slice, reductions in two shots (kernels/staged.h). It serves every collective.
+// Staged: rounds through slots of the slice, reductions in two shots (kernels/rounds/staged.h). It serves every
+// collective.
 #include "modules/algo-symmetric/families/cost.h"
 #include "modules/algo-symmetric/families/rounds.h"
 #include "sdk/datatype.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two-shot packets: a packet to whoever reduces a block or hands it on, a second one with the result to all
-// (kernels/two_shot.h, kernels/hand_on.h).
+// (kernels/packets/two_shot.h, kernels/packets/hand_on.h).
 #include "modules/algo-symmetric/families/cost.h"
 #include "modules/algo-symmetric/families/family.h"
 #include "modules/algo-symmetric/families/packets.h"

@@ -4,12 +4,12 @@
 #pragma once
 
 #include "modules/algo-symmetric/kernels/args.h"
-#include "modules/algo-symmetric/kernels/direct.h"
-#include "modules/algo-symmetric/kernels/hand_on.h"
-#include "modules/algo-symmetric/kernels/one_shot.h"
-#include "modules/algo-symmetric/kernels/push_block.h"
-#include "modules/algo-symmetric/kernels/staged.h"
-#include "modules/algo-symmetric/kernels/two_shot.h"
+#include "modules/algo-symmetric/kernels/direct/direct.h"
+#include "modules/algo-symmetric/kernels/direct/push_block.h"
+#include "modules/algo-symmetric/kernels/packets/hand_on.h"
+#include "modules/algo-symmetric/kernels/packets/one_shot.h"
+#include "modules/algo-symmetric/kernels/packets/two_shot.h"
+#include "modules/algo-symmetric/kernels/rounds/staged.h"
 #include "sdk/device/grid.h"
 
 // Straight between callers' buffers where all ranks reach them, else in rounds.

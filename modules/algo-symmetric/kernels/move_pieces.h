@@ -4,7 +4,7 @@
 // drawn.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/spread.h"
+#include "modules/algo-symmetric/kernels/direct/spread.h"
 #include "sdk/device/draw.h"
 
 namespace sl::algo_symmetric::kernels {

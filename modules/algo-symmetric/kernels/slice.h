@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-#include "modules/algo-symmetric/kernels/push_units.h"
+#include "modules/algo-symmetric/kernels/direct/push_units.h"
 #include "sdk/device/lamport_packet.h"
 #include "sdk/device/ll_packet.h"
 

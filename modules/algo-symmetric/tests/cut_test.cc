@@ -7,10 +7,10 @@
 
 #include <random>
 
-#include "modules/algo-symmetric/kernels/bulk_spread.h"
+#include "modules/algo-symmetric/kernels/direct/bulk_spread.h"
+#include "modules/algo-symmetric/kernels/direct/spread.h"
+#include "modules/algo-symmetric/kernels/direct/unit_cut.h"
 #include "modules/algo-symmetric/kernels/move_pieces.h"
-#include "modules/algo-symmetric/kernels/spread.h"
-#include "modules/algo-symmetric/kernels/unit_cut.h"
 
 namespace sl::algo_symmetric {
 namespace {

@@ -8,15 +8,15 @@
 #include <thread>
 #include <vector>
 
-#include "modules/algo-symmetric/kernels/direct.h"
-#include "modules/algo-symmetric/kernels/hand_on.h"
-#include "modules/algo-symmetric/kernels/mail_group.h"
-#include "modules/algo-symmetric/kernels/one_shot.h"
-#include "modules/algo-symmetric/kernels/p2p.h"
-#include "modules/algo-symmetric/kernels/prompt.h"
-#include "modules/algo-symmetric/kernels/push_block.h"
-#include "modules/algo-symmetric/kernels/staged.h"
-#include "modules/algo-symmetric/kernels/two_shot.h"
+#include "modules/algo-symmetric/kernels/direct/direct.h"
+#include "modules/algo-symmetric/kernels/direct/push_block.h"
+#include "modules/algo-symmetric/kernels/p2p/mail_group.h"
+#include "modules/algo-symmetric/kernels/p2p/p2p.h"
+#include "modules/algo-symmetric/kernels/packets/hand_on.h"
+#include "modules/algo-symmetric/kernels/packets/one_shot.h"
+#include "modules/algo-symmetric/kernels/packets/prompt.h"
+#include "modules/algo-symmetric/kernels/packets/two_shot.h"
+#include "modules/algo-symmetric/kernels/rounds/staged.h"
 
 namespace sl::algo_symmetric {
 

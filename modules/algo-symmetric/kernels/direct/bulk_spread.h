@@ -5,7 +5,7 @@
 // from tens of megabytes on (docs/gpu-performance-log.md).
 #pragma once
 
-#include "modules/algo-symmetric/kernels/direct_spread.h"
+#include "modules/algo-symmetric/kernels/direct/direct_spread.h"
 #include "sdk/device/bulk.h"
 
 namespace sl::algo_symmetric::kernels {

@@ -11,7 +11,7 @@
 // of the next epoch, need the exit, too.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/packet_format.h"
+#include "modules/algo-symmetric/kernels/packets/packet_format.h"
 #include "sdk/device/block.h"
 
 namespace sl::algo_symmetric::kernels {

@@ -3,7 +3,7 @@
 // The data of packets: from and to callers' buffers (packet_ends.h), and the reduction of what came.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/packet_ends.h"
+#include "modules/algo-symmetric/kernels/packets/packet_ends.h"
 #include "modules/algo-symmetric/kernels/slice.h"
 #include "sdk/device/accumulator.h"
 #include "sdk/device/block.h"

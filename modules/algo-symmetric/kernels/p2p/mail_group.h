@@ -5,10 +5,10 @@
 // other end they look like any other group.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/mail.h"
-#include "modules/algo-symmetric/kernels/mail_args.h"
 #include "modules/algo-symmetric/kernels/move.h"
-#include "modules/algo-symmetric/kernels/short_mail.h"
+#include "modules/algo-symmetric/kernels/p2p/mail.h"
+#include "modules/algo-symmetric/kernels/p2p/mail_args.h"
+#include "modules/algo-symmetric/kernels/p2p/short_mail.h"
 
 namespace sl::algo_symmetric::kernels {
 

@@ -3,7 +3,7 @@
 // The arguments of a launch of nothing but mail, one message of a queue.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/p2p_args.h"
+#include "modules/algo-symmetric/kernels/p2p/p2p_args.h"
 
 namespace sl::algo_symmetric::kernels {
 

@@ -7,8 +7,8 @@
 // safe to reuse is that its last launch ended, and there it had.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/packet_data.h"
-#include "modules/algo-symmetric/kernels/packets.h"
+#include "modules/algo-symmetric/kernels/packets/packet_data.h"
+#include "modules/algo-symmetric/kernels/packets/packets.h"
 
 namespace sl::algo_symmetric::kernels {
 

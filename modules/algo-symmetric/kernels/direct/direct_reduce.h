@@ -3,7 +3,7 @@
 // Reducing the ranges of a direct operation, in this rank's memory and in its peers' alike.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/direct_table.h"
+#include "modules/algo-symmetric/kernels/direct/direct_table.h"
 #include "modules/algo-symmetric/kernels/reduce.h"
 #include "sdk/device/draw.h"
 

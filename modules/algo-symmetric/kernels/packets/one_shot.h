@@ -17,8 +17,8 @@
 
 #include <type_traits>
 
-#include "modules/algo-symmetric/kernels/packet_data.h"
-#include "modules/algo-symmetric/kernels/packets.h"
+#include "modules/algo-symmetric/kernels/packets/packet_data.h"
+#include "modules/algo-symmetric/kernels/packets/packets.h"
 
 namespace sl::algo_symmetric::kernels {
 

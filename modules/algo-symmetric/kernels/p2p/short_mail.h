@@ -8,10 +8,10 @@
 // flag before; or none, 0, in fresh memory, the first time round, whose flag is 1.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/mail_ring.h"
-#include "modules/algo-symmetric/kernels/p2p_args.h"
-#include "modules/algo-symmetric/kernels/packet_data.h"
-#include "modules/algo-symmetric/kernels/packet_format.h"
+#include "modules/algo-symmetric/kernels/p2p/mail_ring.h"
+#include "modules/algo-symmetric/kernels/p2p/p2p_args.h"
+#include "modules/algo-symmetric/kernels/packets/packet_data.h"
+#include "modules/algo-symmetric/kernels/packets/packet_format.h"
 
 namespace sl::algo_symmetric::kernels {
 

@@ -17,9 +17,9 @@
 
 #include <type_traits>
 
-#include "modules/algo-symmetric/kernels/bulk_spread.h"
-#include "modules/algo-symmetric/kernels/direct_reduce.h"
-#include "modules/algo-symmetric/kernels/spread.h"
+#include "modules/algo-symmetric/kernels/direct/bulk_spread.h"
+#include "modules/algo-symmetric/kernels/direct/direct_reduce.h"
+#include "modules/algo-symmetric/kernels/direct/spread.h"
 #include "sdk/device/draw.h"
 
 namespace sl::algo_symmetric::kernels {

@@ -3,8 +3,8 @@
 // Moving the ranges of a direct operation by loads and stores.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/direct_table.h"
-#include "modules/algo-symmetric/kernels/spread.h"
+#include "modules/algo-symmetric/kernels/direct/direct_table.h"
+#include "modules/algo-symmetric/kernels/direct/spread.h"
 
 namespace sl::algo_symmetric::kernels {
 

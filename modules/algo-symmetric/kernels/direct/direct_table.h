@@ -4,7 +4,7 @@
 #pragma once
 
 #include "modules/algo-symmetric/kernels/cut.h"
-#include "modules/algo-symmetric/kernels/meeting.h"
+#include "modules/algo-symmetric/kernels/direct/meeting.h"
 
 namespace sl::algo_symmetric::kernels {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels of the smallest operations.
-#include "modules/algo-symmetric/kernels/prompt.h"
+#include "modules/algo-symmetric/kernels/packets/prompt.h"
 
 #define SL_PROMPT_KERNEL(name, Format)                                                          \
   extern "C" __global__ void __launch_bounds__(sl::algo_symmetric::kernels::kThreads)           \

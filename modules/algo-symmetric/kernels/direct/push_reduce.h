@@ -23,8 +23,8 @@
 // over, and nobody reads there any more. No peer touches callers' buffers, so nothing must be in reach.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/direct.h"
-#include "modules/algo-symmetric/kernels/unit_cut.h"
+#include "modules/algo-symmetric/kernels/direct/direct.h"
+#include "modules/algo-symmetric/kernels/direct/unit_cut.h"
 
 namespace sl::algo_symmetric::kernels {
 

@@ -17,12 +17,12 @@
 //   landed   R9 pairs with A9: the sender's part of the message stands in the receiver's buffer
 #pragma once
 
-#include "modules/algo-symmetric/kernels/channel.h"
-#include "modules/algo-symmetric/kernels/mail.h"
-#include "modules/algo-symmetric/kernels/meeting.h"
+#include "modules/algo-symmetric/kernels/direct/meeting.h"
 #include "modules/algo-symmetric/kernels/move_pieces.h"
-#include "modules/algo-symmetric/kernels/p2p_args.h"
-#include "modules/algo-symmetric/kernels/short_mail.h"
+#include "modules/algo-symmetric/kernels/p2p/channel.h"
+#include "modules/algo-symmetric/kernels/p2p/mail.h"
+#include "modules/algo-symmetric/kernels/p2p/p2p_args.h"
+#include "modules/algo-symmetric/kernels/p2p/short_mail.h"
 #include "sdk/device/draw.h"
 #include "sdk/device/grid.h"
 

@@ -3,8 +3,8 @@
 // A block of a reduction whose contributions are pushed: it meets its peers', then its warps play their roles.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/meeting.h"
-#include "modules/algo-symmetric/kernels/push_reduce.h"
+#include "modules/algo-symmetric/kernels/direct/meeting.h"
+#include "modules/algo-symmetric/kernels/direct/push_reduce.h"
 
 namespace sl::algo_symmetric::kernels {
 

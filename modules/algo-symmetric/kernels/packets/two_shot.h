@@ -8,8 +8,8 @@
 // empty packet, so the second shot's slots are as safe to reuse. Result packets that hold nothing are not sent.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/packet_data.h"
-#include "modules/algo-symmetric/kernels/packets.h"
+#include "modules/algo-symmetric/kernels/packets/packet_data.h"
+#include "modules/algo-symmetric/kernels/packets/packets.h"
 
 namespace sl::algo_symmetric::kernels {
 

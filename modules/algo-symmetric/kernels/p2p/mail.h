@@ -8,9 +8,9 @@
 // at a place was sent there since.
 #pragma once
 
-#include "modules/algo-symmetric/kernels/mail_ring.h"
-#include "modules/algo-symmetric/kernels/packet_data.h"
-#include "modules/algo-symmetric/kernels/packet_format.h"
+#include "modules/algo-symmetric/kernels/p2p/mail_ring.h"
+#include "modules/algo-symmetric/kernels/packets/packet_data.h"
+#include "modules/algo-symmetric/kernels/packets/packet_format.h"
 
 namespace sl::algo_symmetric::kernels {
 

@@ -2,8 +2,8 @@
 //
 // Point-to-point kernels. Parts of a block end each on its own, and some hear from nobody, so the next grid is let in
 // by the exit of blocks alone.
-#include "modules/algo-symmetric/kernels/mail_group.h"
-#include "modules/algo-symmetric/kernels/p2p.h"
+#include "modules/algo-symmetric/kernels/p2p/mail_group.h"
+#include "modules/algo-symmetric/kernels/p2p/p2p.h"
 #include "sdk/device/grid.h"
 
 using sl::algo_symmetric::kernels::AnyMailArgs;
