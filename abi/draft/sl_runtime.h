@@ -102,8 +102,8 @@ typedef struct sl_call_settings_t {
   uint32_t processor_free;
   uint32_t is_forced; /* 1: operations that no way of `ways` serves are refused; 0: they are served as without it */
   uint32_t reserved;
-  /* Names of algorithms, of their ways, or both as "symmetric/two_shot": , or  + and  ^ not  | or within a name; case does
-   * not matter, and a name stands for all that it begins. NULL or "": any. */
+  /* Names of algorithms, of their ways, or both as "symmetric/two_shot": , or  + and  ^ not  | or within a name; case
+   * does not matter, and a name stands for all that it begins. NULL or "": any. */
   const char* ways;
   const char* rule; /* NULL, or the keys of a [[select]] rule of the profile, which goes before the profile's */
 } sl_call_settings_t;

@@ -21,6 +21,9 @@ TEST(WayExpression, StandsForAllThatItsNamesBegin) {
   EXPECT_FALSE(Allows("symmetric/two", "symmetric"));
   EXPECT_FALSE(Allows("symmetric/two", "symmetric", "one_shot"));
   EXPECT_FALSE(Allows("ring", "tree"));
+  EXPECT_TRUE(Allows("symmetric", "symmetric_two_shot"));
+  EXPECT_TRUE(Allows("two_shot", "symmetric_two_shot"));
+  EXPECT_FALSE(Allows("shot", "symmetric_two_shot"));
 }
 
 TEST(WayExpression, JoinsNamesByOrAndNot) {

@@ -110,7 +110,8 @@ sl::Result<std::shared_ptr<CudaRank>> RankOf(const sl_instance_t& instance, cons
 template <const Family* kFamily>
 sl::Result<std::unique_ptr<sl_algorithm_t>> MakeFamily(const sl_instance_t& instance, const sl_algorithm_env_t& env) {
   SL_ASSIGN(std::shared_ptr<CudaRank> rank, RankOf(instance, env));
-  return std::unique_ptr<sl_algorithm_t>(new FamilyAlgorithm(instance.host, *kFamily, std::move(rank), CallBounds(env)));
+  return std::unique_ptr<sl_algorithm_t>(
+      new FamilyAlgorithm(instance.host, *kFamily, std::move(rank), CallBounds(env)));
 }
 
 sl::Result<std::unique_ptr<sl_algorithm_t>> MakeTransfers(const sl_instance_t& instance,

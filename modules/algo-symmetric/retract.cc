@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a rank that has given up takes back. Its peers have been told where its callers' buffers lie: by the words of
-// meetings (kernels/meeting.h) and of offers (kernels/p2p.h), which this rank alone writes, into the peers' slices. A
-// launch of a peer that comes late would find all that it waits for, and use buffers that the program may have freed.
-// Where zeros are, it waits, until its own abort word ends it. Copies write them: they need no SM, which others may
-// hold.
+// meetings (kernels/direct/meeting.h) and of offers (kernels/p2p/p2p.h), which this rank alone writes, into the peers'
+// slices. A launch of a peer that comes late would find all that it waits for, and use buffers that the program may
+// have freed. Where zeros are, it waits, until its own abort word ends it. Copies write them: they need no SM, which
+// others may hold.
 #include <algorithm>
 #include <array>
 
 #include "modules/algo-symmetric/cuda_rank.h"
-#include "modules/algo-symmetric/kernels/meeting.h"
-#include "modules/algo-symmetric/kernels/p2p_args.h"
+#include "modules/algo-symmetric/kernels/direct/meeting.h"
+#include "modules/algo-symmetric/kernels/p2p/p2p_args.h"
 
 namespace sl::algo_symmetric {
 namespace {

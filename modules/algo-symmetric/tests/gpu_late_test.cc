@@ -25,8 +25,9 @@ TEST(GpuLate, CollectiveLeavesMemoryOfPeersThatGaveUpAlone) {
     const Family* family;
     sl_op_kind_t kind;
   };
-  for (const auto [family, kind] : {Way{&families::kDirect, SL_OP_ALL_REDUCE}, Way{&families::kDirect, SL_OP_ALL_GATHER},
-                                    Way{&families::kBulk, SL_OP_ALL_GATHER}}) {
+  for (const auto [family, kind] :
+       {Way{&families::kDirect, SL_OP_ALL_REDUCE}, Way{&families::kDirect, SL_OP_ALL_GATHER},
+        Way{&families::kBulk, SL_OP_ALL_GATHER}}) {
     GpuTeam team(2, 1);
     std::mt19937 random(1);
     Case one = Case::Random(2, random);

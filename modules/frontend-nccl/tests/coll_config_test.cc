@@ -95,12 +95,12 @@ TEST_F(CollConfig, SelectsAlgorithmsByTheirNamesAndNccls) {
   config_.algSelection = "tree, ring + ^RING_LL";
   EXPECT_EQ(Told(), "0 to 0 SMs, by tree|tree, ring|ring + ^RING_LL");
   config_.forceAlgSelection = 0;
-  config_.algSelection = "symmetric/push";
-  EXPECT_EQ(Told(), "0 to 0 SMs, rather by symmetric/push");
+  config_.algSelection = "symmetric_push";
+  EXPECT_EQ(Told(), "0 to 0 SMs, rather by symmetric_push");
   config_.algSelection = "";
   EXPECT_EQ(Told(), "");
   EXPECT_EQ(WaysOfSelection("Symk"), "Symk|symmetric");
-  EXPECT_EQ(WaysOfSelection("^symk_ld"), "^symk_ld|symmetric/direct|symmetric/push");
+  EXPECT_EQ(WaysOfSelection("^symk_ld"), "^symk_ld|symmetric_direct|symmetric_push");
   EXPECT_EQ(WaysOfSelection("nvls,(x)"), "nvls,(x)") << "the kernel says what is wrong";
 }
 
