@@ -10,19 +10,20 @@
 #include "kernel/events/ring.h"
 #include "kernel/plan/signature.h"
 #include "kernel/profile/profile.h"
-#include "kernel/runtime/op_life.h"
+#include "kernel/runtime/admission.h"
+#include "kernel/runtime/issue.h"
+#include "sdk/datatype.h"
 
 namespace sl::kernel {
 namespace {
 
 bool HasExtras(const sl_group_entry_t& entry) { return entry.tag != 0 || entry.launched != nullptr; }
 
-bool IsTransfer(const sl_group_entry_t& entry) { return entry.op->kind == SL_OP_SEND || entry.op->kind == SL_OP_RECV; }
-
 Status CheckExtras(const sl_group_entry_t* entries, uint32_t count) {
   for (const sl_group_entry_t* entry = entries; entry != entries + count; ++entry) {
     if (!HasExtras(*entry)) continue;
-    if (IsTransfer(*entry)) return {SL_ERR_INVALID, "tags and events are for collectives, not for sends and receives"};
+    if (IsTransfer(entry->op->kind))
+      return {SL_ERR_INVALID, "tags and events are for collectives, not for sends and receives"};
     if (entry->launched == nullptr) continue;
     if (entry->comm->comm.device().is_host()) {
       return {SL_ERR_INVALID, "events are recorded on GPUs; this communicator's operations on host memory have none"};
@@ -38,7 +39,7 @@ Status CheckExtras(const sl_group_entry_t* entries, uint32_t count) {
 // Of entry i, the how-manieth collective of its communicator it is from the group's end, from 0.
 uint32_t CollectivesBehind(const sl_group_entry_t* entries, uint32_t count, uint32_t i) {
   return static_cast<uint32_t>(std::count_if(entries + i + 1, entries + count, [&](const sl_group_entry_t& other) {
-    return other.comm == entries[i].comm && !IsTransfer(other);
+    return other.comm == entries[i].comm && IsCollective(other.op->kind);
   }));
 }
 

@@ -34,8 +34,9 @@ Status CheckOpArguments(const Communicator& comm, const sl_op_t& op) {
     return Bad(op,
                "peer " + std::to_string(op.peer) + " is not a rank; ranks are 0 to " + std::to_string(comm.size() - 1));
   }
-  if (op.settings != 0 && (p2p || comm.call_settings().Find(op.settings) == nullptr)) [[unlikely]] {
-    return Bad(op, p2p ? "settings of a call are for collectives"
+  if (op.settings != 0 && (IsTransfer(op.kind) || comm.call_settings().Find(op.settings) == nullptr)) [[unlikely]] {
+    return Bad(op, IsTransfer(op.kind)
+                       ? "settings of a call are for collectives"
                        : "its settings are none of this communicator's; call_settings() gives their number");
   }
   if (op.count > kSignatureMaxCount || OpBytes(op, comm.size()) > (uint64_t{1} << 48)) {
