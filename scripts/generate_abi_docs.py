@@ -20,7 +20,7 @@ ITEM = re.compile(r"""
   | (?P<function>^SL_EXPORT\ [^;]*;)
   | (?P<blank>\n[ \t]*\n)
 """, re.S | re.M | re.X)
-MEMBER = re.compile(r"\s*(?P<comment>(?:/\*.*?\*/\s*)*)(?P<text>[^;/]+(?:/(?!\*)[^;/]*)*;)(?P<after>[ \t]*/\*[^\n]*?\*/)?", re.S)
+MEMBER = re.compile(r"\s*(?P<comment>(?:/\*.*?\*/\s*)*)(?P<text>[^;/]+(?:/(?!\*)[^;/]*)*;)(?P<after>[ \t]*/\*.*?\*/)?", re.S)
 KEYS = ("thread", "blocking", "owns", "units", "returns", "since")
 
 
