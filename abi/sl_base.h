@@ -15,6 +15,8 @@
  *            [control] any thread, calls on one object do not overlap; may block up to its deadline, may allocate
  *            [data]    any thread, calls on one object do not overlap; never blocks, allocates, locks or logs
  *            [any]     any thread, at any time, overlapping calls allowed
+ *            Objects made from one another are different objects: calls on them may overlap, unless a slot says that it
+ *            counts as a call on both.
  * errors     an int32_t status: SL_OK or negative. The text goes to the host's set_error() (sl_host.h). SL_ERR_AGAIN is
  *            flow control: nothing failed, call again. */
 #ifndef SL_BASE_H

@@ -34,7 +34,7 @@ typedef struct sl_record_t {
 SL_ASSERT_SIZE(sl_record_t, 64); /* on every platform */
 
 /* Event kinds; bit (1 << kind) of the event mask switches one on. */
-#define SL_EVENT_OP_BEGIN 0u   /* value: operation kind, value2: algorithm index */
+#define SL_EVENT_OP_BEGIN 0u   /* value: operation kind, value2: algorithm index, its row of `explain` from 0 */
 #define SL_EVENT_OP_END 1u     /* value: status */
 #define SL_EVENT_STEP 2u       /* value: step index, value2: round */
 #define SL_EVENT_CHUNK_POST 3u /* value: chunk sequence */

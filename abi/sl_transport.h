@@ -5,7 +5,8 @@
  *
  * Model. Each end of a connection owns a window: bytes that the other end may write, and signal words that follow
  * them. put() writes into the peer's window, or into memory that the peer registered, and stores a signal after the
- * bytes. Nothing a transport does blocks.
+ * bytes. Nothing a transport does blocks. Calls on a connection may overlap calls on its transport and on its other
+ * connections; retire() counts as a call on both.
  *
  * Order. Signals of one connection appear in the order of their calls. Who reads a signal, with acquire, sees the bytes
  * of its put, of every put before it on the connection, and what was stored through window.peer before the call.
@@ -48,8 +49,8 @@ typedef struct sl_port_t {
   uint32_t struct_size;
   uint32_t state; /* SL_PORT_… bits */
   char name[64];
-  uint64_t bytes_per_second;
-  uint64_t latency_ns;       /* one way, typical */
+  uint64_t bytes_per_second; /* at most 10^15 */
+  uint64_t latency_ns;       /* one way, typical; at most 10^12 */
   int32_t numa_node;         /* -1: unknown */
   uint32_t rail;             /* ports of equal rail are near each other in the network; usually the port's index */
   char pci_path[64];         /* "" for what is no PCI device */
@@ -161,7 +162,9 @@ typedef struct sl_transport_ops_t {
   sl_status_t (*accept)(sl_transport_t* transport, sl_connection_t** out_connection, sl_connect_args_t* out_args);
   /* SL_CONNECTION_…; DOWN and CLOSED are for good.   thread: [data]   returns: the state, not a status   since: 1 */
   uint32_t (*connection_state)(sl_connection_t* connection);
-  /* The windows, once the connection is up; fills at most out_window->struct_size bytes.
+  /* The windows, once the connection is up; fills at most out_window->struct_size bytes. After the peer has CLOSED they
+   * are what they were, until retire(): what it had put stays readable. When it is DOWN the call may refuse, but
+   * pointers taken before stay good.
    * thread: [data]   owns: the memory is the connection's   returns: SL_OK | SL_ERR_AGAIN not up yet | SL_ERR_LINK_DOWN
    * | SL_ERR_PEER_LOST it is down, as nobody listens there   since: 1 */
   sl_status_t (*window)(sl_connection_t* connection, sl_window_t* out_window);
@@ -191,7 +194,9 @@ typedef struct sl_transport_ops_t {
 
   /* Posts a one-sided write and returns before it completes. A signal word may be stored the same value again, never a
    * smaller one. A cookie comes back once, when the connection goes down too, but not after retire().   thread: [data]
-   * owns: borrows the source until its completion, or until return when bytes <= max_inline_bytes
+   * owns: borrows the source until its completion, or until return when bytes <= max_inline_bytes; without a cookie
+   * until a later put of the connection has completed, a signal of the peer's shows that it has seen this put's or a
+   * later one's, or retire()
    * returns: SL_OK | SL_ERR_AGAIN queue full, call progress() | SL_ERR_INVALID outside the target | SL_ERR_LINK_DOWN
    * since: 1 */
   sl_status_t (*put)(sl_connection_t* connection, const sl_put_t* put);
@@ -205,7 +210,9 @@ typedef struct sl_transport_ops_t {
   /* Does what has to be done now: receives, acknowledges, accepts. May be a no-op.
    * thread: [data]   returns: SL_OK | SL_ERR_AGAIN there was nothing to do   since: 1 */
   sl_status_t (*progress)(sl_transport_t* transport);
-  /* Takes up to `capacity` completions, oldest first; completions of one connection keep the order of its puts.
+  /* Takes up to `capacity` completions, oldest first; completions of one connection keep the order of its puts. The
+   * transport has room for the completion of every put it takes, however late this is called: where it has none, put()
+   * says AGAIN.
    * thread: [data]   returns: SL_OK, also when there are none   since: 1 */
   sl_status_t (*poll)(sl_transport_t* transport, sl_completion_t* completions, uint32_t capacity, uint32_t* out_count);
   /* Sends what put() has only queued and wakes the peer if it sleeps; called once after a batch of puts.

@@ -22,7 +22,7 @@ typedef struct sl_fault_policy_t sl_fault_policy_t; /* the policy of one link */
 #define SL_HEALTH_PROBE_LOST 8u  /* the newest probe is overdue */
 #define SL_HEALTH_PROBED 16u     /* a probe came back since the last fault */
 
-/* One connection of a link as the kernel sees it. */
+/* One connection of a link as the kernel sees it. In an array, `struct_size` is the distance to the next. */
 typedef struct sl_connection_health_t {
   uint32_t struct_size;
   uint32_t flags;            /* SL_HEALTH_… */

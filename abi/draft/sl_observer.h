@@ -31,7 +31,9 @@ typedef struct sl_observer_ops_t {
   /* Makes the observer and says which kinds it wants, bit (1 << kind); mandatory.
    * thread: [init]   owns: the caller destroys it   returns: SL_OK | SL_ERR_SYSTEM   since: 1 */
   sl_status_t (*create)(sl_instance_t* instance, sl_observer_t** out_observer, uint64_t* out_event_mask);
-  /* After the last batch; mandatory.   thread: [control]   owns: frees `observer`   since: 1 */
+  /* After the last batch, which brings what the rings still hold: also when the process ends normally, from an exit
+   * handler, then close() of a module that serves observers alone. Not for an observer that takes longer than two
+   * seconds over that batch; mandatory.   thread: [control]   owns: frees `observer`   since: 1 */
   void (*destroy)(sl_observer_t* observer);
   /* Takes a batch. Called by one thread of the kernel, never by the thread that made the records.
    * thread: [control]   blocking: may write files; while it does, rings fill and drop   owns: borrows `batch`

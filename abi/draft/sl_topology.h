@@ -49,8 +49,8 @@ typedef struct sl_edge_t {
   uint32_t kind; /* SL_PATH_… */
   char from[64];
   char to[64];
-  uint64_t bytes_per_second; /* each way */
-  uint64_t latency_ns;
+  uint64_t bytes_per_second; /* each way; 1 to 10^15 */
+  uint64_t latency_ns;       /* at most 10^12 */
 } sl_edge_t;
 
 typedef struct sl_topology_sink_ops_t {
@@ -64,7 +64,7 @@ typedef struct sl_topology_sink_ops_t {
   sl_status_t (*add_edge)(sl_topology_sink_t* sink, const sl_edge_t* edge);
 } sl_topology_sink_ops_t;
 
-/* Where one lane of one device goes. */
+/* Where one lane of one device goes. The caller sets `struct_size`, which in an array is the distance to the next. */
 typedef struct sl_placement_t {
   uint32_t struct_size;
   uint32_t lane;
@@ -80,11 +80,12 @@ typedef struct sl_topology_ops_t {
   sl_status_t (*create)(sl_instance_t* instance, sl_topology_t** out_topology);
   /* Mandatory.   thread: [control]   owns: frees `topology`   since: 1 */
   void (*destroy)(sl_topology_t* topology);
-  /* Reports everything found.   thread: [control]   blocking: reads files
+  /* Reports everything found, at most 65,536 nodes and 65,536 edges.   thread: [control]   blocking: reads files
    * returns: SL_OK | the sink's first error | SL_ERR_SYSTEM   since: 1 */
   sl_status_t (*discover)(sl_topology_t* topology, const sl_topology_sink_ops_t* sink_ops, sl_topology_sink_t* sink);
   /* Fills `device`'s placements for `lanes` lanes.   thread: [control]   blocking: never
-   * owns: out_placements has `lanes` entries   returns: SL_OK | SL_ERR_UNSUPPORTED the kernel places   since: 1 */
+   * owns: out_placements has `lanes` entries, whose struct_size the caller has set
+   * returns: SL_OK | SL_ERR_UNSUPPORTED the kernel places   since: 1 */
   sl_status_t (*place)(sl_topology_t* topology, const char* device, uint32_t lanes, sl_placement_t* out_placements);
 } sl_topology_ops_t;
 
