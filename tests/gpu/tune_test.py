@@ -29,7 +29,7 @@ class TuneGpus(unittest.TestCase):
                               text=True, timeout=PATIENCE_S, check=False)
 
     def tune(self, *collectives):
-        done = self.starling("bench", "--tune", self.profile, "--gpus", "2", "-b", "64", "-e", "64", "--budget", "250",
+        done = self.starling("bench", "--tune", self.profile, "--gpus", "2", "-b", "64", "-e", "64", "--budget", "400",
                              *collectives)
         self.assertEqual(done.returncode, 0, done.stdout)
         for name in SERVE:
