@@ -19,6 +19,7 @@
 #include "kernel/events/ring.h"
 #include "kernel/loader/catalog.h"
 #include "kernel/loader/choice.h"
+#include "sdk/environment.h"
 #include "sl_observer.h"
 
 namespace sl::kernel {
@@ -144,6 +145,7 @@ Result<Process*> Process::Make() {
   EngineSettings engine;
   engine.spin_ns = made->profile_.settings().engine.spin_us * 1000;
   made->progress_ = std::make_unique<ProgressThread>(engine);
+  for (const std::string& file : SettingFiles()) Logf(SL_LOG_INFO, "settings are taken from {}", file);
   Logf(SL_LOG_INFO, "starling {} profile {}, {} algorithms, {} transports", SL_VERSION, made->profile_.name(),
        made->algorithms_.size(), made->transports_.all.size());
   Process* const ours = made.release();

@@ -17,6 +17,7 @@
 #include "kernel/profile/keys.h"
 #include "kernel/profile/reader.h"
 #include "sdk/datatype.h"
+#include "sdk/environment.h"
 
 namespace sl::kernel {
 namespace {
@@ -26,7 +27,7 @@ constexpr const char* kLayersVariable = "STARLING_LAYERS";
 constexpr off_t kMaxFileBytes = 1 << 20;
 
 std::string Environment(const char* name) {
-  const char* text = secure_getenv(name);
+  const char* text = SettingText(name);
   return text == nullptr ? std::string() : std::string(text);
 }
 
@@ -161,11 +162,11 @@ Status Profile::ApplyEnvironment() {
   std::string problems;
   for (const Key& key : KernelKeys()) {
     std::string variable = VariableName(key.section, key.option.name);
-    const char* text = secure_getenv(variable.c_str());
+    const char* text = SettingText(variable.c_str());
     const bool is_nccls = text == nullptr && key.nccl_variable != nullptr;
     if (is_nccls) {
       variable = key.nccl_variable;
-      text = secure_getenv(key.nccl_variable);
+      text = SettingText(key.nccl_variable);
     }
     if (text == nullptr || (is_nccls && *text == '\0')) continue;
     Result<OptionValue> value =

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/topo/host.h"
+#include "sdk/environment.h"
 
 #include <sched.h>
 #include <sys/stat.h>
@@ -45,7 +46,7 @@ HostId ReadSpaceId() { return HashOf(BootAndNamespace()); }
 HostId ReadMachineId() { return HashOf(BootId()); }
 
 HostId ReadHostId() {
-  const char* given = secure_getenv("NCCL_HOSTID");
+  const char* given = SettingText("NCCL_HOSTID");
   return given != nullptr && *given != '\0' ? HashOf("given:" + std::string(given)) : ReadSpaceId();
 }
 

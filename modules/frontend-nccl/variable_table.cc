@@ -36,7 +36,8 @@ constexpr Variable kTable[] = {
     {"NCCL_COMM_ID", kHonoured, kText, "", "sets comm.rendezvous: host:port of rank 0"},
     {"NCCL_COMM_SHRINK_SHARE_RESOURCES", kHonoured, kInteger, "", kStored},
     {"NCCL_COMM_SPLIT_SHARE_RESOURCES", kHonoured, kInteger, "", kStored},
-    {"NCCL_CONF_FILE", kWarned, kText, "", "no file of variables is read; set them in the environment"},
+    {"NCCL_CONF_FILE", kHonoured, kText, "~/.nccl.conf",
+     "file of NAME=value lines, behind the environment; /etc/nccl.conf is read behind it"},
     {"NCCL_CROSS_NIC", kIgnored, kInteger, "2", kVerbs},
     {"NCCL_CTA_POLICY", kHonoured, kInteger, "",
      "1 (EFFICIENCY): on GPUs an SM more must make an operation 0.8 % shorter; 2 (ZERO): none where there is a way "

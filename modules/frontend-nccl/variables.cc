@@ -2,13 +2,18 @@
 #include "modules/frontend-nccl/variables.h"
 
 #include <strings.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <vector>
 
 #include "modules/frontend-nccl/runtime.h"
+#include "sdk/environment.h"
 
 namespace sl::frontend_nccl {
 
@@ -21,9 +26,45 @@ const Variable* FindVariable(const char* name) {
   return at != table + count && std::strcmp(at->name, name) == 0 ? at : nullptr;
 }
 
+namespace {
+
+// What a process was given, as it was when somebody first asked: a thread of the program may change its environment
+// while others ask. A child of fork() asks anew. Leaked on purpose: texts stay valid.
+struct Given {
+  pid_t process = getpid();
+  std::vector<std::optional<std::string>> texts;  // in the order of the table
+};
+
+constinit std::atomic<const Given*> g_given{nullptr};
+
+const Given& TheGiven() {
+  const Given* given = g_given.load(std::memory_order_acquire);
+  if (given != nullptr && given->process == getpid()) return *given;
+  size_t count = 0;
+  const Variable* table = Variables(&count);
+  auto* fresh = new Given;
+  for (size_t i = 0; i < count; ++i) {
+    const char* text = SettingText(table[i].name);
+    fresh->texts.push_back(text != nullptr && *text != '\0' ? std::optional<std::string>(text) : std::nullopt);
+  }
+  if (g_given.compare_exchange_strong(given, fresh, std::memory_order_acq_rel)) return *fresh;
+  delete fresh;  // another thread was faster
+  return *given;
+}
+
+}  // namespace
+
 const char* VariableText(const char* name) {
-  const char* text = secure_getenv(name);
-  return text != nullptr && *text != '\0' ? text : nullptr;
+  const Variable* variable = FindVariable(name);
+  if (variable == nullptr) return nullptr;
+  size_t count = 0;
+  const auto& text = TheGiven().texts[static_cast<size_t>(variable - Variables(&count))];
+  return text ? text->c_str() : nullptr;
+}
+
+void ForgetVariables() {
+  g_given.store(nullptr);
+  ForgetSettingFiles();
 }
 
 bool ParseInteger(const char* text, int64_t* out_value) {

@@ -30,8 +30,11 @@ struct Variable {
 const Variable* Variables(size_t* out_count);
 const Variable* FindVariable(const char* name);
 
-// The environment's value; NULL when unset, empty, or when the program runs with raised privileges.
+// What the process was given for a variable of the table, by its environment or one of NCCL's files
+// (sdk/environment.h), when the first one was asked for; later changes count no more. NULL when unset or empty.
 const char* VariableText(const char* name);
+// For tests, which change what is there.
+void ForgetVariables();
 
 // A whole number, decimal or 0x…, nothing after it. Booleans as words count: true, false, t, f.
 bool ParseInteger(const char* text, int64_t* out_value);

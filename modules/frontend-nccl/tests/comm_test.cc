@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "modules/frontend-nccl/tests/fixture.h"
+#include "modules/frontend-nccl/variables.h"
 
 namespace sl::frontend_nccl {
 namespace {
@@ -67,8 +68,10 @@ TEST_F(Comm, InitAllRefusesBadDevices) {
   EXPECT_EQ(ncclCommInitAll(nullptr, 2, nullptr), ncclInvalidArgument);
   EXPECT_EQ(ncclCommInitAll(comms, -1, nullptr), ncclInvalidArgument);
   setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1);
+  ForgetVariables();
   EXPECT_EQ(ncclCommInitAll(comms, 2, twice), ncclSuccess) << Text();
   unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  ForgetVariables();
   DestroyComms({comms[0], comms[1]});
 }
 

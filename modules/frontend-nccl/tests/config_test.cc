@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "modules/frontend-nccl/tests/fixture.h"
+#include "modules/frontend-nccl/variables.h"
 
 namespace sl::frontend_nccl {
 namespace {
@@ -12,8 +13,14 @@ namespace {
 // Sets a variable for one test.
 class Environment {
  public:
-  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Environment() { unsetenv(name_); }
+  Environment(const char* name, const char* value) : name_(name) {
+    setenv(name, value, 1);
+    ForgetVariables();
+  }
+  ~Environment() {
+    unsetenv(name_);
+    ForgetVariables();
+  }
 
  private:
   const char* name_;

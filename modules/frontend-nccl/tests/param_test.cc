@@ -3,13 +3,17 @@
 #include <cstring>
 
 #include "modules/frontend-nccl/tests/fixture.h"
+#include "modules/frontend-nccl/variables.h"
 
 namespace sl::frontend_nccl {
 namespace {
 
 class Param : public Fixture {
  protected:
-  void TearDown() override { unsetenv("NCCL_IB_TIMEOUT"); }
+  void TearDown() override {
+    unsetenv("NCCL_IB_TIMEOUT");
+    ForgetVariables();
+  }
 
   static ncclParamHandle_t Bind(const char* key) {
     ncclParamHandle_t handle = nullptr;
@@ -24,6 +28,7 @@ TEST_F(Param, GivesTheDefaultThenTheEnvironment) {
   EXPECT_EQ(ncclParamGetI32(handle, &value), ncclSuccess);
   EXPECT_EQ(value, 20);
   setenv("NCCL_IB_TIMEOUT", "22", 1);
+  ForgetVariables();
   uint8_t small = 0;
   EXPECT_EQ(ncclParamGetU8(handle, &small), ncclSuccess);
   EXPECT_EQ(small, 22);
@@ -32,13 +37,16 @@ TEST_F(Param, GivesTheDefaultThenTheEnvironment) {
 TEST_F(Param, RefusesWhatDoesNotFit) {
   const ncclParamHandle_t handle = Bind("NCCL_IB_TIMEOUT");
   setenv("NCCL_IB_TIMEOUT", "-1", 1);
+  ForgetVariables();
   uint64_t wide = 0;
   EXPECT_EQ(ncclParamGetU64(handle, &wide), ncclInvalidArgument);
   int8_t narrow = 0;
   EXPECT_EQ(ncclParamGetI8(handle, &narrow), ncclSuccess);
   setenv("NCCL_IB_TIMEOUT", "300", 1);
+  ForgetVariables();
   EXPECT_EQ(ncclParamGetI8(handle, &narrow), ncclInvalidArgument);
   setenv("NCCL_IB_TIMEOUT", "soon", 1);
+  ForgetVariables();
   int64_t number = 0;
   EXPECT_EQ(ncclParamGetI64(handle, &number), ncclInvalidArgument);
   const char* text = nullptr;

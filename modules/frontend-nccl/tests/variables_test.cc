@@ -57,6 +57,7 @@ TEST(Variables, AreReportedOnceWhenSetInVain) {
   setenv("NCCL_ALGO", "Tree", 1);
   setenv("NCCL_CROSS_NIC", "1", 1);
   setenv("NCCL_COMM_BLOCKING", "1", 1);
+  ForgetVariables();
   ncclUniqueId id;
   for (int i = 0; i < 2; ++i) EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   int algorithm = 0;
@@ -69,6 +70,7 @@ TEST(Variables, AreReportedOnceWhenSetInVain) {
   EXPECT_EQ(algorithm, 1);
   EXPECT_EQ(cross_nic, 1);
   for (const char* name : {"NCCL_ALGO", "NCCL_CROSS_NIC", "NCCL_COMM_BLOCKING"}) unsetenv(name);
+  ForgetVariables();
 }
 
 TEST(Integer, IsReadWhole) {
