@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel/events/log.h"
+#include "sdk/environment.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <memory>
 #include <mutex>
 
@@ -63,12 +66,12 @@ EnvironmentChoice ReadEnvironment() {
     if (split != 0 && split != std::string_view::npos) choice.file = value.substr(split + 1);
     return choice;
   }
-  const char* text = secure_getenv("NCCL_DEBUG");
+  const char* text = SettingText("NCCL_DEBUG");
   if (text == nullptr || *text == '\0') return choice;
   const int32_t level = ParseLogLevel(text);
   if (level >= 0) choice.level = level;
   if (level < 0) choice.complaint = fmt::format("NCCL_DEBUG: unknown level {}; use VERSION, WARN, INFO or TRACE", text);
-  if (const char* file = secure_getenv("NCCL_DEBUG_FILE"); file != nullptr) choice.file = file;
+  if (const char* file = SettingText("NCCL_DEBUG_FILE"); file != nullptr) choice.file = file;
   return choice;
 }
 
@@ -86,6 +89,46 @@ int32_t LevelFromEnvironment() {
   return choice.level;
 }
 
+// Writing raises no signal meanwhile: a pipe whose reader has ended and a file at its limit are errors of the log, and
+// must not end the program.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigemptyset(&ours_);
+    sigaddset(&ours_, SIGPIPE);
+    sigaddset(&ours_, SIGXFSZ);
+    sigpending(&pending_);
+    pthread_sigmask(SIG_BLOCK, &ours_, &before_);
+  }
+  // Those that have come meanwhile are taken, those that waited before stay.
+  ~NoSignals() {
+    for (const int signal : {SIGPIPE, SIGXFSZ}) {
+      if (sigismember(&pending_, signal) != 0) continue;
+      sigset_t one;
+      sigemptyset(&one);
+      sigaddset(&one, signal);
+      const timespec now{0, 0};
+      while (sigtimedwait(&one, nullptr, &now) < 0 && errno == EINTR) continue;
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t ours_;
+  sigset_t pending_;
+  sigset_t before_;
+};
+
+// A program that has closed its standard streams must not find the log in their place.
+int AboveStandard(int fd) {
+  if (fd > STDERR_FILENO) return fd;
+  const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  close(fd);
+  return above;
+}
+
 // The descriptor to write to, opened at the first line. A file that cannot be opened is said once, on standard error.
 int Descriptor() {
   int fd = g_descriptor.load(std::memory_order_acquire);
@@ -100,7 +143,9 @@ int Descriptor() {
     fd = STDOUT_FILENO;
   } else {
     const std::string path = ExpandLogFile(target.file);
-    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    // Not blocking: a pipe that nobody reads, or nobody reads any more, must not stop the program.
+    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+    if (fd >= 0) fd = AboveStandard(fd);
     if (fd < 0) {
       dprintf(STDERR_FILENO, "starling: cannot write the log file %s: %m; writing here instead\n", path.c_str());
       fd = STDERR_FILENO;
@@ -122,18 +167,23 @@ std::string HostName() {
   return name;
 }
 
-// A full disk: from now on lines go to standard error, which is said there once. The file stays open, since other
-// threads may be writing to it. Takes no lock, like all that writes lines.
+// A full disk, a reader that has ended: from now on lines go to standard error, which is said there once. The file
+// stays open, since other threads may be writing to it. Takes no lock, like all that writes lines.
 int GiveUpFile(int fd) {
   const int error = errno;
   if (g_descriptor.compare_exchange_strong(fd, STDERR_FILENO, std::memory_order_acq_rel)) {
     dprintf(
         STDERR_FILENO,
-        "starling: cannot write to the log file: %s; make room there, or name another file in STARLING_LOG; writing "
-        "here instead\n",
-        strerror(error));
+        "starling: cannot write to the log file: %s; %s, or name another file in STARLING_LOG; writing here instead\n",
+        strerror(error), error == EPIPE ? "let somebody read the pipe" : "make room there");
   }
   return STDERR_FILENO;
+}
+
+void TellLost() {
+  static std::atomic<bool> is_told{false};
+  if (is_told.exchange(true)) return;
+  dprintf(STDERR_FILENO, "starling: the log is a pipe that is not read: it is full, and lines are lost\n");
 }
 
 // One write(2) per line: lines of several threads and processes do not mix in a file opened for appending.
@@ -147,12 +197,15 @@ void WriteLine(sl_log_level_t level, std::string_view text) {
                                          spdlog::string_view_t(line.data(), line.size()));
   spdlog::memory_buf_t buffer;
   formatter.format(message, buffer);
+  const NoSignals no_signals;
   int fd = Descriptor();
   const char* data = buffer.data();
   size_t left = buffer.size();
   while (left > 0) {
     const ssize_t written = write(fd, data, left);
     if (written < 0 && errno == EINTR) continue;
+    // A pipe that is full: the line is lost, not the time of whoever writes it.
+    if (written < 0 && errno == EAGAIN && fd > STDERR_FILENO) return TellLost();
     if (written <= 0) {
       if (fd <= STDERR_FILENO) return;  // there is nowhere to say that the log cannot be written
       fd = GiveUpFile(fd);

@@ -4,6 +4,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,6 +141,89 @@ TEST_F(LogTest, AFullDiskIsSaidOnceAndLosesNoLine) {
   EXPECT_EQ(text.find(complaint), text.rfind(complaint)) << text;
   EXPECT_NE(text.find("first line\n"), std::string::npos) << text;
   EXPECT_NE(text.find("second line\n"), std::string::npos) << text;
+}
+
+// The log is a pipe (a collector's, tee's): its reader comes, ends, never comes or does not read.
+class LogIntoAPipe : public LogTest {
+ protected:
+  void SetUp() override {
+    LogTest::SetUp();
+    path_ = folder_ + "/pipe";
+    ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  }
+  // In a child that ends when it blocks, with its standard error in a file.
+  int InBoundedChild(const std::function<bool()>& body) {
+    return InChild([&] {
+      alarm(20);
+      const int errors = open((folder_ + "/errors").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+      dup2(errors, STDERR_FILENO);
+      ConfigureLog(SL_LOG_INFO, path_);
+      return body();
+    });
+  }
+  bool IsSaid(const std::string& text) const { return Read("errors").find(text) != std::string::npos; }
+
+  std::string path_;
+};
+
+TEST_F(LogIntoAPipe, GoesOnOnStandardErrorWhenItsReaderHasEnded) {
+  EXPECT_EQ(0, InBoundedChild([&] {
+              const int reader = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+              Log(SL_LOG_INFO, "first line");
+              close(reader);
+              Log(SL_LOG_INFO, "second line");
+              sigset_t pending;
+              sigpending(&pending);
+              return sigismember(&pending, SIGPIPE) == 0;
+            }));
+  EXPECT_FALSE(IsSaid("first line"));
+  EXPECT_TRUE(IsSaid("let somebody read the pipe"));
+  EXPECT_TRUE(IsSaid("second line\n"));
+}
+
+TEST_F(LogIntoAPipe, IsNotWaitedForWhenNobodyReads) {
+  EXPECT_EQ(0, InBoundedChild([] {
+              Log(SL_LOG_INFO, "a line");
+              return true;
+            }));
+  EXPECT_TRUE(IsSaid("cannot write the log file " + path_));
+  EXPECT_TRUE(IsSaid("a line\n"));
+}
+
+TEST_F(LogIntoAPipe, LosesLinesWhenItsReaderDoesNotRead) {
+  EXPECT_EQ(0, InBoundedChild([&] {
+              const int reader = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+              for (int i = 0; i < 3000; ++i) Log(SL_LOG_INFO, "a line that takes some room in a pipe of 64 KiB");
+              return reader >= 0;
+            }));
+  EXPECT_TRUE(IsSaid("lines are lost"));
+}
+
+// What the program itself has blocked and waits for stays its own.
+TEST_F(LogIntoAPipe, LeavesASignalThatWaitsForTheProgram) {
+  EXPECT_EQ(0, InBoundedChild([&] {
+              sigset_t one;
+              sigemptyset(&one);
+              sigaddset(&one, SIGPIPE);
+              pthread_sigmask(SIG_BLOCK, &one, nullptr);
+              raise(SIGPIPE);
+              Log(SL_LOG_INFO, "a line");
+              sigset_t pending;
+              sigset_t mask;
+              sigpending(&pending);
+              pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+              return sigismember(&pending, SIGPIPE) == 1 && sigismember(&mask, SIGPIPE) == 1;
+            }));
+}
+
+TEST_F(LogIntoAPipe, NeitherDoesAFileThatMayNotGrowEndTheProgram) {
+  path_ = folder_ + "/small";
+  EXPECT_EQ(0, InBoundedChild([] {
+              const rlimit small = {100, 100};
+              setrlimit(RLIMIT_FSIZE, &small);
+              for (int i = 0; i < 10; ++i) Log(SL_LOG_INFO, "a line");
+              return true;
+            }));
 }
 
 TEST_F(LogTest, UnknownLevelIsSaidWithTheRemedy) {
