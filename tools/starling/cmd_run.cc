@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "kernel/profile/profile.h"
 #include "tools/starling/bench_error.h"
@@ -141,8 +142,17 @@ class Watch {
         }
         break;
       default:
+        LookInside();
         break;
     }
+  }
+
+  // The loader binds its calls before it looks at what is preloaded, or does not bind them at all.
+  void LookInside() {
+    const std::string inside = FindNcclInside(pid_, options_.library, &seen_);
+    if (inside.empty()) return;
+    Say("has an NCCL linked into it: its calls do not run on Starling (" + inside +
+        "); use a build that links NCCL dynamically (PyTorch: USE_SYSTEM_NCCL=1)");
   }
 
   void Say(const std::string& text) {
@@ -155,6 +165,7 @@ class Watch {
   const RunOptions& options_;
   const pid_t pid_;
   bool warned_;
+  std::set<std::string> seen_;
 };
 
 // Forks and executes; returns the child, or -1 with the exec's errno in `error`.

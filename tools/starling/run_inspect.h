@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <set>
 #include <string>
 
 namespace sl::tools {
@@ -26,5 +27,12 @@ enum class Preload {
 
 // Looks at /proc/<pid>/maps once. `other` receives the path of a foreign libnccl when there is one.
 Preload InspectProcess(pid_t pid, const std::string& library, std::string* other);
+
+// Looks into the files that a process has mapped as code, `library` and other libnccl left out: the first that holds an
+// NCCL of its own to which its calls are bound, whatever is preloaded, with what makes it so; "" when there is none. A
+// library whose functions are exported and can be taken over is none. Each file is looked into once: `seen` keeps them.
+std::string FindNcclInside(pid_t pid, const std::string& library, std::set<std::string>* seen);
+// The same of one file. `is_program`: the calls of a program are bound to what itself defines.
+std::string WhyNcclInside(const std::string& path, bool is_program);
 
 }  // namespace sl::tools

@@ -52,6 +52,49 @@ TEST_F(RunInspectTest, FollowsAScriptToItsInterpreter) {
   EXPECT_NE(why.find("statically linked"), std::string::npos);
 }
 
+// Programs that have NCCL's functions inside, made by the compiler of this machine.
+class NcclInside : public RunInspectTest {
+ protected:
+  void SetUp() override {
+    if (std::system("cc --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no C compiler here";
+    std::ofstream(folder_ / "own.c")
+        << "__attribute__((visibility(V))) int ncclGetVersion(int* v) { return *v = 1; }\n";
+    std::ofstream(folder_ / "main.c")
+        << "int ncclGetVersion(int*); int main(void) { int v; ncclGetVersion(&v); return 0; }\n";
+    std::ofstream(folder_ / "none.c") << "int main(void) { return 0; }\n";
+  }
+  std::string Build(const std::string& arguments) {
+    const std::string out = folder_ / "built";
+    const std::string command = "cd " + folder_.string() + " && cc " + arguments + " -o built";
+    EXPECT_EQ(std::system(command.c_str()), 0) << command;
+    return out;
+  }
+  bool IsInside(const std::string& arguments, bool is_program) {
+    return !WhyNcclInside(Build(arguments), is_program).empty();
+  }
+};
+
+TEST_F(NcclInside, IsFoundInAProgramHiddenOrExported) {
+  EXPECT_TRUE(IsInside("-DV='\"hidden\"' own.c main.c", true));
+  EXPECT_TRUE(IsInside("-DV='\"default\"' own.c main.c", true));
+  EXPECT_TRUE(IsInside("-rdynamic -DV='\"default\"' own.c main.c", true));
+  EXPECT_TRUE(IsInside("-s -rdynamic -DV='\"default\"' own.c main.c", true));
+  EXPECT_FALSE(IsInside("none.c", true));
+}
+
+TEST_F(NcclInside, IsFoundInALibraryThatIsBoundToItself) {
+  EXPECT_TRUE(IsInside("-shared -fPIC -DV='\"hidden\"' own.c", false));
+  EXPECT_TRUE(IsInside("-shared -fPIC -DV='\"protected\"' own.c", false));
+  EXPECT_TRUE(IsInside("-shared -fPIC -Wl,-Bsymbolic -DV='\"default\"' own.c", false));
+  EXPECT_FALSE(IsInside("-shared -fPIC -DV='\"default\"' own.c", false)) << "a preloaded library takes its place";
+}
+
+TEST_F(NcclInside, IsNotWhatAProgramOnlyCalls) {
+  EXPECT_FALSE(IsInside("-Wl,--unresolved-symbols=ignore-all main.c", true));
+  EXPECT_EQ(WhyNcclInside(Write("cut", "\177ELF", 4), true), "");
+  EXPECT_EQ(WhyNcclInside(WriteElf("short", ELFCLASS64), true), "");
+}
+
 TEST_F(RunInspectTest, FindsProgramsInPath) {
   EXPECT_NE(FindProgram("sh"), "");
   EXPECT_EQ(FindProgram("no-such-program-at-all"), "");
