@@ -21,7 +21,7 @@ class CopyWriter;
 struct sl_algorithm_t {
   // `is_asked_for`: by CTA policy ZERO. `settings_ops`, `settings`: what is told of calls; NULL: nothing.
   sl_algorithm_t(const sl_host_t* its_host, uint32_t rank, uint32_t size, bool is_asked_for,
-                 const sl_settings_ops_t* settings_ops, sl_settings_t* settings)
+                 const sl_settings_ops_t* settings_ops = nullptr, sl_settings_t* settings = nullptr)
       : host(its_host),
         rank_(rank),
         size_(size),
