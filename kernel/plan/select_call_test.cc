@@ -64,8 +64,8 @@ class SelectionOfCalls : public testing::Test {
   std::unique_ptr<Selector> Make(SelectSettings settings = {}) {
     settings.calls = &table_;
     return std::make_unique<Selector>(
-        std::vector<Candidate>{{"quick", &ops_, &quick_, SL_ALGORITHM_REVISION, &quick_view_},
-                               {"slow", &ops_, &slow_, slow_revision_, &slow_view_}},
+        std::vector<Candidate>{{"quick", &ops_, &quick_, SL_ALGORITHM_REVISION, "", &quick_view_},
+                               {"slow", &ops_, &slow_, slow_revision_, "", &slow_view_}},
         std::move(settings), &shape_);
   }
 

@@ -63,7 +63,7 @@ class GroupParts : public testing::Test {
     op->send = kind == SL_OP_SEND ? &buffers_[0] : nullptr;
     op->recv = kind == SL_OP_SEND ? nullptr : &buffers_[1];
     ops_.push_back(std::move(op));
-    return {handles_[rank].get(), ops_.back().get(), nullptr};
+    return {handles_[rank].get(), ops_.back().get(), nullptr, 0, nullptr};
   }
 
   bool IsMarked(uint32_t rank) const { return handles_[rank]->in_call().load() != 0; }

@@ -186,7 +186,7 @@ bool SendAround(Trial& trial, const Job& job, sl_comm_t* comm, uint32_t rank, ui
   recv.peer = static_cast<int32_t>(from);
   recv.send = nullptr;
   recv.recv = in.data();
-  const sl_group_entry_t entries[] = {{comm, &send, nullptr}, {comm, &recv, nullptr}};
+  const sl_group_entry_t entries[] = {{comm, &send, nullptr, 0, nullptr}, {comm, &recv, nullptr, 0, nullptr}};
   const sl_status_t status = job.ops().enqueue_group(entries, 2);
   if (status == SL_ERR_UNSUPPORTED) return true;
   const Scope scope(fmt::format("{} bytes from rank {} to rank {} of {}", bytes, from, rank, ranks));
