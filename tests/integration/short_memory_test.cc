@@ -52,7 +52,7 @@ std::vector<sl_op_t> SumsOf(std::vector<int>* values) {
 sl_status_t CallShort(sl_comm_t* comm, const std::vector<sl_op_t>& ops, sl_stream_t* stream, int fails,
                       bool* out_failed) {
   std::vector<sl_group_entry_t> entries;
-  for (const sl_op_t& op : ops) entries.push_back({comm, &op, stream});
+  for (const sl_op_t& op : ops) entries.push_back({comm, &op, stream, 0, nullptr});
   FailAllocation(fails);
   const sl_status_t status = ops.size() == 1 ? Runtime()->enqueue(comm, &ops[0], stream)
                                              : Runtime()->enqueue_group(entries.data(), entries.size());
