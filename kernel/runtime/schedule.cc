@@ -106,8 +106,13 @@ Status Schedule::AddTransfers(const Transfers& transfers) {
   return JoinTransfers(member, *choice, ops, &items_);
 }
 
-// What is relayed comes last: beginning it may wait for what other ranks of this thread have issued before.
+// Ranks of one communicator come one after the other, as their members stand, however they were called: where
+// communicators share streams, a rank would else wait in one for a message that is behind another's in its stream. What
+// is relayed comes last: beginning it may wait for what other ranks of this thread have issued before.
 Status Schedule::Complete() {
+  const auto as_members = [](const auto& one, const auto& other) { return one.member < other.member; };
+  std::sort(transfers_.begin(), transfers_.end(), as_members);
+  std::sort(relayed_.begin(), relayed_.end(), as_members);
   for (const Transfers& transfers : transfers_) SL_TRY(AddTransfers(transfers));
   for (Relayed& relayed : relayed_) {
     SL_TRY(PrepareItem(&items_.emplace_back(relayed.member, std::span(relayed.ops))));

@@ -21,7 +21,8 @@ class Schedule {
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
 
-  // An operation of a member, which has its stream. Members stay where they are.
+  // An operation of a member, which has its stream. Members stay where they are, in one array, those of a communicator
+  // together.
   Status Add(Member* member, const sl_op_t& op);
   // The parts of `whole`, which was entered and is served by a sequence.
   Status AddParts(Member* member, const Pending& whole, const Choice& sequence);

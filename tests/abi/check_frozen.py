@@ -39,7 +39,7 @@ class Frozen:
 ALGORITHM = Frozen(
     "1.0", "vendor-module-c", 'enable = ["device-host", "transport-shm", "vendor-module-c"]\n',
     ("sl_algorithm.h", (
-        ("#define SL_ALGORITHM_REVISION 9u", "#define SL_ALGORITHM_REVISION 10u"),
+        ("#define SL_ALGORITHM_REVISION 10u", "#define SL_ALGORITHM_REVISION 11u"),
         ("} sl_algorithm_ops_t;", "  void (*pause)(sl_algorithm_t* algorithm);\n} sl_algorithm_ops_t;"),
         ("} sl_step_t;", "  uint64_t newer;\n} sl_step_t;"), ("} sl_plan_desc_t;", "  uint64_t newer;\n} sl_plan_desc_t;"))))
 # Links are what a transport serves, so only an algorithm that plans may serve.

@@ -173,6 +173,7 @@ TEST(CallConfig, HandsTagsToObserversWithTheNumberOfTheOperation) {
     std::stringstream text;
     EXPECT_TRUE(WaitUntil(10, [&] {
       text.str("");
+      text.clear();  // a file that is empty yet has failed it
       text << std::ifstream(mark).rdbuf();
       return text.str().find("operation 5") != std::string::npos;
     }));

@@ -29,7 +29,9 @@ class FakeGpu {
   }
 
   // The default stream; the driver works while it is asked.
-  bool IsIdle() const { return Call<decltype(cuStreamQuery)>("cuStreamQuery")(nullptr) == cu::kSuccess; }
+  bool IsIdle(cudaStream_t stream = nullptr) const {
+    return Call<decltype(cuStreamQuery)>("cuStreamQuery")(reinterpret_cast<cu::Stream*>(stream)) == cu::kSuccess;
+  }
   bool Synchronize(double seconds) const {
     return WaitUntil(seconds, [this] { return IsIdle(); });
   }

@@ -4,13 +4,11 @@
 // without anybody asking; graphs hold the memory; GPUs that are missing, hidden or full are told of.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -190,35 +188,6 @@ TEST_F(Unwatched, CallsThatDifferAreNamedWhileALaunchWaits) {
     EXPECT_TRUE(LastErrorHas("max"));
     team.Barrier();
     NCCL_OK(ncclCommAbort(comm));
-  });
-}
-
-// Rank 1's launch begins when rank 0, whose buffer it has been told of, has aborted and uses that for something else.
-TEST_F(Unwatched, LateLaunchTouchesNoBufferOfARankThatHasAborted) {
-  RunProcesses(2, [](Team& team) {
-    const FakeGpu gpu;
-    const ncclComm_t comm = team.MakeComm();
-    constexpr size_t kCount = 2000;  // read from the peers' buffers
-    std::vector<int> sums(kCount, 1);
-    NCCL_OK(Add(comm, sums.data(), kCount));
-    ASSERT_TRUE(gpu.Synchronize(30));
-    EXPECT_EQ(sums[0], -1) << "no memory of the fake driver's, so nobody reaches it";
-    std::optional<FakeGpu::Gate> computing;
-    if (team.rank() == 1) computing.emplace(gpu);
-    NCCL_OK(Add(comm, sums.data(), kCount));
-    if (team.rank() == 0) {
-      EXPECT_FALSE(gpu.Synchronize(0.2)) << "it waits for nobody";  // by now it has told of its buffer
-      NCCL_OK(ncclCommAbort(comm));
-    }
-    team.Barrier();
-    if (team.rank() == 0) return team.Barrier();
-    std::fill(sums.begin(), sums.end(), 5);
-    computing->Open();
-    ASSERT_TRUE(gpu.Synchronize(30));
-    EXPECT_EQ(sums[0], 5) << "the late launch computed with what it was told";
-    EXPECT_EQ(AsyncError(comm), ncclRemoteError);
-    NCCL_OK(ncclCommAbort(comm));
-    team.Barrier();
   });
 }
 

@@ -143,12 +143,13 @@ TEST_F(ChoiceTest, OneFileFoundTwiceIsOneModule) {
 TEST_F(ChoiceTest, WordsForAModuleThatIsNotListedAreAWarning) {
   UseSamples("fault");
   const std::string file = folder_ + "/p.toml";
-  std::ofstream(file) << "profile_version = 1\nenable = [\"policy-a\"]\n[modules.polcy-a]\nversion = \">=1\"\n"
-                         "[modules.policy-b]\nenabled = false\n";
+  std::ofstream(file)
+      << "profile_version = 1\nenable = [\"policy-a\"]\nroles.fault = \"none\"\n[modules.polcy-a]\nversion = \">=1\"\n"
+         "[modules.policy-b]\nenabled = false\n";
   std::string text;
   ASSERT_TRUE(ProfileText(file.c_str(), &text).ok());
   EXPECT_NE(text.find("# warning: " + file +
-                      ":3:10: modules.polcy-a has no effect: neither enable nor layers names it; "
+                      ":4:10: modules.polcy-a has no effect: neither enable nor layers names it; "
                       "nearest is policy-a\n"),
             std::string::npos)
       << text;
@@ -158,12 +159,13 @@ TEST_F(ChoiceTest, WordsForAModuleThatIsNotListedAreAWarning) {
 TEST_F(ChoiceTest, AMisspeltModuleThatIsSwitchedOffIsAWarning) {
   UseSamples("fault");
   const std::string file = folder_ + "/p.toml";
-  std::ofstream(file) << "profile_version = 1\n[modules.polcy-a]\nenabled = false\n[modules.wrap-x]\nenabled = false\n"
+  std::ofstream(file) << "profile_version = 1\nroles.fault = \"none\"\n[modules.polcy-a]\nenabled = "
+                         "false\n[modules.wrap-x]\nenabled = false\n"
                          "[modules.for-other-machines]\nenabled = false\n[modules.policy-b]\nenabled = false\n";
   std::string text;
   ASSERT_TRUE(ProfileText(file.c_str(), &text).ok());
   EXPECT_NE(
-      text.find("# warning: " + file + ":2:10: there is no module polcy-a to be switched off; nearest is policy-a\n"),
+      text.find("# warning: " + file + ":3:10: there is no module polcy-a to be switched off; nearest is policy-a\n"),
       std::string::npos)
       << text;
   EXPECT_EQ(text.find("warning"), text.rfind("warning")) << text;

@@ -6,6 +6,7 @@
 
 #include "modules/frontend-nccl/nccl_starling.h"
 #include "modules/frontend-nccl/tests/fixture.h"
+#include "modules/frontend-nccl/variables.h"
 
 namespace sl::frontend_nccl {
 namespace {
@@ -86,9 +87,11 @@ TEST_F(CollConfig, BindsSmsAndSaysWhatOneIsWorth) {
   config_.CTAPolicy = NCCL_CTA_POLICY_EFFICIENCY;
   EXPECT_EQ(Told(), "0 to 0 SMs, worth 8");
   setenv("NCCL_MAX_CTAS", "4", 1);
+  ForgetVariables();
   config_.maxCTAs = 16;
   EXPECT_EQ(Told(), "0 to 0 SMs, worth 8") << "the environment wins";
   unsetenv("NCCL_MAX_CTAS");
+  ForgetVariables();
 }
 
 TEST_F(CollConfig, SelectsAlgorithmsByTheirNamesAndNccls) {
