@@ -14,7 +14,7 @@ namespace sl::tools {
 namespace {
 
 // Afterwards the same signal has its usual effect.
-void OnCrash(int signal) {
+[[maybe_unused]] void OnCrash(int signal) {
   conform::Culprit culprit;
   if (!conform::FindCulprit(&culprit)) return;
   char who[300];

@@ -68,7 +68,7 @@ void Say(const Lane& lane, std::string_view before) {
   Write(" of its thread");
 }
 
-void OnCrash(int) {
+[[maybe_unused]] void OnCrash(int) {
   Culprit culprit;
   if (t_lane.lane().slot.load() != nullptr) {
     Say(t_lane.lane(), kSlotMark);
