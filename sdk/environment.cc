@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "sdk/system.h"
 
@@ -105,7 +106,7 @@ std::vector<std::string> SettingFiles() {
 void ForgetSettingFiles() {
   Files* const files = TheFiles();
   const std::lock_guard lock(files->mutex);
-  files->read = nullptr;
+  delete std::exchange(files->read, nullptr);
 }
 
 }  // namespace sl

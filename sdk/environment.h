@@ -24,7 +24,7 @@ const char* SettingText(const char* name);
 
 // The files that were read and had settings: "/etc/nccl.conf (NCCL_DEBUG, NCCL_SOCKET_IFNAME)".
 std::vector<std::string> SettingFiles();
-// For tests, which change what is there.
+// For tests, which change what is there; texts of files are gone.
 void ForgetSettingFiles();
 
 }  // namespace sl

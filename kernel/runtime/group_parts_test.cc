@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <memory_resource>
 #include <new>
 #include <vector>
 
@@ -173,7 +174,8 @@ class Joining : public GroupParts {
     choice_.ops = &algorithm_ops_;
     choice_.run = SL_RUN_LAUNCH;
     Member member{.handle = handles_[0].get()};
-    Items items;
+    std::pmr::monotonic_buffer_resource arena;
+    Items items(&arena);
     Status joined = JoinTransfers(&member, choice_, ops, &items);
     launches_ = items.size();
     may_fill_queue_ = !items.empty() && items.front().may_fill_queue;

@@ -63,7 +63,7 @@ const char* VariableText(const char* name) {
 }
 
 void ForgetVariables() {
-  g_given.store(nullptr);
+  delete g_given.exchange(nullptr);
   ForgetSettingFiles();
 }
 
