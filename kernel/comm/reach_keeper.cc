@@ -51,7 +51,7 @@ void ReachKeeper::Wake() {
 }
 
 Status ReachKeeper::StartThreadLocked() {
-  const Status started = thread_.Start("sl-reach", "to map buffers of peers", [this] { Loop(); });
+  Status started = thread_.Start("sl-reach", "to map buffers of peers", [this] { Loop(); });
   is_running_ = started.ok();
   return started;
 }

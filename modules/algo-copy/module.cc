@@ -18,6 +18,7 @@ sl::Result<std::unique_ptr<sl_algorithm_t>> Make(const sl_instance_t& instance, 
     return sl::Status(SL_ERR_UNSUPPORTED, "algo-copy: not all ranks share memory with this one");
   }
   const bool is_asked_for = SL_HAS(env.shape, sl_comm_shape_t, processor_free) && env.shape->processor_free != 0;
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): the member is a pointer
   const bool has_settings = SL_HAS(&env, sl_algorithm_env_t, settings);
   return std::make_unique<sl_algorithm_t>(instance.host, env.shape->rank, env.shape->size, is_asked_for,
                                           has_settings ? env.settings_ops : nullptr,

@@ -4,6 +4,7 @@
 namespace sl::algo_symmetric {
 
 CallBounds::CallBounds(const sl_algorithm_env_t& env) {
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): the member is a pointer
   if (!SL_HAS(&env, sl_algorithm_env_t, settings)) return;
   ops_ = env.settings_ops;
   settings_ = env.settings;

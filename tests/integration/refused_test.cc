@@ -51,7 +51,11 @@ const SystemCall kSystemCalls[] = {
     {"epoll_create1", SYS_epoll_create1, {EPERM, ENOSYS, EMFILE, ENOMEM}},
     {"epoll_ctl", SYS_epoll_ctl, {EPERM, ENOSPC}},
     {"eventfd2", SYS_eventfd2, {EPERM, ENOSYS, EMFILE, ENFILE}},
+#ifdef SYS_poll
     {"poll", SYS_poll},
+#else  // architectures that have the newer call alone
+    {"ppoll", SYS_ppoll},
+#endif
     {"memfd_create", SYS_memfd_create, {EPERM, ENOSYS, EMFILE, ENOMEM}},
     {"ftruncate", SYS_ftruncate, {EPERM, EFBIG, ENOSPC}},
     {"fcntl", SYS_fcntl},
