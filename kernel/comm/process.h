@@ -73,7 +73,7 @@ struct Device {
 
 class Process {
  public:
-  // Of one that could not be made: another call may make it. A whole one stays to the end.
+  // Ends a process object that could not be made whole; another call may make one. A whole one is never destroyed.
   ~Process();
   // The process's own, made on the first call.   thread: [any]; the first call reads files and loads modules
   // returns: SL_ERR_STATE in a child after fork(): see GetForId | SL_ERR_CONFIG | SL_ERR_NOT_FOUND no device module | …

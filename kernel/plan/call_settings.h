@@ -52,7 +52,7 @@ struct CallSettings {
   std::optional<SelectRule> rule;  // goes before the profile's
 };
 
-// Of one communicator. thread: [any]
+// One communicator has one. thread: [any]
 class CallSettingsTable {
  public:
   // Settings a communicator may have, so that a program that makes up new ones for every call cannot take all memory.

@@ -433,7 +433,7 @@ Status Selector::Refusal(const sl_op_t& op, const Decision& decision) const {
   return Status(SL_ERR_UNSUPPORTED, text);
 }
 
-// Of an operation whose call insists on others.
+// Says which algorithms could serve an operation whose call insists on others.
 std::string Selector::WhatCould(const sl_op_t& op) const {
   sl_op_t unasked = op;
   unasked.settings |= kPartBit;

@@ -5,8 +5,9 @@
 //
 //   bits 63…60 kind   59…56 data type   55…52 reduction (15: none)   51…36 root (0xffff: none)   35…0 count, saturating
 //
-// Of a call with settings of its own (sl_op_t::settings) the reduction is 6 more (14: none), and what a count seldom
-// needs says which settings: 35…24 a hash of their number, 23 the count is large, 22…0 the count, or a hash of it.
+// A call with settings of its own (sl_op_t::settings) adds 6 to the reduction (14: none), and the bits that a count
+// seldom needs say which settings: 35…24 a hash of their number, 23 the count is large, 22…0 the count, or a hash of
+// it.
 //
 // A receive carries the signature of the send it pairs with, so the two compare equal.
 #pragma once

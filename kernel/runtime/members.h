@@ -32,7 +32,7 @@ class Members {
   Status LetFollowersGo() const;
 
   std::span<Member> all() { return all_; }
-  // Of one that was admitted.
+  // The member of a communicator that was admitted.
   Member& Of(const sl_comm_t* handle) { return all_[PlaceOf(handle)]; }
   static uint32_t PlaceOf(const sl_comm_t* handle) { return handle->group_member.load(std::memory_order_relaxed); }
 

@@ -18,7 +18,8 @@ namespace {
 constexpr uint64_t kCheckIntervalNs = 10'000'000;
 // So many launches are polled one and all.
 constexpr size_t kFewLaunches = 64;
-// Of one direction between two ranks, when there are more: the next ones may use lanes that the first one has left.
+// Where there are more, so many messages of one direction between two ranks are polled: the next ones may use lanes
+// that the first one has left.
 constexpr size_t kPolledPerQueue = 4;
 
 // The messages of one direction between two ranks. Each waits for the end of the one that had its place before.

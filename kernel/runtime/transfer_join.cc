@@ -10,7 +10,7 @@
 namespace sl::kernel {
 namespace {
 
-// Of a launch; 4,096 at least.
+// How many bytes of arguments a launch takes; 4,096 at least.
 uint32_t ArgumentBytes(const Member& member) { return member.handle->comm.device().info.max_argument_bytes; }
 
 // So many are tried next when a launch did not take `count`.
